@@ -1,0 +1,58 @@
+"""Support vector machines trained to a certified optimum.
+
+Names are loaded when they are first used: ``import maxmargin`` itself loads neither Numba nor scikit-learn.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "LinearSVC": "maxmargin.estimators.linear_svc",
+    "LinearProblem": "maxmargin.problem",
+    "Hinge": "maxmargin.losses",
+    "SquaredHinge": "maxmargin.losses",
+    "LeastSquares": "maxmargin.losses",
+    "Certificate": "maxmargin.certificate",
+    "certify": "maxmargin.certificate",
+    "Solution": "maxmargin.solution",
+    "Status": "maxmargin.solution",
+    "Progress": "maxmargin.solution",
+    "solve": "maxmargin.solve",
+    "DCD": "maxmargin.solvers.dcd",
+    "Order": "maxmargin.solvers.dcd",
+    "Shrinking": "maxmargin.solvers.dcd",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+if TYPE_CHECKING:
+    from maxmargin.certificate import Certificate as Certificate
+    from maxmargin.certificate import certify as certify
+    from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from maxmargin.losses import Hinge as Hinge
+    from maxmargin.losses import LeastSquares as LeastSquares
+    from maxmargin.losses import SquaredHinge as SquaredHinge
+    from maxmargin.problem import LinearProblem as LinearProblem
+    from maxmargin.solution import Progress as Progress
+    from maxmargin.solution import Solution as Solution
+    from maxmargin.solution import Status as Status
+    from maxmargin.solve import solve as solve
+    from maxmargin.solvers.dcd import DCD as DCD
+    from maxmargin.solvers.dcd import Order as Order
+    from maxmargin.solvers.dcd import Shrinking as Shrinking
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_HOMES))

@@ -1,0 +1,1 @@
+"""The loops, in Numba. Each file is read beside the module that calls it."""

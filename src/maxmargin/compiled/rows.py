@@ -1,0 +1,188 @@
+"""The few operations on a row that solvers are made of, chosen by the layout at compile time.
+
+A loop written with these is compiled once for ``CsrRows`` and once for ``DenseRows``. Row indices are unsigned. In every
+one ``w`` has one element more than X has features: the last belongs to the appended constant feature ``rows.bias``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic, overload
+
+from maxmargin.data import CsrRows
+
+ONE = np.uint64(1)
+LINE = 64
+"""Bytes a cache line."""
+
+
+def row_dot(rows, i, w):  # type: ignore[no-untyped-def]
+    """x_i . w"""
+    raise TypeError("row_dot exists only inside compiled code")
+
+
+def row_add(rows, i, scale, w):  # type: ignore[no-untyped-def]
+    """w += scale * x_i"""
+    raise TypeError("row_add exists only inside compiled code")
+
+
+def prefetch_row_start(rows, i):  # type: ignore[no-untyped-def]
+    """Ask for what is needed to find row i."""
+    raise TypeError("prefetch_row_start exists only inside compiled code")
+
+
+def prefetch_row(rows, i):  # type: ignore[no-untyped-def]
+    """Ask for the first lines of row i."""
+    raise TypeError("prefetch_row exists only inside compiled code")
+
+
+@overload(row_dot, inline="always")
+def _row_dot(rows, i, w):  # type: ignore[no-untyped-def]
+    if rows.instance_class is CsrRows:
+
+        def sparse(rows, i, w):  # type: ignore[no-untyped-def]
+            total = rows.bias * w[w.shape[0] - 1]
+            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
+                total += rows.values[k] * w[rows.indices[k]]
+            return total
+
+        return sparse
+
+    def dense(rows, i, w):  # type: ignore[no-untyped-def]
+        total = rows.bias * w[w.shape[0] - 1]
+        for j in range(rows.values.shape[1]):
+            total += rows.values[i, j] * w[j]
+        return total
+
+    return dense
+
+
+@overload(row_add, inline="always")
+def _row_add(rows, i, scale, w):  # type: ignore[no-untyped-def]
+    if rows.instance_class is CsrRows:
+
+        def sparse(rows, i, scale, w):  # type: ignore[no-untyped-def]
+            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
+                w[rows.indices[k]] += scale * rows.values[k]
+            w[w.shape[0] - 1] += scale * rows.bias
+
+        return sparse
+
+    def dense(rows, i, scale, w):  # type: ignore[no-untyped-def]
+        for j in range(rows.values.shape[1]):
+            w[j] += scale * rows.values[i, j]
+        w[w.shape[0] - 1] += scale * rows.bias
+
+    return dense
+
+
+@overload(prefetch_row_start, inline="always")
+def _prefetch_row_start(rows, i):  # type: ignore[no-untyped-def]
+    if rows.instance_class is CsrRows:
+
+        def sparse(rows, i):  # type: ignore[no-untyped-def]
+            prefetch(rows.indptr, i)
+
+        return sparse
+
+    def dense(rows, i):  # type: ignore[no-untyped-def]
+        pass
+
+    return dense
+
+
+@overload(prefetch_row, inline="always")
+def _prefetch_row(rows, i):  # type: ignore[no-untyped-def]
+    a_line = np.uint64(LINE // rows.types[0].dtype.bitwidth * 8)
+    if rows.instance_class is CsrRows:
+
+        def sparse(rows, i):  # type: ignore[no-untyped-def]
+            start = rows.indptr[i]
+            prefetch(rows.indices, start)
+            prefetch(rows.indices, start + a_line + a_line)
+            prefetch(rows.values, start)
+            prefetch(rows.values, start + a_line)
+            prefetch(rows.values, start + a_line + a_line)
+
+        return sparse
+
+    def dense(rows, i):  # type: ignore[no-untyped-def]
+        start = i * np.uint64(rows.values.shape[1])
+        prefetch(rows.values, start)
+        prefetch(rows.values, start + a_line)
+
+    return dense
+
+
+@intrinsic
+def prefetch(typing_context, array, offset):  # type: ignore[no-untyped-def]
+    """llvm.prefetch of element ``offset``, counted flat, for reading and to all cache levels. Past the end is harmless."""
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        int32 = ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), [address.type, int32, int32, int32])
+        name = "llvm.prefetch.p0"
+        function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
+        builder.call(function, [address, int32(0), int32(3), int32(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), emit
+
+
+@njit(cache=True, nogil=True)
+def squared_norms(rows):  # type: ignore[no-untyped-def]
+    """|x_i|^2 + bias^2, in float64."""
+    norms = np.empty(n_rows(rows))
+    for i in range(np.uint64(norms.shape[0])):
+        norms[i] = row_sqnorm(rows, i)
+    return norms
+
+
+@njit(cache=True, nogil=True)
+def add_rows(rows, scales, w):  # type: ignore[no-untyped-def]
+    """w += sum_i scales_i x_i"""
+    for i in range(np.uint64(scales.shape[0])):
+        if scales[i] != 0.0:
+            row_add(rows, i, scales[i], w)
+
+
+def n_rows(rows):  # type: ignore[no-untyped-def]
+    """The number of rows."""
+    raise TypeError("n_rows exists only inside compiled code")
+
+
+def row_sqnorm(rows, i):  # type: ignore[no-untyped-def]
+    """|x_i|^2 + bias^2"""
+    raise TypeError("row_sqnorm exists only inside compiled code")
+
+
+@overload(n_rows, inline="always")
+def _n_rows(rows):  # type: ignore[no-untyped-def]
+    if rows.instance_class is CsrRows:
+        return lambda rows: rows.indptr.shape[0] - 1
+    return lambda rows: rows.values.shape[0]
+
+
+@overload(row_sqnorm, inline="always")
+def _row_sqnorm(rows, i):  # type: ignore[no-untyped-def]
+    if rows.instance_class is CsrRows:
+
+        def sparse(rows, i):  # type: ignore[no-untyped-def]
+            total = rows.bias * rows.bias
+            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
+                total += np.float64(rows.values[k]) * np.float64(rows.values[k])
+            return total
+
+        return sparse
+
+    def dense(rows, i):  # type: ignore[no-untyped-def]
+        total = rows.bias * rows.bias
+        for j in range(rows.values.shape[1]):
+            total += np.float64(rows.values[i, j]) * np.float64(rows.values[i, j])
+        return total
+
+    return dense

@@ -1,0 +1,83 @@
+"""What every estimator asks of its parameters and weights, said in one sentence when it is not so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import _check_sample_weight
+
+from maxmargin.data import Array
+
+
+def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
+
+
+def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> None:
+    """A finite real number, above or at least a bound."""
+    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)
+    if not is_number:
+        raise ValueError(f"{name} must be a finite number; got {value!r}.")
+    if above is not None and not value > above:
+        raise ValueError(f"{name} must be greater than {above:g}; got {value!r}.")
+    if at_least is not None and not value >= at_least:
+        raise ValueError(f"{name} must be at least {at_least:g}; got {value!r}.")
+
+
+def flag(name: str, value: Any) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; got {value!r}.")
+
+
+def epochs_from(max_iter: Any) -> float:
+    """-1 means no limit."""
+    if not isinstance(max_iter, Integral) or isinstance(max_iter, bool) or max_iter < -1:
+        raise ValueError(f"max_iter must be a whole number >= 0, or -1 for no limit; got {max_iter!r}.")
+    return math.inf if max_iter == -1 else float(max_iter)
+
+
+def seconds_from(max_seconds: Any) -> float:
+    """None means no limit."""
+    if max_seconds is None or max_seconds == math.inf:
+        return math.inf
+    number("max_seconds", max_seconds, above=0.0)
+    return float(max_seconds)
+
+
+def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classes: Array, codes: Array) -> Array:
+    """C_i = C x class weight x sample weight: one number when it is the same for all, else one for each sample."""
+    if class_weight is None and sample_weight is None:
+        return np.asarray(float(C))
+    costs = np.full(codes.shape[0], float(C))
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if weights.min() < 0.0:
+            raise ValueError(f"sample_weight must not be negative; the least is {weights.min():g}.")
+        if not weights.any():
+            raise ValueError("sample_weight is zero for every sample: there is nothing to fit.")
+        costs *= weights
+    if class_weight is not None:
+        by_class = compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=sample_weight)
+        if not (np.isfinite(by_class).all() and by_class.min() >= 0.0 and by_class.any()):
+            raise ValueError(f"class_weight must give finite weights that are not negative and not all zero; got {by_class}.")
+        costs *= by_class[codes]
+    return costs
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Give the estimator back as it was when anything goes wrong inside: a failed fit leaves the old model."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

@@ -1,0 +1,65 @@
+"""Several binary problems over one X, each solved by a thread of its own; the compiled loops release the GIL."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+from joblib import effective_n_jobs
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin.solution import Progress, Solution
+from maxmargin.solve import Callback, Limits
+
+Job = Callable[[threading.Event], Solution]
+
+
+def run_jobs(jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
+    """Run every job. When one is stopped, by the callback or by Ctrl-C, the others stop within a chunk of work too."""
+    stop = threading.Event()
+    n_threads = min(effective_n_jobs(n_jobs), len(jobs))
+    if n_threads == 1:
+        return [job(stop) for job in jobs]
+    with ThreadPoolExecutor(n_threads) as pool:
+        futures = [pool.submit(job, stop) for job in jobs]
+        try:
+            wait(futures)
+        except KeyboardInterrupt:
+            stop.set()
+        return [future.result() for future in futures]
+
+
+def serialised(callback: Any, verbose: int) -> Callback | None:
+    """The user's callback and the ``verbose`` print, never called by two threads at once."""
+    if callback is None and not verbose:
+        return None
+    lock = threading.Lock()
+
+    def call(progress: Progress) -> bool:
+        with lock:
+            if verbose:
+                print(
+                    f"[{progress.solver}] {progress.seconds:8.2f} s  epoch {progress.epochs:8.1f}  "
+                    f"relative gap {progress.relative_gap:.2e}  active {progress.active}"
+                )
+            return callback is not None and callback(progress) is True
+
+    return call
+
+
+def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits) -> None:
+    """One ConvergenceWarning for the worst of the problems that stopped before tol."""
+    short = [solution for solution in solutions if not solution.status.is_certified]
+    if not short:
+        return
+    worst = max(short, key=lambda solution: solution.certificate.relative_gap)
+    warnings.warn(
+        f"{worst.status.value} Relative duality gap asked: {limits.tol:.3g}, reached: "
+        f"{worst.certificate.relative_gap:.3g} after {worst.epochs:.1f} epochs and {worst.seconds:.2f} s"
+        + (f" ({len(short)} of {len(solutions)} binary problems are not certified)." if len(solutions) > 1 else "."),
+        ConvergenceWarning,
+        stacklevel=4,
+    )

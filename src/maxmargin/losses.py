@@ -1,0 +1,118 @@
+r"""The losses of the primal, and the box and diagonal that each gives the dual.
+
+Every loss :math:`\ell(m)` of the margin m here leads to the dual of Hsieh et al. (ICML 2008), eq. (4), written
+as a maximum and with a C of its own for every sample:
+
+.. math:: D(\alpha) = \sum_i \left(\alpha_i - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2,
+          \qquad L_i \le \alpha_i \le U_i, \qquad w(\alpha) = \sum_i \alpha_i y_i x_i .
+
+==============  ======================  =======  =======  =================
+loss            :math:`\ell(m)`         L        U        D
+==============  ======================  =======  =======  =================
+Hinge           max(0, 1 - m)           0        C        0
+SquaredHinge    max(0, 1 - m)^2         0        inf      1 / (2C)
+LeastSquares    (1 - m)^2               -inf     inf      1 / (2C)
+==============  ======================  =======  =======  =================
+
+A sample with C_i = 0 is absent: its box is the point 0.
+
+By Fenchel and Young the **gap term** ``C l(m) + l*(alpha) + alpha m`` is never negative; each is given
+in a form that does not cancel, and the duality gap is their sum plus ``1/2 |w - w(alpha)|^2``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from maxmargin.data import Array
+
+
+class DualBox(NamedTuple):
+    """The arrays of the dual: lower and upper bounds and the added diagonal, one value a sample."""
+
+    L: Array
+    U: Array
+    D: Array
+
+
+class Loss(Protocol):
+    def value(self, margin: Array) -> Array:
+        """The loss at a margin, without C."""
+
+    def dual(self, C: Array) -> DualBox:
+        """L, U and D of the dual problem."""
+
+    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
+        """C l(m) + l*(alpha) + alpha m for each sample: zero at the optimum, never negative."""
+
+    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
+        """How far a gap term can move when its margin moves by ``error``."""
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """max(0, 1 - m): the L1-SVM."""
+
+    def value(self, margin: Array) -> Array:
+        return np.maximum(0.0, 1.0 - margin)
+
+    def dual(self, C: Array) -> DualBox:
+        zero = np.broadcast_to(0.0, C.shape)
+        return DualBox(zero, C, zero)
+
+    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
+        slack = 1.0 - margin
+        return (C - alpha) * np.maximum(0.0, slack) + alpha * np.maximum(0.0, -slack)
+
+    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
+        return np.maximum(C - alpha, alpha) * error
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """max(0, 1 - m)^2: the L2-SVM."""
+
+    def value(self, margin: Array) -> Array:
+        return np.square(np.maximum(0.0, 1.0 - margin))
+
+    def dual(self, C: Array) -> DualBox:
+        _, U, D = _unbounded_above(C)
+        return DualBox(np.broadcast_to(0.0, C.shape), U, D)
+
+    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
+        slack = 1.0 - margin
+        residual = np.maximum(0.0, slack) - alpha * _unbounded_above(C).D
+        return C * np.square(residual) + alpha * np.maximum(0.0, -slack)
+
+    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
+        slope = np.abs(2.0 * C * np.maximum(0.0, 1.0 - margin) - alpha)
+        return (np.maximum(slope, alpha) + C * error) * error
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """(1 - m)^2: regularised least squares, the same dual without bounds (Hsieh et al., section 6)."""
+
+    def value(self, margin: Array) -> Array:
+        return np.square(1.0 - margin)
+
+    def dual(self, C: Array) -> DualBox:
+        return _unbounded_above(C)
+
+    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
+        return C * np.square((1.0 - margin) - alpha * _unbounded_above(C).D)
+
+    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
+        return (np.abs(2.0 * C * (1.0 - margin) - alpha) + C * error) * error
+
+
+def _unbounded_above(C: Array) -> DualBox:
+    """The box and diagonal of a loss that grows quadratically; absent samples get the box [0, 0]."""
+    present = C > 0.0
+    U = np.where(present, np.inf, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        D = np.where(present, 0.5 / C, 0.0)
+    return DualBox(-U, U, D)

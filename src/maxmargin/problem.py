@@ -1,0 +1,111 @@
+r"""The optimisation problems, in mathematics and with no algorithm.
+
+The linear problem, with :math:`m_i = y_i (w \cdot x_i)` and a loss from :mod:`maxmargin.losses`:
+
+.. math:: P(w) = \tfrac12 |w|^2 + \sum_i C_i \, \ell(m_i), \qquad
+          D(\alpha) = \sum_i \left(\alpha_i - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2 .
+
+An intercept is a constant feature of value ``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)): the
+last element of w is then its weight, and b = w[-1] * intercept_scaling. It is regularised like every other feature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data import Array, CsrRows, DenseRows, Rows
+from maxmargin.losses import DualBox, Hinge, Loss
+
+
+@dataclass(frozen=True)
+class LinearProblem:
+    """min P(w) over w, equal to max D(alpha) over the box. ``y`` is +1 or -1, ``C`` one positive or zero value a sample.
+
+    ``intercept_scaling=0`` means no intercept.
+    """
+
+    rows: Rows
+    y: Array
+    C: Array
+    loss: Loss
+    intercept_scaling: float = 0.0
+
+    @classmethod
+    def build(cls, X: Any, y: Any, C: Any = 1.0, loss: Loss | None = None, intercept_scaling: float = 0.0) -> LinearProblem:
+        """Check everything and bring it to the few types that the loops are compiled for."""
+        rows = Rows.from_matrix(X)
+        return cls(rows, _signs(y, rows), _costs(C, rows), loss or Hinge(), _scaling(intercept_scaling))
+
+    @property
+    def n_samples(self) -> int:
+        return self.rows.n_samples
+
+    @property
+    def n_weights(self) -> int:
+        """The length of w: the features, and one for the intercept if there is one."""
+        return self.rows.n_features + (self.intercept_scaling != 0.0)
+
+    @cached_property
+    def box(self) -> DualBox:
+        return self.loss.dual(self.C)
+
+    def compiled_rows(self) -> DenseRows | CsrRows:
+        return self.rows.compiled(self.intercept_scaling)
+
+    def margins(self, w: Array) -> Array:
+        """m_i = y_i (w . x_i), the intercept included."""
+        outputs = self.rows.matrix @ w[: self.rows.n_features]
+        if self.intercept_scaling != 0.0:
+            outputs = outputs + w[-1] * self.intercept_scaling
+        return self.y * outputs
+
+    def weights(self, alpha: Array) -> Array:
+        """w(alpha) = sum_i alpha_i y_i x_i."""
+        signed = alpha * self.y
+        w = self.rows.matrix.T @ signed
+        return w if self.intercept_scaling == 0.0 else np.append(w, self.intercept_scaling * signed.sum())
+
+    def primal(self, w: Array) -> float:
+        return float(0.5 * (w @ w) + self.C @ self.loss.value(self.margins(w)))
+
+    def dual(self, alpha: Array) -> float:
+        """D(alpha), and minus infinity outside the box."""
+        if not self.is_feasible(alpha):
+            return -np.inf
+        w = self.weights(alpha)
+        return float(np.sum(alpha - 0.5 * self.box.D * np.square(alpha)) - 0.5 * (w @ w))
+
+    def is_feasible(self, alpha: Array) -> bool:
+        return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))
+
+
+def _signs(y: Any, rows: Rows) -> Array:
+    y = np.asarray(y)
+    if y.shape != (rows.n_samples,):
+        raise ValueError(f"y must have one label for each of the {rows.n_samples} rows of X; its shape is {y.shape}.")
+    wrong = np.flatnonzero((y != 1) & (y != -1))
+    if wrong.size:
+        raise ValueError(f"The labels of a binary problem are +1 and -1; y[{wrong[0]}] is {y[wrong[0]]!r}.")
+    return y.astype(np.int8)
+
+
+def _costs(C: Any, rows: Rows) -> Array:
+    C = np.asarray(C, dtype=np.float64)
+    if C.shape not in ((), (1,), (rows.n_samples,)):
+        raise ValueError(f"C must be one number or one for each of the {rows.n_samples} rows; its shape is {C.shape}.")
+    wrong = np.flatnonzero(~(np.isfinite(C) & (C >= 0.0)))
+    if wrong.size:
+        raise ValueError(f"C must be finite and not negative; it holds {C.reshape(-1)[wrong[0]]}.")
+    if not C.any():
+        raise ValueError("C is zero for every sample: there is nothing to fit.")
+    return np.broadcast_to(C, (rows.n_samples,))
+
+
+def _scaling(intercept_scaling: float) -> float:
+    if not np.isfinite(intercept_scaling) or intercept_scaling < 0.0:
+        raise ValueError(f"intercept_scaling must be finite and not negative; got {intercept_scaling!r}.")
+    return float(intercept_scaling)

@@ -1,0 +1,57 @@
+"""What a solve returns: the answer, its certificate, why it ended, and how it got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from maxmargin.certificate import Certificate
+from maxmargin.data import Array
+
+
+class Status(Enum):
+    """Why a solve ended. Each value is a sentence for the user."""
+
+    CERTIFIED = "The certificate shows that the relative duality gap is within tol."
+    EPOCH_LIMIT = "The limit on epochs was reached before tol."
+    TIME_LIMIT = "The limit on seconds was reached before tol."
+    PRECISION_LIMIT = "The gap no longer falls: rounding, or the conditioning of the problem, keeps this solver from tol."
+    STOPPED = "The user or the callback stopped the solver before tol."
+
+    @property
+    def is_certified(self) -> bool:
+        return self is Status.CERTIFIED
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a solve stands at one certificate: what a callback sees and one row of the trace."""
+
+    seconds: float
+    epochs: float
+    steps: int
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    active: int
+    solver: str
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best answer that was certified. ``w`` has the intercept's weight as its last element if there is one.
+
+    An epoch is as many steps as there are samples; ``b`` is the intercept, already scaled.
+    """
+
+    w: Array
+    alpha: Array
+    b: float
+    certificate: Certificate
+    status: Status
+    trace: tuple[Progress, ...]
+    seconds: float
+    steps: int
+    epochs: float
+    kernel_evaluations: int = 0

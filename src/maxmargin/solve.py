@@ -1,0 +1,273 @@
+"""The driver: it owns the loop, the clock, the certificate and the callback. A solver only makes steps.
+
+When a certificate is computed depends on counted steps and on the solver's own state, never on the clock, so an answer
+depends on the data, the settings and ``random_state`` alone (unless ``max_seconds`` or the user cuts the run short).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxmargin.certificate import Certificate, certify
+from maxmargin.data import Array
+from maxmargin.problem import LinearProblem
+from maxmargin.solution import Progress, Solution, Status
+from maxmargin.solvers.base import Budget, Solver
+from maxmargin.solvers.registry import solver_named
+
+Callback = Callable[[Progress], Any]
+
+CHUNK_ELEMENTS = 20_000_000
+"""Stored elements that one call of ``advance`` may touch: about a tenth of a second, so that Ctrl-C is heard."""
+CERTIFICATE_EPOCHS = 8
+"""A certificate costs at most half an epoch, so one in eight epochs stays well under a tenth of the time."""
+CERTIFICATE_ELEMENTS = 4_000_000
+"""On small problems the fixed cost of a certificate counts: this much work must lie between two."""
+STALL_EPOCHS = 2_000
+STALL_FACTOR = 0.95
+"""The solve is stalled when the gap has not fallen by this factor over half of the run and these epochs."""
+
+
+def solve(
+    problem: LinearProblem,
+    solver: str | Solver = "auto",
+    *,
+    tol: float = 1e-4,
+    max_epochs: float = math.inf,
+    max_seconds: float = math.inf,
+    warm_start: Array | Solution | None = None,
+    callback: Callback | None = None,
+    random_state: Any = None,
+) -> Solution:
+    """Solve to a certified relative duality gap of ``tol``, or say why not.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+    solver : str or a solver object, default "auto"
+        "auto", "dcd", or an instance with settings such as ``DCD(order=Order.CYCLIC)``.
+    tol : float
+        Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give.
+    max_epochs, max_seconds : float, default infinity
+        Limits; an epoch is as many steps as there are samples.
+    warm_start : array of alpha, or a Solution
+        Where to start. It is clipped to the box, so a solution for another C will do.
+    callback : callable
+        Called with a :class:`Progress` at every certificate; returning True ends the solve.
+    random_state : int, RandomState, Generator or None
+        Seeds the order of the coordinates. None means 0: the same call gives the same answer.
+
+    Ctrl-C ends the solve with status STOPPED and the best answer so far.
+    """
+    return drive(
+        problem,
+        solver_named(solver),
+        Limits(tol, max_epochs, max_seconds),
+        warm_start=warm_start,
+        callback=callback,
+        seed=seed_from(random_state),
+        stop=threading.Event(),
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a solve ends: the target and the two limits."""
+
+    tol: float
+    max_epochs: float = math.inf
+    max_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in ("tol", "max_epochs", "max_seconds"):
+            value = getattr(self, name)
+            if not value >= 0.0:
+                raise ValueError(f"{name} must be zero or positive; got {value!r}.")
+
+
+def seed_from(random_state: Any) -> int:
+    """One whole number from what scikit-learn and NumPy accept; the global generator is never touched."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+        return int(random_state)
+    raise ValueError(f"random_state must be None, a whole number >= 0, or a NumPy generator; got {random_state!r}.")
+
+
+def drive(
+    problem: LinearProblem,
+    solver: Solver,
+    limits: Limits,
+    *,
+    warm_start: Array | Solution | None,
+    callback: Callback | None,
+    seed: int,
+    stop: threading.Event,
+) -> Solution:
+    """``solve`` with everything resolved, and with ``stop`` to end it from another thread within a chunk."""
+    run = _Run(problem, solver, limits, callback, stop)
+    try:
+        run.start(_alpha_of(warm_start, problem), seed)
+        status = run.to_the_end()
+    except KeyboardInterrupt:
+        stop.set()
+        if run.state is None:
+            raise
+        if run.best is None:
+            run.judge()
+        status = Status.STOPPED
+    return run.solution(status)
+
+
+def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem) -> Array | None:
+    if warm_start is None:
+        return None
+    alpha = np.asarray(warm_start.alpha if isinstance(warm_start, Solution) else warm_start, dtype=np.float64)
+    if alpha.shape != (problem.n_samples,):
+        raise ValueError(f"warm_start must hold one alpha for each of {problem.n_samples} samples; its shape is {alpha.shape}.")
+    if not np.isfinite(alpha).all():
+        raise ValueError("warm_start holds a value that is not finite.")
+    return alpha
+
+
+@dataclass(frozen=True)
+class _Answer:
+    w: Array
+    alpha: Array
+    certificate: Certificate
+
+
+@dataclass
+class _Run:
+    """One solve under way."""
+
+    problem: LinearProblem
+    solver: Solver
+    limits: Limits
+    callback: Callback | None
+    stop: threading.Event
+    state: Any = None
+    best: _Answer | None = None
+    trace: list[Progress] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+    low_gap: float = math.inf  # the gap, and the epoch, of the last real improvement
+    low_gap_epochs: float = 0.0
+    next_certificate: int = 0
+
+    def start(self, warm_start: Array | None, seed: int) -> None:
+        self.state = self.solver.init(self.problem, warm_start, seed)
+        if warm_start is None:
+            self.next_certificate = self._spacing()
+
+    def to_the_end(self) -> Status:
+        """Advance and judge until there is a reason to end."""
+        while True:
+            if self._certificate_is_due():
+                certificate = self.judge()
+                status = self._reason_to_end(certificate)
+                if status is not None:
+                    return status
+            self.solver.advance(self.problem, self.state, self._budget())
+
+    def judge(self) -> Certificate:
+        """Certify where the solver stands, keep it if it is the best, and write a row of the trace."""
+        w, alpha = self.solver.candidate(self.problem, self.state)
+        certificate = certify(self.problem, w, alpha)
+        if self.best is None or certificate.gap < self.best.certificate.gap:
+            self.best = _Answer(w.copy(), alpha.copy(), certificate)
+        self.trace.append(
+            Progress(
+                seconds=self.seconds,
+                epochs=self.epochs,
+                steps=self.state.steps,
+                primal=certificate.primal,
+                dual=certificate.dual,
+                gap=certificate.gap,
+                relative_gap=certificate.relative_gap,
+                active=self.state.active,
+                solver=self.solver.name,
+            )
+        )
+        self.next_certificate = self.state.steps + self._spacing()
+        return certificate
+
+    def solution(self, status: Status) -> Solution:
+        assert self.best is not None
+        scaling = self.problem.intercept_scaling
+        return Solution(
+            w=self.best.w,
+            alpha=self.best.alpha,
+            b=float(self.best.w[-1] * scaling) if scaling else 0.0,
+            certificate=self.best.certificate,
+            status=status,
+            trace=tuple(self.trace),
+            seconds=self.seconds,
+            steps=self.state.steps,
+            epochs=self.epochs,
+        )
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def epochs(self) -> float:
+        return float(self.state.steps / self.problem.n_samples)
+
+    def _certificate_is_due(self) -> bool:
+        return (
+            self.state.looks_done
+            or self.state.is_stuck
+            or self.state.steps >= min(self.next_certificate, self._max_steps)
+            or self.seconds >= self.limits.max_seconds
+            or self.stop.is_set()
+        )
+
+    def _reason_to_end(self, certificate: Certificate) -> Status | None:
+        stop_asked = self.callback is not None and self.callback(self.trace[-1]) is True
+        if certificate.meets(self.limits.tol):
+            return Status.CERTIFIED
+        if stop_asked or self.stop.is_set():
+            self.stop.set()
+            return Status.STOPPED
+        if self.seconds >= self.limits.max_seconds:
+            return Status.TIME_LIMIT
+        if self.state.steps >= self._max_steps:
+            return Status.EPOCH_LIMIT
+        if self.state.is_stuck or self._is_stalled(certificate):
+            return Status.PRECISION_LIMIT
+        return None
+
+    def _is_stalled(self, certificate: Certificate) -> bool:
+        if certificate.gap < STALL_FACTOR * self.low_gap:
+            self.low_gap, self.low_gap_epochs = certificate.gap, self.epochs
+            return False
+        return certificate.is_limited_by_rounding or self.epochs > 2.0 * self.low_gap_epochs + STALL_EPOCHS
+
+    def _budget(self) -> Budget:
+        now = self.state.steps
+        wanted = min(self.next_certificate - now, CHUNK_ELEMENTS / self._elements_a_step, self._max_steps - now)
+        return Budget(max(1, int(wanted)), self.limits.tol)
+
+    def _spacing(self) -> int:
+        return int(max(CERTIFICATE_EPOCHS * self.problem.n_samples, CERTIFICATE_ELEMENTS / self._elements_a_step))
+
+    @property
+    def _max_steps(self) -> float:
+        return self.limits.max_epochs * self.problem.n_samples
+
+    @property
+    def _elements_a_step(self) -> float:
+        """Stored elements a row, and what a step costs besides."""
+        return self.problem.rows.n_stored / self.problem.n_samples + 8.0

@@ -1,0 +1,1 @@
+"""One paper's algorithm, one file."""

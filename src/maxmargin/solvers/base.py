@@ -1,0 +1,50 @@
+"""What the driver asks of a solver."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from maxmargin.data import Array
+from maxmargin.problem import LinearProblem
+
+
+class Budget(NamedTuple):
+    """A bounded chunk of work: at most so many steps, in search of a relative gap of ``target``."""
+
+    steps: int
+    target: float
+
+
+class State(Protocol):
+    """Everything that changes. The driver reads these counters and nothing else."""
+
+    @property
+    def steps(self) -> int:
+        """Steps made since ``init``."""
+
+    @property
+    def active(self) -> int:
+        """Samples that the solver is looking at."""
+
+    @property
+    def looks_done(self) -> bool:
+        """The solver's own test is met, so a certificate is worth its cost. If it is refused, the driver calls
+        ``advance`` again, and the solver looks closer than before."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """No further step changes anything in floating point."""
+
+
+class Solver(Protocol):
+    """A frozen dataclass of settings. It never decides that it is done, never prints, never reads a clock."""
+
+    @property
+    def name(self) -> str: ...
+
+    def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> Any: ...
+
+    def advance(self, problem: LinearProblem, state: Any, budget: Budget) -> None: ...
+
+    def candidate(self, problem: LinearProblem, state: Any) -> tuple[Array, Array]:
+        """The present (w, alpha). They may be views that the next ``advance`` changes."""

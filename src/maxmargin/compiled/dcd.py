@@ -147,9 +147,9 @@ def end_sweep(state, target):  # type: ignore[no-untyped-def]
     state.M_bar = state.M if state.M > 0.0 else np.inf
     state.m_bar = state.m if state.m < 0.0 else -np.inf
     state.still_sweeps = state.still_sweeps + ONE if whole and state.moves == NONE else NONE
-    # The gap terms were met on the way, so the gap is by now about one more sweep's reduction below their sum.
+    # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
-    if state.gap * reduction <= target * abs(state.dual):
+    if state.gap * np.sqrt(reduction) <= target * abs(state.dual):
         state.looks_done = ONE
     if state.violation < state.epsilon or state.moves == NONE:  # (17)
         if whole:

@@ -169,7 +169,7 @@ class DCDState:
             np.copyto(self.index, self.pool)
         if sweep["violation"] < sweep["epsilon"]:
             sweep["epsilon"] = max(0.0, 0.3 * sweep["violation"])
-        self.demand *= 0.5
+        self.demand *= 0.7
         sweep["looks_done"] = 0
         if self.steps - self.refreshed_at > EPOCHS_TO_REFRESH * problem.n_samples:
             self.refresh(problem)

@@ -5,7 +5,9 @@ Names are loaded when they are first used: ``import maxmargin`` itself loads nei
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -21,13 +23,12 @@ _HOMES = {
     "Solution": "maxmargin.solution",
     "Status": "maxmargin.solution",
     "Progress": "maxmargin.solution",
-    "solve": "maxmargin.solve",
     "DCD": "maxmargin.solvers.dcd",
     "Order": "maxmargin.solvers.dcd",
     "Shrinking": "maxmargin.solvers.dcd",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", "solve", *_HOMES]
 
 if TYPE_CHECKING:
     from maxmargin.certificate import Certificate as Certificate
@@ -55,4 +56,19 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_HOMES))
+    return sorted(set(globals()) | set(__all__))
+
+
+class _Package(ModuleType):
+    """``maxmargin.solve`` is the function, also after the import system has bound the submodule of that name here."""
+
+    @property
+    def solve(self) -> Any:
+        return import_module("maxmargin.solve").solve
+
+    @solve.setter
+    def solve(self, submodule: ModuleType) -> None:
+        """The name belongs to the function."""
+
+
+sys.modules[__name__].__class__ = _Package

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data import Array, CsrRows, DenseRows
+from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
 
-UNIT_ROUNDOFF = 2.0**-53
 SMALLEST = 2.0**-1074
 ROWS_A_BLOCK = 1 << 15
 ELEMENTS_A_THREAD = 1 << 20
@@ -165,7 +165,7 @@ def _sum_over_rows(problem: LinearProblem, w: Array, alpha: Array, start: int, s
         weights_scale += judge_rows(rows, block.start, block.stop, w, a * y, outputs, magnitudes, weights)
         margins = y * outputs
         operations = _operations(rows, block)
-        margin_errors = _gamma(operations) * magnitudes + operations * SMALLEST
+        margin_errors = _gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
         loss += float(C @ problem.loss.value(margins))
         conjugate += float(np.sum(a - 0.5 * D * np.square(a)))
         gap += float(np.sum(problem.loss.gap_terms(margins, a, C)))
@@ -174,7 +174,7 @@ def _sum_over_rows(problem: LinearProblem, w: Array, alpha: Array, start: int, s
 
 
 def _operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
-    """The roundings in each row's 1 - m: its stored elements, the intercept, and the subtraction."""
+    """The roundings in each row's dot product: those of its stored elements and of the intercept."""
     if isinstance(rows, CsrRows):
         return np.diff(rows.indptr[block.start : block.stop + 1]).astype(np.float64) + 3.0
     return rows.values.shape[1] + 3.0

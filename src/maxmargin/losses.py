@@ -30,6 +30,9 @@ import numpy as np
 from maxmargin.data import Array
 
 
+UNIT_ROUNDOFF = 2.0**-53
+
+
 class DualBox(NamedTuple):
     """The arrays of the dual: lower and upper bounds and the added diagonal, one value a sample."""
 
@@ -49,7 +52,7 @@ class Loss(Protocol):
         """C l(m) + l*(alpha) + alpha m for each sample: zero at the optimum, never negative."""
 
     def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
-        """How far a gap term can move when its margin moves by ``error``."""
+        """How wrong a gap term can be when its margin is wrong by ``error``, beyond a few units of its own last place."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class SquaredHinge:
         return C * np.square(residual) + alpha * np.maximum(0.0, -slack)
 
     def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
+        error = error + _residual_rounding(alpha, C)
         slope = np.abs(2.0 * C * np.maximum(0.0, 1.0 - margin) - alpha)
         return (np.maximum(slope, alpha) + C * error) * error
 
@@ -106,6 +110,7 @@ class LeastSquares:
         return C * np.square((1.0 - margin) - alpha * _unbounded_above(C).D)
 
     def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
+        error = error + _residual_rounding(alpha, C)
         return (np.abs(2.0 * C * (1.0 - margin) - alpha) + C * error) * error
 
 
@@ -116,3 +121,8 @@ def _unbounded_above(C: Array) -> DualBox:
     with np.errstate(divide="ignore", over="ignore"):
         D = np.where(present, 0.5 / C, 0.0)
     return DualBox(-U, U, D)
+
+
+def _residual_rounding(alpha: Array, C: Array) -> Array:
+    """The rounding in ``1 - m - alpha D`` that is not the margin's: of D, of the product and of the subtraction."""
+    return 4.0 * UNIT_ROUNDOFF * np.abs(alpha * _unbounded_above(C).D)

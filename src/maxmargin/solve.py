@@ -30,9 +30,10 @@ CERTIFICATE_EPOCHS = 8
 """A certificate costs at most half an epoch, so one in eight epochs stays well under a tenth of the time."""
 CERTIFICATE_ELEMENTS = 4_000_000
 """On small problems the fixed cost of a certificate counts: this much work must lie between two."""
-STALL_EPOCHS = 2_000
-STALL_FACTOR = 0.95
-"""The solve is stalled when the gap has not fallen by this factor over half of the run and these epochs."""
+STALL_ELEMENTS = 2_000_000_000
+STALL_FACTOR = 50.0
+"""After this much work (some seconds) a solve has stalled when, at the rate at which the dual value rose over the latter
+half of the run, closing the gap would take this many times the work done so far."""
 
 
 def solve(
@@ -161,8 +162,6 @@ class _Run:
     best: _Answer | None = None
     trace: list[Progress] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
-    low_gap: float = math.inf  # the gap, and the epoch, of the last real improvement
-    low_gap_epochs: float = 0.0
     next_certificate: int = 0
 
     def start(self, warm_start: Array | None, seed: int) -> None:
@@ -245,15 +244,20 @@ class _Run:
             return Status.TIME_LIMIT
         if self.state.steps >= self._max_steps:
             return Status.EPOCH_LIMIT
-        if self.state.is_stuck or self._is_stalled(certificate):
+        if self._is_at_its_limit(certificate):
             return Status.PRECISION_LIMIT
         return None
 
-    def _is_stalled(self, certificate: Certificate) -> bool:
-        if certificate.gap < STALL_FACTOR * self.low_gap:
-            self.low_gap, self.low_gap_epochs = certificate.gap, self.epochs
+    def _is_at_its_limit(self, certificate: Certificate) -> bool:
+        return self.state.is_stuck or certificate.is_limited_by_rounding or self._is_stalled()
+
+    def _is_stalled(self) -> bool:
+        now = self.trace[-1]
+        if now.steps * self._elements_a_step < STALL_ELEMENTS:
             return False
-        return certificate.is_limited_by_rounding or self.epochs > 2.0 * self.low_gap_epochs + STALL_EPOCHS
+        half = next(row for row in self.trace if row.steps >= 0.5 * now.steps)
+        rise, steps = now.dual - half.dual, now.steps - half.steps
+        return steps > 0 and now.gap * steps > STALL_FACTOR * now.steps * rise
 
     def _budget(self) -> Budget:
         now = self.state.steps

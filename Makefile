@@ -1,0 +1,51 @@
+# Two commands do everything on a fresh machine with Python 3.11+: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint format bench clean
+
+help:
+	@echo "make demo   set up, train on data that comes with scikit-learn, print certificates, draw demo.png"
+	@echo "make test   set up, lint, type-check and run every test"
+	@echo "make lint   ruff and mypy"
+	@echo "make bench  every benchmark; needs the data folder (see benchmarks/README.md)"
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python examples/demo.py
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/test.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/bench.stamp
+	$(BIN)/python -m benchmarks.dcd_algorithm
+	$(BIN)/python -m benchmarks.linear_fit
+	$(BIN)/python -m benchmarks.footprint
+	$(BIN)/python -m benchmarks.papers.dual_coordinate_descent
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plots]"
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,dev]"
+	@touch $@
+
+$(VENV)/bench.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .cache dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

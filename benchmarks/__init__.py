@@ -1,0 +1,1 @@
+"""Measurements against peers and against the papers: one script a claim, its results in ``benchmarks/results``."""

@@ -1,0 +1,201 @@
+"""How the benchmarks measure and report: interleaved repeats, tolerances found by search, tables, the machine."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from benchmarks.datasets import CACHE, ROOT, write_atomically
+
+RESULTS = ROOT / "benchmarks" / "results"
+QUICK_RESULTS = CACHE / "quick-results"
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "liblinear-official")
+TOLERANCES = tuple(10.0 * 2.0**-k for k in range(18))
+"""From 10 down to just under 1e-4."""
+
+
+class Timed(Protocol):
+    @property
+    def seconds(self) -> float: ...
+
+
+class Capped(Timed, Protocol):
+    @property
+    def hit_cap(self) -> bool: ...
+
+
+T = TypeVar("T", bound=Timed)
+F = TypeVar("F", bound=Capped)
+
+
+class Trial(NamedTuple):
+    """One run of a peer at one tolerance, and how far above the optimum its answer can be."""
+
+    tolerance: float
+    fit: Any
+    excess: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """The runs of a peer from the loosest tolerance on. ``found`` is the first that was good enough, if any."""
+
+    trials: tuple[Trial, ...]
+    found: Trial | None
+    ended: str
+
+    @property
+    def best(self) -> Trial:
+        """The one that was good enough, else the nearest to it."""
+        return self.found or min(self.trials, key=lambda trial: trial.excess)
+
+    def __str__(self) -> str:
+        return f"{self.found.tolerance:.2g}" if self.found else f"never ({self.ended})"
+
+
+def interleaved(contestants: dict[str, Callable[[], T]], repeats: int, max_seconds: float = math.inf) -> dict[str, T]:
+    """Each contestant's fastest run. They take turns, so that a busy moment of the machine hits all of them alike.
+
+    No further round is begun after ``max_seconds``.
+    """
+    fastest: dict[str, T] = {}
+    start = time.perf_counter()
+    for _ in range(repeats):
+        for name, run in contestants.items():
+            result = run()
+            if name not in fastest or result.seconds < fastest[name].seconds:
+                fastest[name] = result
+        if time.perf_counter() - start > max_seconds:
+            break
+    return fastest
+
+
+def loosest_tolerance(
+    run: Callable[[float], F],
+    excess: Callable[[F], float],
+    target: float,
+    grid: Sequence[float] = TOLERANCES,
+    max_seconds: float = math.inf,
+    beyond: float | None = None,
+) -> Search:
+    """Try tolerances from loose to tight until one brings the primal value within ``target`` of the optimum.
+
+    A run that ended at its cap of iterations is the last: a tighter tolerance would make the same run again. So is one that
+    took more than ``max_seconds``. With ``beyond`` the search goes on to that excess, for a curve.
+    """
+    trials: list[Trial] = []
+    found = None
+    for tolerance in grid:
+        fit = run(tolerance)
+        trials.append(Trial(tolerance, fit, excess(fit)))
+        if found is None and trials[-1].excess <= target:
+            found = trials[-1]
+        if trials[-1].excess <= (target if beyond is None else beyond):
+            return Search(tuple(trials), found, "reached")
+        if fit.hit_cap:
+            return Search(tuple(trials), found, "cap of iterations")
+        if fit.seconds > max_seconds:
+            return Search(tuple(trials), found, f"stopped after a run of {fit.seconds:.0f} s")
+    return Search(tuple(trials), found, f"not at {grid[-1]:.1g}")
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def seconds_text(seconds: float) -> str:
+    """Three significant digits, down to tenths of a millisecond."""
+    return f"{seconds:.{max(0, 2 - math.floor(math.log10(max(seconds, 1e-2))))}f}" if math.isfinite(seconds) else "-"
+
+
+class Table:
+    """A Markdown table that prints its rows as they come."""
+
+    def __init__(self, *columns: str, numbers_from: int = 1) -> None:
+        self.columns = columns
+        self.rows: list[tuple[str, ...]] = []
+        self._numbers_from = numbers_from
+        print("\n" + " | ".join(columns), flush=True)
+
+    def add(self, *cells: Any) -> None:
+        row = tuple(str(cell) for cell in cells)
+        if len(row) != len(self.columns):
+            raise ValueError(f"{len(self.columns)} columns, {len(row)} cells.")
+        self.rows.append(row)
+        print(" | ".join(row), flush=True)
+
+    def __str__(self) -> str:
+        rule = ["---" if k < self._numbers_from else "---:" for k in range(len(self.columns))]
+        return "\n".join(f"| {' | '.join(row)} |" for row in (self.columns, rule, *self.rows))
+
+
+def arguments(description: str | None, own: Callable[[argparse.ArgumentParser], None] | None = None) -> argparse.Namespace:
+    """The options that every script has: --quick and --results."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sets and few repeats, to see that it works")
+    parser.add_argument("--results", type=Path, help="folder for the results (default: benchmarks/results, quick: in .cache)")
+    if own is not None:
+        own(parser)
+    options = parser.parse_args()
+    options.results = options.results or (QUICK_RESULTS if options.quick else RESULTS)
+    return options
+
+
+def write_report(path: Path, title: str, parts: Sequence[object], quick: bool) -> None:
+    """Title, machine, and the parts with an empty line between them."""
+    warning = ["**A quick run: it shows that the script works, not how fast anything is.**"] if quick else []
+    text = "\n\n".join([f"# {title}", *warning, machine(), *map(str, parts)]) + "\n"
+    write_atomically(path, lambda temporary: _write_text(temporary, text))
+    print(f"\nwritten: {_relative(path)}")
+
+
+def write_figure(path: Path, figure: Any) -> None:
+    write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=110))
+    print(f"written: {_relative(path)}")
+
+
+def machine() -> str:
+    """One paragraph: processor, memory, versions, date."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    from maxmargin import __version__
+
+    versions = ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)
+    return (
+        f"{_processor()}, {cores} cores, {memory:.0f} GiB; {platform.system()}, Python {platform.python_version()}; "
+        f"maxmargin {__version__}, {versions}; {datetime.now(UTC):%Y-%m-%d}. "
+        "Wall-clock seconds, the minimum of interleaved repeats."
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _relative(path: Path) -> Path:
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path

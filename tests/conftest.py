@@ -1,0 +1,15 @@
+"""Numba's cache is keyed by the sources: it does not see that a helper in another file has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "src" / "maxmargin"
+
+digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.rglob("*.py")))).hexdigest()[:16]
+os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".cache" / f"numba-{digest}")
+sys.path.insert(0, str(ROOT))

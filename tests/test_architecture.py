@@ -1,0 +1,94 @@
+"""The arrows of DESIGN.md: imports point one way, and the judge is not the player."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "maxmargin"
+
+ORDER = ["data", "losses", "problem", "certificate", "solution", "solvers", "solve", "estimators", "plots"]
+"""A module may import those to its left; ``compiled`` may be imported by all, and imports only ``data`` itself."""
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+
+
+def room(name: str) -> str:
+    return name.split(".")[1]
+
+
+def name_of(path: Path) -> str:
+    return ".".join(("maxmargin", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("maxmargin"):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("maxmargin")}
+    return {name for name in found if name.count(".")}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: name_of(path))
+def test_no_import_points_back(path):
+    home = room(name_of(path))
+    for imported in imports_of(path):
+        other = room(imported)
+        if home == "compiled":
+            assert other in ("compiled", "data"), imported
+        elif other not in ("compiled", home):
+            assert ORDER.index(other) < ORDER.index(home), f"{home} imports {imported}"
+
+
+def test_the_judge_imports_no_solver_and_no_compiled_code_of_one():
+    own = {"maxmargin.compiled.certificate.judge_rows"}
+    judged_by = imports_of(PACKAGE / "certificate.py")
+    assert {name for name in judged_by if room(name) == "compiled"} == own
+    assert all(room(name) in ("data", "losses", "kernels", "problem", "compiled") for name in judged_by)
+    assert {room(name) for name in imports_of(PACKAGE / "compiled" / "certificate.py")} == {"data"}
+    for path in modules():
+        if room(name_of(path)) in ("solvers", "compiled") and path != PACKAGE / "compiled" / "certificate.py":
+            assert not imports_of(path) & own, path
+
+
+def test_fast_math_never_feeds_a_certificate():
+    assert "fastmath" not in (PACKAGE / "compiled" / "certificate.py").read_text()
+
+
+def run_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_importing_the_package_loads_neither_numba_nor_scikit_learn_nor_numpy():
+    heavy = "{'numba', 'sklearn', 'scipy', 'numpy', 'matplotlib'}"
+    assert run_python(f"import sys, maxmargin; print({heavy} & set(sys.modules))") == "set()"
+
+
+def test_importing_an_estimator_loads_no_matplotlib():
+    assert run_python("import sys; from maxmargin import LinearSVC; print('matplotlib' in sys.modules)") == "False"
+
+
+def test_every_public_name_can_be_loaded():
+    code = "import maxmargin; print([name for name in maxmargin.__all__ if not hasattr(maxmargin, name)])"
+    assert run_python(code) == "[]"
+
+
+@pytest.mark.parametrize("first", ["maxmargin.solve", "maxmargin.estimators.linear_svc"])
+def test_solve_is_the_function_whatever_was_imported_before(first):
+    assert run_python(f"import maxmargin, {first}; print(callable(maxmargin.solve), maxmargin.solve.__name__)") == "True solve"
+    assert run_python(f"import {first}; from maxmargin import solve; print(solve.__name__)") == "solve"
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    import maxmargin
+
+    with pytest.raises(AttributeError, match="nonsense"):
+        maxmargin.nonsense  # noqa: B018

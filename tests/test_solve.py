@@ -139,7 +139,7 @@ def test_the_global_random_state_is_left_alone(problem):
 def test_seeds_come_from_everything_that_numpy_and_scikit_learn_use():
     assert seed_from(None) == 0
     assert seed_from(np.int64(5)) == 5
-    assert seed_from(np.random.RandomState(1)) == seed_from(np.random.RandomState(1))  # noqa: NPY002
+    assert seed_from(np.random.RandomState(1)) == seed_from(np.random.RandomState(1))
     assert seed_from(np.random.default_rng(1)) == seed_from(np.random.default_rng(1))
     for bad in (-1, "x", 1.5):
         with pytest.raises(ValueError, match="random_state"):

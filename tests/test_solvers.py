@@ -223,3 +223,14 @@ def test_settings_that_make_no_sense_are_refused():
         Shrinking(factor=0.0)
     with pytest.raises(ValueError, match="epsilon must be positive; got -1"):
         DCD(epsilon=-1.0)
+
+
+def test_the_cyclic_order_is_the_order_of_the_samples_again_after_shrinking():
+    problem, solver = LinearProblem.build(*labelled(300, 5, 0.5, 0), 0.1), DCD(order=Order.CYCLIC)
+    state = solver.init(problem, None, 0)
+    shrunk_once = False
+    for _ in range(200):
+        solver.advance(problem, state, Budget(max(1, state.active), 0.0))
+        shrunk_once |= state.active < 300
+        assert np.all(np.diff(state.index[: state.active].astype(int)) > 0)
+    assert shrunk_once

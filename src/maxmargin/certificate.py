@@ -15,16 +15,20 @@ Imports no solver and none of a solver's compiled code: the judge is not the pla
 
 from __future__ import annotations
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from maxmargin.data import Array, CsrRows, DenseRows
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
+
+Number = TypeVar("Number", bound=Array | float)
 
 SMALLEST = 2.0**-1074
 ROWS_A_BLOCK = 1 << 15
@@ -116,7 +120,7 @@ def _verdict(problem: LinearProblem, w: Array, alpha: Array, sums: _Sums) -> Cer
         relative_gap=gap / scale if scale > 0.0 else (0.0 if gap == 0.0 else np.inf),
         rounding_error=rounding,
         # P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha) - w*|^2 <= 2 gap.
-        distance_bound=min(np.sqrt(2.0 * worst), np.sqrt(worst) + 0.5 * (difference + difference_error)),
+        distance_bound=min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (difference + difference_error)),
         n_support=int(np.count_nonzero(alpha)),
         n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
     )
@@ -138,7 +142,7 @@ def _refusal(alpha: Array) -> Certificate:
 def _sum_over_threads(problem: LinearProblem, w: Array, alpha: Array) -> _Sums:
     padded = w if problem.intercept_scaling != 0.0 else np.append(w, 0.0)
     edges = np.linspace(0, problem.n_samples, _n_threads(problem) + 1).astype(int)
-    parts = list(zip(edges[:-1], edges[1:], strict=True))
+    parts = list(pairwise(edges))
     if len(parts) == 1:
         return _sum_over_rows(problem, padded, alpha, *parts[0])
     with ThreadPoolExecutor(len(parts)) as pool:
@@ -180,8 +184,8 @@ def _operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
     return rows.values.shape[1] + 3.0
 
 
-def _gamma(k: Array | float) -> Array | float:
-    return k * UNIT_ROUNDOFF / (1.0 - k * UNIT_ROUNDOFF)
+def _gamma(k: Number) -> Number:
+    return k * UNIT_ROUNDOFF / (1.0 - k * UNIT_ROUNDOFF)  # type: ignore[return-value]
 
 
 def _vector(array: Array, length: int, name: str) -> Array:

@@ -29,7 +29,6 @@ import numpy as np
 
 from maxmargin.data import Array
 
-
 UNIT_ROUNDOFF = 2.0**-53
 
 

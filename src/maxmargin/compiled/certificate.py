@@ -10,7 +10,7 @@ from maxmargin.data import CsrRows, DenseRows
 
 
 @njit(cache=True, nogil=True)
-def judge_rows(rows, start, stop, w, signed_alpha, outputs, magnitudes, weights):  # type: ignore[no-untyped-def]
+def judge_rows(rows, start, stop, w, signed_alpha, outputs, magnitudes, weights):
     """For the rows start <= i < stop, in float64 and in the order of storage.
 
     outputs[i - start] = w . x_i, magnitudes[i - start] = sum_j |w_j x_ij|, weights += signed_alpha_i x_i.
@@ -25,15 +25,15 @@ def judge_rows(rows, start, stop, w, signed_alpha, outputs, magnitudes, weights)
     return scale
 
 
-def judge_row(rows, i, w, signed_alpha, weights):  # type: ignore[no-untyped-def]
+def judge_row(rows, i, w, signed_alpha, weights):
     raise TypeError("judge_row exists only inside compiled code")
 
 
 @overload(judge_row, inline="always")
-def _judge_row(rows, i, w, signed_alpha, weights):  # type: ignore[no-untyped-def]
+def _judge_row(rows, i, w, signed_alpha, weights):
     if rows.instance_class is CsrRows:
 
-        def sparse(rows, i, w, signed_alpha, weights):  # type: ignore[no-untyped-def]
+        def sparse(rows, i, w, signed_alpha, weights):
             last = w.shape[0] - 1
             output = rows.bias * w[last]
             magnitude = abs(output)
@@ -54,7 +54,7 @@ def _judge_row(rows, i, w, signed_alpha, weights):  # type: ignore[no-untyped-de
         return sparse
     if rows.instance_class is DenseRows:
 
-        def dense(rows, i, w, signed_alpha, weights):  # type: ignore[no-untyped-def]
+        def dense(rows, i, w, signed_alpha, weights):
             last = w.shape[0] - 1
             output, output_2, output_3, output_4 = rows.bias * w[last], 0.0, 0.0, 0.0
             magnitude, magnitude_2, magnitude_3, magnitude_4 = abs(output), 0.0, 0.0, 0.0

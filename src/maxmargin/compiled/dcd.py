@@ -55,7 +55,7 @@ NONE = np.uint64(0)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbounded, steps, target):  # type: ignore[no-untyped-def]
+def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbounded, steps, target):
     """Make at most ``steps`` steps; end earlier when the sweep just finished looks like the last.
 
     ``shrink_factor`` is infinite for no shrinking; ``unbounded`` says that alpha has no lower bound either; ``target``
@@ -132,13 +132,13 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
         state.M, state.m, state.gap, state.dual, state.moves = M, m, gap, dual, moves
         if state.cursor == active:
             end_sweep(state, target)
-            if order == CYCLIC and state.active == state.present and state.active > active:
+            if order == CYCLIC and state.active > kept:
                 for k in range(state.present):  # all samples again, in their order
                     index[k] = pool[k]
 
 
 @njit(inline="always")
-def end_sweep(state, target):  # type: ignore[no-untyped-def]
+def end_sweep(state, target):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
     whole = state.kept == state.present
     state.sweeps += ONE

@@ -9,7 +9,7 @@ THIRTEEN, SEVEN, SEVENTEEN, HALF_WORD = np.uint64(13), np.uint64(7), np.uint64(1
 
 
 @njit(inline="always")
-def next_random(word):  # type: ignore[no-untyped-def]
+def next_random(word):
     """The state, and the random word, after ``word``. Zero is the one state that it never leaves."""
     word ^= word << THIRTEEN
     word ^= word >> SEVEN
@@ -18,7 +18,7 @@ def next_random(word):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def below(word, n):  # type: ignore[no-untyped-def]
+def below(word, n):
     """A whole number in 0 .. n - 1 from a random word, for n < 2^32."""
     return ((word >> HALF_WORD) * n) >> HALF_WORD
 

@@ -18,31 +18,31 @@ LINE = 64
 """Bytes a cache line."""
 
 
-def row_dot(rows, i, w):  # type: ignore[no-untyped-def]
+def row_dot(rows, i, w):
     """x_i . w"""
     raise TypeError("row_dot exists only inside compiled code")
 
 
-def row_add(rows, i, scale, w):  # type: ignore[no-untyped-def]
+def row_add(rows, i, scale, w):
     """w += scale * x_i"""
     raise TypeError("row_add exists only inside compiled code")
 
 
-def prefetch_row_start(rows, i):  # type: ignore[no-untyped-def]
+def prefetch_row_start(rows, i):
     """Ask for what is needed to find row i."""
     raise TypeError("prefetch_row_start exists only inside compiled code")
 
 
-def prefetch_row(rows, i):  # type: ignore[no-untyped-def]
+def prefetch_row(rows, i):
     """Ask for the first lines of row i."""
     raise TypeError("prefetch_row exists only inside compiled code")
 
 
 @overload(row_dot, inline="always")
-def _row_dot(rows, i, w):  # type: ignore[no-untyped-def]
+def _row_dot(rows, i, w):
     if rows.instance_class is CsrRows:
 
-        def sparse(rows, i, w):  # type: ignore[no-untyped-def]
+        def sparse(rows, i, w):
             total = rows.bias * w[w.shape[0] - 1]
             for k in range(rows.indptr[i], rows.indptr[i + ONE]):
                 total += rows.values[k] * w[rows.indices[k]]
@@ -50,7 +50,7 @@ def _row_dot(rows, i, w):  # type: ignore[no-untyped-def]
 
         return sparse
 
-    def dense(rows, i, w):  # type: ignore[no-untyped-def]
+    def dense(rows, i, w):
         total = rows.bias * w[w.shape[0] - 1]
         for j in range(rows.values.shape[1]):
             total += rows.values[i, j] * w[j]
@@ -60,17 +60,17 @@ def _row_dot(rows, i, w):  # type: ignore[no-untyped-def]
 
 
 @overload(row_add, inline="always")
-def _row_add(rows, i, scale, w):  # type: ignore[no-untyped-def]
+def _row_add(rows, i, scale, w):
     if rows.instance_class is CsrRows:
 
-        def sparse(rows, i, scale, w):  # type: ignore[no-untyped-def]
+        def sparse(rows, i, scale, w):
             for k in range(rows.indptr[i], rows.indptr[i + ONE]):
                 w[rows.indices[k]] += scale * rows.values[k]
             w[w.shape[0] - 1] += scale * rows.bias
 
         return sparse
 
-    def dense(rows, i, scale, w):  # type: ignore[no-untyped-def]
+    def dense(rows, i, scale, w):
         for j in range(rows.values.shape[1]):
             w[j] += scale * rows.values[i, j]
         w[w.shape[0] - 1] += scale * rows.bias
@@ -79,26 +79,26 @@ def _row_add(rows, i, scale, w):  # type: ignore[no-untyped-def]
 
 
 @overload(prefetch_row_start, inline="always")
-def _prefetch_row_start(rows, i):  # type: ignore[no-untyped-def]
+def _prefetch_row_start(rows, i):
     if rows.instance_class is CsrRows:
 
-        def sparse(rows, i):  # type: ignore[no-untyped-def]
+        def sparse(rows, i):
             prefetch(rows.indptr, i)
 
         return sparse
 
-    def dense(rows, i):  # type: ignore[no-untyped-def]
+    def dense(rows, i):
         pass
 
     return dense
 
 
 @overload(prefetch_row, inline="always")
-def _prefetch_row(rows, i):  # type: ignore[no-untyped-def]
+def _prefetch_row(rows, i):
     a_line = np.uint64(LINE // rows.types[0].dtype.bitwidth * 8)
     if rows.instance_class is CsrRows:
 
-        def sparse(rows, i):  # type: ignore[no-untyped-def]
+        def sparse(rows, i):
             start = rows.indptr[i]
             prefetch(rows.indices, start)
             prefetch(rows.indices, start + a_line + a_line)
@@ -108,7 +108,7 @@ def _prefetch_row(rows, i):  # type: ignore[no-untyped-def]
 
         return sparse
 
-    def dense(rows, i):  # type: ignore[no-untyped-def]
+    def dense(rows, i):
         start = i * np.uint64(rows.values.shape[1])
         prefetch(rows.values, start)
         prefetch(rows.values, start + a_line)
@@ -117,10 +117,10 @@ def _prefetch_row(rows, i):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def prefetch(typing_context, array, offset):  # type: ignore[no-untyped-def]
+def prefetch(typing_context, array, offset):
     """llvm.prefetch of element ``offset``, counted flat, for reading and to all cache levels. Past the end is harmless."""
 
-    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def emit(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
         int32 = ir.IntType(32)
@@ -134,7 +134,7 @@ def prefetch(typing_context, array, offset):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def squared_norms(rows):  # type: ignore[no-untyped-def]
+def squared_norms(rows):
     """|x_i|^2 + bias^2, in float64."""
     norms = np.empty(n_rows(rows))
     for i in range(np.uint64(norms.shape[0])):
@@ -143,35 +143,35 @@ def squared_norms(rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def add_rows(rows, scales, w):  # type: ignore[no-untyped-def]
+def add_rows(rows, scales, w):
     """w += sum_i scales_i x_i"""
     for i in range(np.uint64(scales.shape[0])):
         if scales[i] != 0.0:
             row_add(rows, i, scales[i], w)
 
 
-def n_rows(rows):  # type: ignore[no-untyped-def]
+def n_rows(rows):
     """The number of rows."""
     raise TypeError("n_rows exists only inside compiled code")
 
 
-def row_sqnorm(rows, i):  # type: ignore[no-untyped-def]
+def row_sqnorm(rows, i):
     """|x_i|^2 + bias^2"""
     raise TypeError("row_sqnorm exists only inside compiled code")
 
 
 @overload(n_rows, inline="always")
-def _n_rows(rows):  # type: ignore[no-untyped-def]
+def _n_rows(rows):
     if rows.instance_class is CsrRows:
         return lambda rows: rows.indptr.shape[0] - 1
     return lambda rows: rows.values.shape[0]
 
 
 @overload(row_sqnorm, inline="always")
-def _row_sqnorm(rows, i):  # type: ignore[no-untyped-def]
+def _row_sqnorm(rows, i):
     if rows.instance_class is CsrRows:
 
-        def sparse(rows, i):  # type: ignore[no-untyped-def]
+        def sparse(rows, i):
             total = rows.bias * rows.bias
             for k in range(rows.indptr[i], rows.indptr[i + ONE]):
                 total += np.float64(rows.values[k]) * np.float64(rows.values[k])
@@ -179,7 +179,7 @@ def _row_sqnorm(rows, i):  # type: ignore[no-untyped-def]
 
         return sparse
 
-    def dense(rows, i):  # type: ignore[no-untyped-def]
+    def dense(rows, i):
         total = rows.bias * rows.bias
         for j in range(rows.values.shape[1]):
             total += np.float64(rows.values[i, j]) * np.float64(rows.values[i, j])

@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.data import DTYPES, Array, Rows
 from maxmargin.estimators import checks
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, warn_if_uncertified
-from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.losses import Hinge, Loss, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Solution
 from maxmargin.solve import Limits, drive, seed_from
 from maxmargin.solvers.registry import solver_named
 
-LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
+LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
 
 class LinearSVC(ClassifierMixin, BaseEstimator):
@@ -96,6 +96,8 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
     True
     """
 
+    coef_: Any
+
     def __init__(
         self,
         penalty: str = "l2",
@@ -145,9 +147,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
             check_classification_targets(y)
             classes, codes = np.unique(y, return_inverse=True)
             if len(classes) < 2:
-                raise ValueError(
-                    f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}."
-                )
+                raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}.")
             costs = checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, codes)
             problems = self._problems(Rows.from_matrix(X, check=False), codes, len(classes), costs)
             solutions = self._solve(problems, limits, self._starts(problems, classes))
@@ -212,7 +212,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
         positives = [1] if n_classes == 2 else range(n_classes)
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
         return [
-            LinearProblem.build(rows, np.where(codes == k, np.int8(1), np.int8(-1)), costs, LOSSES[self.loss](), scaling)
+            LinearProblem.build(rows, np.where(codes == k, np.int8(1), np.int8(-1)), costs, LOSSES[self.loss], scaling)
             for k in positives
         ]
 
@@ -224,7 +224,11 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
         return [alpha * (self.C / last.C) for alpha in last.alphas]
 
     def _solve(self, problems: list[LinearProblem], limits: Limits, starts: list[Array | None]) -> list[Solution]:
-        solver, seed, callback = solver_named(self.solver), seed_from(self.random_state), serialised(self.callback, self.verbose)
+        solver, seed, callback = (
+            solver_named(self.solver),
+            seed_from(self.random_state),
+            serialised(self.callback, self.verbose),
+        )
 
         def job(problem: LinearProblem, start: Array | None) -> Any:
             def run(stop: threading.Event) -> Solution:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class LinearProblem:
     def build(cls, X: Any, y: Any, C: Any = 1.0, loss: Loss | None = None, intercept_scaling: float = 0.0) -> LinearProblem:
         """Check everything and bring it to the few types that the loops are compiled for."""
         rows = Rows.from_matrix(X)
-        return cls(rows, _signs(y, rows), _costs(C, rows), loss or Hinge(), _scaling(intercept_scaling))
+        return cls(rows, _signs(y, rows), _costs(C, rows), _loss(loss), _scaling(intercept_scaling))
 
     @property
     def n_samples(self) -> int:
@@ -105,7 +106,15 @@ def _costs(C: Any, rows: Rows) -> Array:
     return np.broadcast_to(C, (rows.n_samples,))
 
 
+def _loss(loss: Loss | None) -> Loss:
+    if loss is None:
+        return Hinge()
+    if isinstance(loss, type) or not hasattr(loss, "gap_terms"):
+        raise TypeError(f"loss must be a loss object such as Hinge(); got {loss!r}.")
+    return loss
+
+
 def _scaling(intercept_scaling: float) -> float:
-    if not np.isfinite(intercept_scaling) or intercept_scaling < 0.0:
+    if not isinstance(intercept_scaling, Real) or not np.isfinite(intercept_scaling) or intercept_scaling < 0.0:
         raise ValueError(f"intercept_scaling must be finite and not negative; got {intercept_scaling!r}.")
     return float(intercept_scaling)

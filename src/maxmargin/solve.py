@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ CERTIFICATE_EPOCHS = 8
 """A certificate costs at most half an epoch, so one in eight epochs stays well under a tenth of the time."""
 CERTIFICATE_ELEMENTS = 4_000_000
 """On small problems the fixed cost of a certificate counts: this much work must lie between two."""
-STALL_ELEMENTS = 2_000_000_000
-STALL_FACTOR = 50.0
-"""After this much work (some seconds) a solve has stalled when, at the rate at which the dual value rose over the latter
+STALL_ELEMENTS = 10_000_000_000
+STALL_FACTOR = 100.0
+"""After this much work (some ten seconds) a solve has stalled when, at the rate at which the dual value rose over the latter
 half of the run, closing the gap would take this many times the work done so far."""
 
 
@@ -67,6 +68,8 @@ def solve(
 
     Ctrl-C ends the solve with status STOPPED and the best answer so far.
     """
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable; got {callback!r}.")
     return drive(
         problem,
         solver_named(solver),
@@ -89,7 +92,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("tol", "max_epochs", "max_seconds"):
             value = getattr(self, name)
-            if not value >= 0.0:
+            if not isinstance(value, Real) or not value >= 0.0:
                 raise ValueError(f"{name} must be zero or positive; got {value!r}.")
 
 
@@ -234,7 +237,7 @@ class _Run:
         )
 
     def _reason_to_end(self, certificate: Certificate) -> Status | None:
-        stop_asked = self.callback is not None and self.callback(self.trace[-1]) is True
+        stop_asked = self.callback is not None and bool(self.callback(self.trace[-1]))
         if certificate.meets(self.limits.tol):
             return Status.CERTIFIED
         if stop_asked or self.stop.is_set():

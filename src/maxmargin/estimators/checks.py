@@ -36,6 +36,13 @@ def flag(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be True or False; got {value!r}.")
 
 
+def thread_count(n_jobs: Any) -> None:
+    """None, or a whole number that is not zero; -1 means all cores."""
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and n_jobs != 0):
+        raise ValueError(f"n_jobs must be None or a whole number other than 0; got {n_jobs!r}.")
+
+
 def epochs_from(max_iter: Any) -> float:
     """-1 means no limit."""
     if not isinstance(max_iter, Integral) or isinstance(max_iter, bool) or max_iter < -1:
@@ -51,11 +58,11 @@ def seconds_from(max_seconds: Any) -> float:
     return float(max_seconds)
 
 
-def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classes: Array, codes: Array) -> Array:
+def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classes: Array, y: Array) -> Array:
     """C_i = C x class weight x sample weight: one number when it is the same for all, else one for each sample."""
     if class_weight is None and sample_weight is None:
         return np.asarray(float(C))
-    costs = np.full(codes.shape[0], float(C))
+    costs = np.full(y.shape[0], float(C))
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if weights.min() < 0.0:
@@ -64,10 +71,10 @@ def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classe
             raise ValueError("sample_weight is zero for every sample: there is nothing to fit.")
         costs *= weights
     if class_weight is not None:
-        by_class = compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=sample_weight)
+        by_class = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
         if not (np.isfinite(by_class).all() and by_class.min() >= 0.0 and by_class.any()):
             raise ValueError(f"class_weight must give finite weights that are not negative and not all zero; got {by_class}.")
-        costs *= by_class[codes]
+        costs *= by_class[np.searchsorted(classes, y)]
     return costs
 
 

@@ -145,11 +145,11 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
                 self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
             )
             check_classification_targets(y)
-            classes, codes = np.unique(y, return_inverse=True)
+            classes = np.unique(y)
             if len(classes) < 2:
                 raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}.")
-            costs = checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, codes)
-            problems = self._problems(Rows.from_matrix(X, check=False), codes, len(classes), costs)
+            costs = checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y)
+            problems = self._problems(Rows.from_matrix(X, check=False), y, classes, costs)
             solutions = self._solve(problems, limits, self._starts(problems, classes))
             self._keep(classes, problems, solutions)
         warn_if_uncertified(solutions, limits)
@@ -201,19 +201,19 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
         checks.flag("fit_intercept", self.fit_intercept)
         checks.flag("warm_start", self.warm_start)
         checks.number("intercept_scaling", self.intercept_scaling, above=0.0 if self.fit_intercept else -math.inf)
+        checks.thread_count(self.n_jobs)
         solver_named(self.solver)
         seed_from(self.random_state if isinstance(self.random_state, (int, np.integer)) else None)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be callable; got {self.callback!r}.")
         return Limits(float(self.tol), checks.epochs_from(self.max_iter), checks.seconds_from(self.max_seconds))
 
-    def _problems(self, rows: Rows, codes: Array, n_classes: int, costs: Array) -> list[LinearProblem]:
+    def _problems(self, rows: Rows, y: Array, classes: Array, costs: Array) -> list[LinearProblem]:
         """One problem for two classes, else one for each class against the rest; all share X."""
-        positives = [1] if n_classes == 2 else range(n_classes)
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
         return [
-            LinearProblem.build(rows, np.where(codes == k, np.int8(1), np.int8(-1)), costs, LOSSES[self.loss], scaling)
-            for k in positives
+            LinearProblem.build(rows, np.where(y == positive, np.int8(1), np.int8(-1)), costs, LOSSES[self.loss], scaling)
+            for positive in (classes[1:] if len(classes) == 2 else classes)
         ]
 
     def _starts(self, problems: list[LinearProblem], classes: Array) -> list[Array | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -18,16 +18,21 @@ Job = Callable[[threading.Event], Solution]
 
 
 def run_jobs(jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
-    """Run every job. When one is stopped, by the callback or by Ctrl-C, the others stop within a chunk of work too."""
+    """Run every job. When one is stopped, by the callback, Ctrl-C or an error, the others stop soon after."""
     stop = threading.Event()
     n_threads = min(effective_n_jobs(n_jobs), len(jobs))
     if n_threads == 1:
         return [job(stop) for job in jobs]
     with ThreadPoolExecutor(n_threads) as pool:
-        futures = [pool.submit(job, stop) for job in jobs]
+        futures: list[Future[Solution]] = []
         try:
-            wait(futures)
+            for job in jobs:
+                futures.append(pool.submit(job, stop))
+            wait(futures, return_when=FIRST_EXCEPTION)
         except KeyboardInterrupt:
+            stop.set()
+            futures += [pool.submit(job, stop) for job in jobs[len(futures) :]]
+        if any(future.done() and future.exception() for future in futures):
             stop.set()
         return [future.result() for future in futures]
 
@@ -45,7 +50,7 @@ def serialised(callback: Any, verbose: int) -> Callback | None:
                     f"[{progress.solver}] {progress.seconds:8.2f} s  epoch {progress.epochs:8.1f}  "
                     f"relative gap {progress.relative_gap:.2e}  active {progress.active}"
                 )
-            return callback is not None and callback(progress) is True
+            return callback is not None and bool(callback(progress))
 
     return call
 
@@ -61,5 +66,5 @@ def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits) -> None:
         f"{worst.certificate.relative_gap:.3g} after {worst.epochs:.1f} epochs and {worst.seconds:.2f} s"
         + (f" ({len(short)} of {len(solutions)} binary problems are not certified)." if len(solutions) > 1 else "."),
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=3,
     )

@@ -15,9 +15,7 @@ class Status(Enum):
     CERTIFIED = "The certificate shows that the relative duality gap is within tol."
     EPOCH_LIMIT = "The limit on epochs was reached before tol."
     TIME_LIMIT = "The limit on seconds was reached before tol."
-    PRECISION_LIMIT = (
-        "The gap stays above tol: rounding, or the conditioning of the problem, keeps this solver from closing it."
-    )
+    PRECISION_LIMIT = "The gap stays above tol: rounding, or the conditioning of the problem, keeps the solver from it."
     STOPPED = "The user or the callback stopped the solver before tol."
 
     @property

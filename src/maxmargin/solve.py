@@ -92,7 +92,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("tol", "max_epochs", "max_seconds"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not value >= 0.0:
+            if not isinstance(value, Real) or not float(value) >= 0.0:
                 raise ValueError(f"{name} must be zero or positive; got {value!r}.")
 
 

@@ -29,7 +29,7 @@ def judge_row(rows, i, w, signed_alpha, weights):
     raise TypeError("judge_row exists only inside compiled code")
 
 
-@overload(judge_row, inline="always")
+@overload(judge_row)
 def _judge_row(rows, i, w, signed_alpha, weights):
     if rows.instance_class is CsrRows:
 

@@ -78,7 +78,7 @@ def _row_add(rows, i, scale, w):
     return dense
 
 
-@overload(prefetch_row_start, inline="always")
+@overload(prefetch_row_start)
 def _prefetch_row_start(rows, i):
     if rows.instance_class is CsrRows:
 
@@ -93,7 +93,7 @@ def _prefetch_row_start(rows, i):
     return dense
 
 
-@overload(prefetch_row, inline="always")
+@overload(prefetch_row)
 def _prefetch_row(rows, i):
     a_line = np.uint64(LINE // rows.types[0].dtype.bitwidth * 8)
     if rows.instance_class is CsrRows:
@@ -160,14 +160,14 @@ def row_sqnorm(rows, i):
     raise TypeError("row_sqnorm exists only inside compiled code")
 
 
-@overload(n_rows, inline="always")
+@overload(n_rows)
 def _n_rows(rows):
     if rows.instance_class is CsrRows:
         return lambda rows: rows.indptr.shape[0] - 1
     return lambda rows: rows.values.shape[0]
 
 
-@overload(row_sqnorm, inline="always")
+@overload(row_sqnorm)
 def _row_sqnorm(rows, i):
     if rows.instance_class is CsrRows:
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +23,9 @@ from maxmargin.problem import LinearProblem
 from maxmargin.solution import Solution
 from maxmargin.solve import Limits, drive, seed_from
 from maxmargin.solvers.registry import solver_named
+
+NOTHING = np.empty(0)
+"""In place of an alpha that nobody asked to keep: with many classes they would outweigh X."""
 
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
@@ -149,9 +154,8 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
             if len(classes) < 2:
                 raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}.")
             costs = checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y)
-            problems = self._problems(Rows.from_matrix(X, check=False), y, classes, costs)
-            solutions = self._solve(problems, limits, self._starts(problems, classes))
-            self._keep(classes, problems, solutions)
+            solutions = self._solve(Rows.from_matrix(X, check=False), y, classes, costs, limits)
+            self._keep(classes, solutions)
         warn_if_uncertified(solutions, limits)
         return self
 
@@ -208,40 +212,37 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(f"callback must be callable; got {self.callback!r}.")
         return Limits(float(self.tol), checks.epochs_from(self.max_iter), checks.seconds_from(self.max_seconds))
 
-    def _problems(self, rows: Rows, y: Array, classes: Array, costs: Array) -> list[LinearProblem]:
+    def _solve(self, rows: Rows, y: Array, classes: Array, costs: Array, limits: Limits) -> list[Solution]:
         """One problem for two classes, else one for each class against the rest; all share X."""
+        solver, seed = solver_named(self.solver), seed_from(self.random_state)
+        callback = serialised(self.callback, self.verbose)
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        return [
-            LinearProblem.build(rows, np.where(y == positive, np.int8(1), np.int8(-1)), costs, LOSSES[self.loss], scaling)
-            for positive in (classes[1:] if len(classes) == 2 else classes)
-        ]
 
-    def _starts(self, problems: list[LinearProblem], classes: Array) -> list[Array | None]:
-        """Where each problem starts: the last alpha scaled to the new C, or nowhere."""
-        last: _WarmStart | None = getattr(self, "_warm_start", None)
-        if not self.warm_start or last is None or not last.fits(problems, classes):
-            return [None] * len(problems)
-        return [alpha * (self.C / last.C) for alpha in last.alphas]
-
-    def _solve(self, problems: list[LinearProblem], limits: Limits, starts: list[Array | None]) -> list[Solution]:
-        solver, seed, callback = (
-            solver_named(self.solver),
-            seed_from(self.random_state),
-            serialised(self.callback, self.verbose),
-        )
-
-        def job(problem: LinearProblem, start: Array | None) -> Any:
+        def job(positive: Any, start: Array | None) -> Any:
             def run(stop: threading.Event) -> Solution:
-                return drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+                signs = np.where(y == positive, np.int8(1), np.int8(-1))
+                problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling)
+                solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+                return solution if self.warm_start else replace(solution, alpha=NOTHING)
 
             return run
 
-        return run_jobs([job(*pair) for pair in zip(problems, starts, strict=True)], self.n_jobs)
+        positives = classes[1:] if len(classes) == 2 else classes
+        starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
+        return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs)
 
-    def _keep(self, classes: Array, problems: list[LinearProblem], solutions: list[Solution]) -> None:
-        n_features = problems[0].rows.n_features
+    def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
+        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
+        last: _WarmStart | None = getattr(self, "_warm_start", None)
+        if not self.warm_start or last is None:
+            return None
+        if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, classes):
+            return None
+        return [alpha * (self.C / last.C) for alpha in last.alphas]
+
+    def _keep(self, classes: Array, solutions: list[Solution]) -> None:
         self.classes_ = classes
-        self.coef_ = np.stack([solution.w[:n_features] for solution in solutions])
+        self.coef_ = np.stack([solution.w[: self.n_features_in_] for solution in solutions])
         self.intercept_ = np.array([solution.b for solution in solutions])
         self.n_iter_ = max(1, math.ceil(max(solution.epochs for solution in solutions)))
         self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
@@ -251,15 +252,12 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
         self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
 
 
-class _WarmStart:
+class _WarmStart(NamedTuple):
     """What the next fit may start from."""
 
-    def __init__(self, C: float, classes: Array, alphas: list[Array]) -> None:
-        self.C, self.classes, self.alphas = C, classes, alphas
-
-    def fits(self, problems: list[LinearProblem], classes: Array) -> bool:
-        same_rows = self.alphas[0].shape[0] == problems[0].n_samples
-        return same_rows and np.array_equal(self.classes, classes)
+    C: float
+    classes: Array
+    alphas: list[Array]
 
 
 def _one_or_all(values: list[Any]) -> Any:

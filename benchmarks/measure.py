@@ -33,8 +33,12 @@ class Capped(Timed, Protocol):
     def hit_cap(self) -> bool: ...
 
 
-T = TypeVar("T", bound=Timed)
+T = TypeVar("T")
 F = TypeVar("F", bound=Capped)
+
+
+def seconds_of(run: Timed) -> float:
+    return run.seconds
 
 
 class Trial(NamedTuple):
@@ -62,7 +66,12 @@ class Search:
         return f"{self.found.tolerance:.2g}" if self.found else f"never ({self.ended})"
 
 
-def interleaved(contestants: dict[str, Callable[[], T]], repeats: int, max_seconds: float = math.inf) -> dict[str, T]:
+def interleaved(
+    contestants: dict[str, Callable[[], T]],
+    repeats: int,
+    max_seconds: float = math.inf,
+    cost: Callable[[Any], float] = seconds_of,
+) -> dict[str, T]:
     """Each contestant's fastest run. They take turns, so that a busy moment of the machine hits all of them alike.
 
     No further round is begun after ``max_seconds``.
@@ -72,7 +81,7 @@ def interleaved(contestants: dict[str, Callable[[], T]], repeats: int, max_secon
     for _ in range(repeats):
         for name, run in contestants.items():
             result = run()
-            if name not in fastest or result.seconds < fastest[name].seconds:
+            if name not in fastest or cost(result) < cost(fastest[name]):
                 fastest[name] = result
         if time.perf_counter() - start > max_seconds:
             break
@@ -86,11 +95,12 @@ def loosest_tolerance(
     grid: Sequence[float] = TOLERANCES,
     max_seconds: float = math.inf,
     beyond: float | None = None,
+    max_seconds_beyond: float = math.inf,
 ) -> Search:
     """Try tolerances from loose to tight until one brings the primal value within ``target`` of the optimum.
 
     A run that ended at its cap of iterations is the last: a tighter tolerance would make the same run again. So is one that
-    took more than ``max_seconds``. With ``beyond`` the search goes on to that excess, for a curve.
+    took more than ``max_seconds``. With ``beyond`` the search goes on to that excess, for a curve, with a limit of its own.
     """
     trials: list[Trial] = []
     found = None
@@ -103,7 +113,7 @@ def loosest_tolerance(
             return Search(tuple(trials), found, "reached")
         if fit.hit_cap:
             return Search(tuple(trials), found, "cap of iterations")
-        if fit.seconds > max_seconds:
+        if fit.seconds > (max_seconds_beyond if found else max_seconds):
             return Search(tuple(trials), found, f"stopped after a run of {fit.seconds:.0f} s")
     return Search(tuple(trials), found, f"not at {grid[-1]:.1g}")
 

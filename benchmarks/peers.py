@@ -64,14 +64,12 @@ def liblinear_fit(prepared: LiblinearProblem, C: float, solver: int, tolerance: 
     seconds = time.perf_counter() - start
     model = toPyModel(pointer)
     w = np.ctypeslib.as_array(model.w, (prepared.n_features,)) * float(np.sign(model.get_labels()[0]))
-    return Fit(seconds, w, _iterations(log), any(b"reaching max number of" in line for line in log))
+    return Fit(seconds, w, *_iterations(log))
 
 
 def sklearn_fit(data: Data, C: float, loss: str, tolerance: float) -> Fit:
     """A whole ``fit`` of scikit-learn's LinearSVC on the dual, with a limit of 10,000 iterations instead of 1,000."""
-    model = LinearSVC(
-        loss=loss, dual=True, C=C, tol=tolerance, fit_intercept=False, max_iter=SKLEARN_MAX_ITER, random_state=0
-    )
+    model = LinearSVC(loss=loss, dual=True, C=C, tol=tolerance, fit_intercept=False, max_iter=SKLEARN_MAX_ITER, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         start = time.perf_counter()
@@ -80,8 +78,13 @@ def sklearn_fit(data: Data, C: float, loss: str, tolerance: float) -> Fit:
     return Fit(seconds, model.coef_[0], int(model.n_iter_), int(model.n_iter_) >= SKLEARN_MAX_ITER)
 
 
-def _iterations(log: list[bytes]) -> int:
-    """From the line "optimization finished, #iter = 12" of the dual solvers, or the "iter" lines of Newton's."""
+def _iterations(log: list[bytes]) -> tuple[int, bool]:
+    """How many, and whether the cap ended them, from LIBLINEAR's own messages.
+
+    The dual solvers say "optimization finished, #iter = 12", Newton's prints a line for each. With -s 1 the cap of
+    the dual solver is not the end: LIBLINEAR goes on with -s 2.
+    """
     text = b"".join(log).decode()
     _, found, rest = text.partition("#iter = ")
-    return int(rest.split()[0]) if found else sum(line.startswith("iter") for line in text.splitlines())
+    iterations = int(rest.split()[0]) if found else sum(line.startswith("iter") for line in text.splitlines())
+    return iterations, "reaching max number of" in text and "Switching to use" not in text

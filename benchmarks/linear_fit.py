@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from sklearn.exceptions import ConvergenceWarning
@@ -29,6 +28,7 @@ from benchmarks.measure import (
 from benchmarks.peers import DUAL_SOLVERS, Fit, LiblinearProblem, liblinear_fit, liblinear_problem, sklearn_fit
 from benchmarks.references import reference
 from maxmargin import LinearSVC
+from maxmargin.certificate import Judge
 from maxmargin.data import Array
 
 COSTS = (0.01, 0.1, 1.0)
@@ -114,8 +114,7 @@ def certificate_share(data: Data, C: float) -> float:
 
 @contextmanager
 def _timed_certificates() -> Iterator[list[float]]:
-    driver = import_module("maxmargin.solve")
-    certify = driver.certify
+    certify = Judge.certify
     spent: list[float] = []
 
     def timed(*args: Any) -> Any:
@@ -125,11 +124,11 @@ def _timed_certificates() -> Iterator[list[float]]:
         finally:
             spent.append(time.perf_counter() - start)
 
-    driver.certify = timed  # type: ignore[attr-defined]
+    Judge.certify = timed  # type: ignore[method-assign]
     try:
         yield spent
     finally:
-        driver.certify = certify  # type: ignore[attr-defined]
+        Judge.certify = certify  # type: ignore[method-assign]
 
 
 def verdict(peer: str, ratios: list[Ratio]) -> str:

@@ -20,7 +20,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -77,53 +77,79 @@ class Certificate:
 
 def certify(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
     """Judge the pair (w, alpha). It costs one pass over X, on all cores when X is large."""
-    w = _vector(w, problem.n_weights, "w")
-    alpha = _vector(alpha, problem.n_samples, "alpha")
-    with np.errstate(all="ignore"):
-        if not (np.isfinite(w).all() and problem.is_feasible(alpha)):
+    return Judge(problem).certify(w, alpha)
+
+
+class Judge:
+    """``certify`` for many answers to one problem: the memory for w(alpha) is kept, which matters when w is long."""
+
+    def __init__(self, problem: LinearProblem) -> None:
+        self.problem = problem
+        edges = np.linspace(0, problem.n_samples, _n_threads(problem) + 1).astype(int)
+        self._parts = list(pairwise(edges.tolist()))
+        self._weights = np.empty((len(self._parts), problem.rows.n_features + 1))
+
+    def certify(self, w: Array, alpha: Array) -> Certificate:
+        w = _vector(w, self.problem.n_weights, "w")
+        alpha = _vector(alpha, self.problem.n_samples, "alpha")
+        with np.errstate(all="ignore"):
+            if not (np.isfinite(w).all() and self.problem.is_feasible(alpha)):
+                return _refusal(alpha)
+            return self._verdict(w, alpha, self._sums(w, alpha))
+
+    def _sums(self, w: Array, alpha: Array) -> _Sums:
+        """Add up over all rows, each thread over its own; ``self._weights[0]`` is w(alpha) afterwards."""
+        if len(self._parts) == 1:
+            return _sum_over_rows(self.problem, w, alpha, *self._parts[0], self._weights[0])
+        with ThreadPoolExecutor(len(self._parts)) as pool:
+            jobs = [
+                pool.submit(_sum_over_rows, self.problem, w, alpha, *part, weights)
+                for part, weights in zip(self._parts, self._weights, strict=True)
+            ]
+            sums = [job.result() for job in jobs]
+        for weights in self._weights[1:]:
+            self._weights[0] += weights
+        return _Sums(*map(sum, zip(*sums, strict=True)))
+
+    def _verdict(self, w: Array, alpha: Array, sums: _Sums) -> Certificate:
+        problem, w_of_alpha = self.problem, self._weights[0, : self.problem.n_weights]
+        primal = 0.5 * float(w @ w) + sums.loss
+        dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha)
+        np.subtract(w, w_of_alpha, out=w_of_alpha)
+        difference = float(np.linalg.norm(w_of_alpha))
+        difference_error = _gamma(problem.n_samples + 8) * sums.weights_scale + UNIT_ROUNDOFF * float(np.linalg.norm(w))
+        gap = sums.gap + 0.5 * difference**2
+        rounding = (
+            sums.error
+            + _gamma(problem.n_samples + 16) * gap
+            + (difference + difference_error) * difference_error
+            + (problem.n_samples + problem.n_weights) * SMALLEST
+        )
+        if not np.isfinite([primal, dual, gap, rounding]).all():
             return _refusal(alpha)
-        return _verdict(problem, w, alpha, _sum_over_threads(problem, w, alpha))
+        scale = max(abs(primal), abs(dual))
+        worst = gap + rounding
+        return Certificate(
+            primal=primal,
+            dual=dual,
+            gap=gap,
+            relative_gap=gap / scale if scale > 0.0 else (0.0 if gap == 0.0 else np.inf),
+            rounding_error=rounding,
+            # P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha) - w*|^2 <= 2 gap.
+            distance_bound=min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (difference + difference_error)),
+            n_support=int(np.count_nonzero(alpha)),
+            n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
+        )
 
 
 class _Sums(NamedTuple):
-    """What a pass over some of the rows adds up."""
+    """What a pass over some of the rows adds up, besides their part of w(alpha)."""
 
     loss: float
     conjugate: float
     gap: float
     error: float
     weights_scale: float
-    weights: Array
-
-
-def _verdict(problem: LinearProblem, w: Array, alpha: Array, sums: _Sums) -> Certificate:
-    w_of_alpha = sums.weights[: problem.n_weights]
-    difference = float(np.linalg.norm(w - w_of_alpha))
-    difference_error = _gamma(problem.n_samples + 8) * sums.weights_scale + UNIT_ROUNDOFF * float(np.linalg.norm(w))
-    primal = 0.5 * float(w @ w) + sums.loss
-    dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha)
-    gap = sums.gap + 0.5 * difference**2
-    rounding = (
-        sums.error
-        + _gamma(problem.n_samples + 16) * gap
-        + (difference + difference_error) * difference_error
-        + (problem.n_samples + problem.n_weights) * SMALLEST
-    )
-    if not np.isfinite([primal, dual, gap, rounding]).all():
-        return _refusal(alpha)
-    scale = max(abs(primal), abs(dual))
-    worst = gap + rounding
-    return Certificate(
-        primal=primal,
-        dual=dual,
-        gap=gap,
-        relative_gap=gap / scale if scale > 0.0 else (0.0 if gap == 0.0 else np.inf),
-        rounding_error=rounding,
-        # P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha) - w*|^2 <= 2 gap.
-        distance_bound=min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (difference + difference_error)),
-        n_support=int(np.count_nonzero(alpha)),
-        n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
-    )
 
 
 def _refusal(alpha: Array) -> Certificate:
@@ -139,42 +165,37 @@ def _refusal(alpha: Array) -> Certificate:
     )
 
 
-def _sum_over_threads(problem: LinearProblem, w: Array, alpha: Array) -> _Sums:
-    padded = w if problem.intercept_scaling != 0.0 else np.append(w, 0.0)
-    edges = np.linspace(0, problem.n_samples, _n_threads(problem) + 1).astype(int)
-    parts = list(pairwise(edges))
-    if len(parts) == 1:
-        return _sum_over_rows(problem, padded, alpha, *parts[0])
-    with ThreadPoolExecutor(len(parts)) as pool:
-        sums = list(pool.map(lambda part: _sum_over_rows(problem, padded, alpha, *part), parts))
-    return _Sums(*(sum(column[1:], start=column[0]) for column in zip(*sums, strict=True)))
-
-
 def _n_threads(problem: LinearProblem) -> int:
     """As many as there are cores, while each has enough to do to pay for itself and for its own w(alpha)."""
     worthwhile = problem.rows.n_stored // (ELEMENTS_A_THREAD + 2 * problem.n_weights)
     return max(1, min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, worthwhile))
 
 
-def _sum_over_rows(problem: LinearProblem, w: Array, alpha: Array, start: int, stop: int) -> _Sums:
-    from maxmargin.compiled.certificate import judge_rows
+def _sum_over_rows(problem: LinearProblem, w: Array, alpha: Array, start: int, stop: int, weights: Array) -> _Sums:
+    """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``."""
+    from maxmargin.compiled.certificate import judge_csr_rows, judge_dense_rows
 
-    rows = problem.compiled_rows()
-    weights = np.zeros(w.shape[0])
-    loss = conjugate = gap = error = weights_scale = 0.0
+    judge_rows: Any = judge_csr_rows if problem.rows.is_sparse else judge_dense_rows
+    rows, loss = problem.compiled_rows(), problem.loss
+    bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
+    weights[:] = 0.0
+    total = np.zeros(len(_Sums._fields))
     for first in range(start, stop, ROWS_A_BLOCK):
         block = slice(first, min(first + ROWS_A_BLOCK, stop))
         y, C, a, D = problem.y[block], problem.C[block], alpha[block], problem.box.D[block]
-        outputs, magnitudes = np.empty(a.shape[0]), np.empty(a.shape[0])
-        weights_scale += judge_rows(rows, block.start, block.stop, w, a * y, outputs, magnitudes, weights)
-        margins = y * outputs
+        outputs, magnitudes = np.empty(len(a)), np.empty(len(a))
+        scale = judge_rows(*rows, block.start, block.stop, w, bias_weight, a * y, outputs, magnitudes, weights)
+        margins = np.multiply(outputs, y, out=outputs)
         operations = _operations(rows, block)
         margin_errors = _gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
-        loss += float(C @ problem.loss.value(margins))
-        conjugate += float(np.sum(a - 0.5 * D * np.square(a)))
-        gap += float(np.sum(problem.loss.gap_terms(margins, a, C)))
-        error += float(np.sum(problem.loss.gap_sensitivity(margins, a, C, margin_errors)))
-    return _Sums(loss, conjugate, gap, error, weights_scale, weights)
+        total += (
+            C @ loss.value(margins),
+            np.sum(a - 0.5 * D * np.square(a)),
+            np.sum(loss.gap_terms(margins, a, C)),
+            np.sum(loss.gap_sensitivity(margins, a, C, margin_errors)),
+            scale,
+        )
+    return _Sums(*total.tolist())
 
 
 def _operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate import Certificate, certify
+from maxmargin.certificate import Certificate, Judge
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Progress, Solution, Status
@@ -27,8 +27,8 @@ Callback = Callable[[Progress], Any]
 
 CHUNK_ELEMENTS = 20_000_000
 """Stored elements that one call of ``advance`` may touch: about a tenth of a second, so that Ctrl-C is heard."""
-CERTIFICATE_EPOCHS = 8
-"""A certificate costs at most half an epoch, so one in eight epochs stays well under a tenth of the time."""
+CERTIFICATE_EPOCHS = 12
+"""A certificate costs at most about one epoch, mostly a third, so one in twelve stays well under a tenth of the time."""
 CERTIFICATE_ELEMENTS = 4_000_000
 """On small problems the fixed cost of a certificate counts: this much work must lie between two."""
 STALL_ELEMENTS = 10_000_000_000
@@ -128,7 +128,7 @@ def drive(
         stop.set()
         if run.state is None:
             raise
-        if run.best is None:
+        if run.best is None and run.here is None:
             run.judge()
         status = Status.STOPPED
     return run.solution(status)
@@ -145,8 +145,7 @@ def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem) -> Ar
     return alpha
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     w: Array
     alpha: Array
     certificate: Certificate
@@ -162,13 +161,16 @@ class _Run:
     callback: Callback | None
     stop: threading.Event
     state: Any = None
-    best: _Answer | None = None
+    certifier: Any = None
+    here: _Answer | None = None  # where the solver stands: its own arrays, good until it moves on
+    best: _Answer | None = None  # copies
     trace: list[Progress] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     next_certificate: int = 0
 
     def start(self, warm_start: Array | None, seed: int) -> None:
         self.state = self.solver.init(self.problem, warm_start, seed)
+        self.certifier = Judge(self.problem)
         if warm_start is None:
             self.next_certificate = self._spacing()
 
@@ -180,14 +182,14 @@ class _Run:
                 status = self._reason_to_end(certificate)
                 if status is not None:
                     return status
+                self._remember()
             self.solver.advance(self.problem, self.state, self._budget())
 
     def judge(self) -> Certificate:
-        """Certify where the solver stands, keep it if it is the best, and write a row of the trace."""
+        """Certify where the solver stands, and write a row of the trace."""
         w, alpha = self.solver.candidate(self.problem, self.state)
-        certificate = certify(self.problem, w, alpha)
-        if self.best is None or certificate.gap < self.best.certificate.gap:
-            self.best = _Answer(w.copy(), alpha.copy(), certificate)
+        certificate = self.certifier.certify(w, alpha)
+        self.here = _Answer(w, alpha, certificate)
         self.trace.append(
             Progress(
                 seconds=self.seconds,
@@ -205,19 +207,38 @@ class _Run:
         return certificate
 
     def solution(self, status: Status) -> Solution:
-        assert self.best is not None
+        answer = self._better(self.here, self.best)
+        assert answer is not None
         scaling = self.problem.intercept_scaling
         return Solution(
-            w=self.best.w,
-            alpha=self.best.alpha,
-            b=float(self.best.w[-1] * scaling) if scaling else 0.0,
-            certificate=self.best.certificate,
+            w=answer.w,
+            alpha=np.ascontiguousarray(answer.alpha),
+            b=float(answer.w[-1] * scaling) if scaling else 0.0,
+            certificate=answer.certificate,
             status=status,
             trace=tuple(self.trace),
             seconds=self.seconds,
             steps=self.state.steps,
             epochs=self.epochs,
         )
+
+    def _remember(self) -> None:
+        """Before the solver moves on, copy its answer if it is the best so far; into the same memory, as new pages are slow."""
+        here = self.here
+        if here is not None and here is self._better(here, self.best):
+            if self.best is None:
+                self.best = _Answer(here.w.copy(), here.alpha.copy(), here.certificate)
+            else:
+                np.copyto(self.best.w, here.w)
+                np.copyto(self.best.alpha, here.alpha)
+                self.best = self.best._replace(certificate=here.certificate)
+        self.here = None
+
+    @staticmethod
+    def _better(one: _Answer | None, other: _Answer | None) -> _Answer | None:
+        if one is None or other is None:
+            return one or other
+        return one if one.certificate.gap <= other.certificate.gap else other
 
     @property
     def seconds(self) -> float:

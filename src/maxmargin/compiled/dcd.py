@@ -42,6 +42,7 @@ SWEEP = np.dtype(
         ("gap", "f8"),  # gap terms met in this sweep so far
         ("last_gap", "f8"),  # of the last whole sweep
         ("dual", "f8"),  # D(alpha)
+        ("demand", "f8"),  # how far below the target the gap of a few samples must be before all are taken back
         ("looks_done", "u8"),
     ]
 )
@@ -52,6 +53,8 @@ FAR, NEAR = np.uint64(4), np.uint64(2)
 """How many steps ahead a coordinate is drawn and its row located, and how many ahead the row is fetched."""
 
 NONE = np.uint64(0)
+TIGHTER = 0.3
+"""By which factor epsilon falls below the violation when (17) is met and the gap is still too large."""
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
@@ -149,14 +152,19 @@ def end_sweep(state, target):
     state.still_sweeps = state.still_sweeps + ONE if whole and state.moves == NONE else NONE
     # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
-    if state.gap * np.sqrt(reduction) <= target * abs(state.dual):
+    relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
+    if relative_gap <= target and state.kept + state.kept >= state.present:
         state.looks_done = ONE
-    if state.violation < state.epsilon or state.moves == NONE:  # (17)
-        if whole:
-            state.looks_done = ONE
-        else:
+    is_solved = relative_gap <= target * state.demand
+    if state.violation < state.epsilon or state.moves == NONE or is_solved:  # (17), or its like for the gap
+        if not whole:
             state.active = state.present
             state.M_bar, state.m_bar = np.inf, -np.inf
+            state.demand *= 0.5 if is_solved else 1.0
+        elif target == 0.0 or state.moves == NONE or is_solved:
+            state.looks_done = ONE
+        else:
+            state.epsilon = TIGHTER * state.violation
     state.last_gap = state.gap
     state.gap = 0.0
     state.M, state.m = -np.inf, np.inf

@@ -242,7 +242,8 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
 
     def _keep(self, classes: Array, solutions: list[Solution]) -> None:
         self.classes_ = classes
-        self.coef_ = np.stack([solution.w[: self.n_features_in_] for solution in solutions])
+        weights = [solution.w[: self.n_features_in_] for solution in solutions]
+        self.coef_ = weights[0].reshape(1, -1) if len(weights) == 1 else np.stack(weights)
         self.intercept_ = np.array([solution.b for solution in solutions])
         self.n_iter_ = max(1, math.ceil(max(solution.epochs for solution in solutions)))
         self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)

@@ -16,7 +16,7 @@ from enum import Enum
 
 import numpy as np
 
-from maxmargin.compiled.dcd import COORDINATE, CYCLIC, ONLINE, PERMUTED, SWEEP, descend
+from maxmargin.compiled.dcd import COORDINATE, CYCLIC, ONLINE, PERMUTED, SWEEP, TIGHTER, descend
 from maxmargin.compiled.random import first_word
 from maxmargin.compiled.rows import add_rows
 from maxmargin.data import Array
@@ -57,8 +57,8 @@ class Shrinking:
 
 @dataclass(frozen=True)
 class DCD:
-    """Dual coordinate descent. ``epsilon`` is that of the rule (17): where shrinking turns back to all samples. It is
-    the solver's inner test alone; whenever it is met and a certificate is refused, it is tightened."""
+    """Dual coordinate descent. ``epsilon`` is that of the rule (17), where shrinking turns back to all samples. It is an
+    inner test alone: whenever it is met and the gap is still too large, it is tightened."""
 
     order: Order = Order.PERMUTED
     shrinking: Shrinking | None = Shrinking()
@@ -93,6 +93,7 @@ class DCD:
         sweep["present"] = sweep["active"] = len(present)
         sweep["random"] = first_word(seed)
         sweep["epsilon"] = self.epsilon
+        sweep["demand"] = 1.0
         sweep["M"], sweep["m"], sweep["M_bar"], sweep["m_bar"] = -np.inf, np.inf, np.inf, -np.inf
         sweep["violation"] = np.inf
         if warm_start is not None:
@@ -168,7 +169,7 @@ class DCDState:
             sweep["M_bar"], sweep["m_bar"] = np.inf, -np.inf
             np.copyto(self.index, self.pool)
         if sweep["violation"] < sweep["epsilon"]:
-            sweep["epsilon"] = max(0.0, 0.3 * sweep["violation"])
+            sweep["epsilon"] = max(0.0, TIGHTER * sweep["violation"])
         self.demand *= 0.7
         sweep["looks_done"] = 0
         if self.steps - self.refreshed_at > EPOCHS_TO_REFRESH * problem.n_samples:

@@ -124,7 +124,7 @@ def _timed_certificates() -> Iterator[list[float]]:
         finally:
             spent.append(time.perf_counter() - start)
 
-    Judge.certify = timed  # type: ignore[method-assign]
+    Judge.certify = timed  # type: ignore[method-assign, assignment]
     try:
         yield spent
     finally:

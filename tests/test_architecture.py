@@ -11,7 +11,21 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "maxmargin"
 
-ORDER = ["data", "losses", "problem", "certificate", "solution", "solvers", "solve", "estimators", "plots"]
+ORDER = [
+    "data",
+    "losses",
+    "problem",
+    "certificate",
+    "solution",
+    "solvers",
+    "solve",
+    "estimators",
+    "io",
+    "report",
+    "cli",
+    "__main__",
+    "plots",
+]
 """A module may import those to its left; ``compiled`` may be imported by all, and imports only ``data`` itself."""
 
 

@@ -1,0 +1,175 @@
+"""Model files that are safe to load from a stranger: safetensors, so arrays and text, no pickle and no code.
+
+The header holds the estimator's name, parameters, labels, certificates and a digest of all of it and of the arrays; a file that
+was truncated or altered is refused. Written to a temporary name, synced and renamed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+import maxmargin
+from maxmargin.certificate import Certificate
+from maxmargin.data import Array
+from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.io.files import MalformedFile, replaced
+from maxmargin.solution import Progress, Status
+
+FORMAT = "maxmargin model 1"
+ESTIMATORS: dict[str, type] = {"LinearSVC": LinearSVC}
+ARRAYS = ("coef_", "intercept_")
+SCALARS = ("n_iter_", "n_features_in_", "relative_gap_")
+HEADER_KEY, DIGEST_KEY = "maxmargin", "sha256"
+
+
+def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator. The file appears whole or not at all."""
+    name = type(estimator).__name__
+    if name not in ESTIMATORS:
+        raise TypeError(f"maxmargin can save {', '.join(ESTIMATORS)}; got {name}.")
+    if not hasattr(estimator, "coef_"):
+        raise ValueError(f"This {name} is not fitted yet: there is nothing to save.")
+    tensors = {key: np.ascontiguousarray(_dense(getattr(estimator, key))) for key in ARRAYS}
+    labels, label_type = _labels_as_json(estimator.classes_)
+    header = {
+        "format": FORMAT,
+        "version": maxmargin.__version__,
+        "estimator": name,
+        "parameters": {key: _plain(key, value) for key, value in estimator.get_params(deep=False).items()},
+        "labels": labels,
+        "label_type": label_type,
+        "feature_names": [str(feature) for feature in getattr(estimator, "feature_names_in_", [])],
+        "certificates": [asdict(certificate) for certificate in _all(estimator, "certificate_")],
+        "statuses": [status.name for status in _all(estimator, "status_")],
+        "traces": [[asdict(row) for row in trace] for trace in _all(estimator, "trace_")],
+        **{key: getattr(estimator, key) for key in SCALARS if hasattr(estimator, key)},
+    }
+    text = json.dumps(_finite_as_text(header), sort_keys=True)
+    content = save_tensors(tensors, {HEADER_KEY: text, DIGEST_KEY: _digest(text, tensors)})
+    with replaced(path) as file:
+        file.write(content)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read what ``save_model`` wrote. The estimator predicts as before and carries its certificate."""
+    header, tensors = _read(Path(path))
+    parameters = header["parameters"]
+    if isinstance(parameters["class_weight"], dict):
+        parameters["class_weight"] = dict(parameters["class_weight"]["pairs"])
+    estimator = ESTIMATORS[header["estimator"]](**parameters)
+    for key in ARRAYS:
+        setattr(estimator, key, tensors[key])
+    for key in set(SCALARS) & set(header):
+        setattr(estimator, key, header[key])
+    estimator.classes_ = np.array(header["labels"], dtype=header["label_type"])
+    if header["feature_names"]:
+        estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    if header["certificates"]:  # an imported model has none
+        estimator.certificate_ = _one_or_all([Certificate(**fields) for fields in header["certificates"]])
+        estimator.status_ = _one_or_all([Status[status] for status in header["statuses"]])
+        estimator.trace_ = _one_or_all([tuple(Progress(**row) for row in trace) for trace in header["traces"]])
+    return estimator
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    content = path.read_bytes()
+    try:
+        tensors = load_tensors(content)
+        length = int.from_bytes(content[:8], "little")
+        metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise MalformedFile(path, f"it is no maxmargin model, or it is truncated or damaged ({error})") from error
+    if HEADER_KEY not in metadata:
+        raise MalformedFile(path, "it is a safetensors file, but no maxmargin model")
+    if metadata.get(DIGEST_KEY) != _digest(metadata[HEADER_KEY], tensors):
+        raise MalformedFile(path, "its digest does not match: it has been altered")
+    header = _text_as_finite(json.loads(metadata[HEADER_KEY]))
+    if header.get("format") != FORMAT:
+        raise MalformedFile(path, f"its format is {header.get('format')!r}; this version reads {FORMAT!r}")
+    _check(path, header, tensors)
+    return header, tensors
+
+
+def _check(path: Path, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    """A digest shows that a file is as it was written, not that its writer was honest: the shapes must fit too."""
+    if header["estimator"] not in ESTIMATORS:
+        raise MalformedFile(path, f"it holds an estimator that this version does not know: {header['estimator']!r}")
+    n_problems = 1 if len(header["labels"]) == 2 else len(header["labels"])
+    shapes = {"coef_": (n_problems, header["n_features_in_"]), "intercept_": (n_problems,)}
+    for key, shape in shapes.items():
+        if key not in tensors or tensors[key].shape != shape or tensors[key].dtype != np.float64:
+            raise MalformedFile(path, f"{key} must be float64 of shape {shape}")
+        if not np.isfinite(tensors[key]).all():
+            raise MalformedFile(path, f"{key} holds a value that is not finite")
+
+
+def _digest(text: str, tensors: dict[str, Array]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for key in sorted(tensors):
+        digest.update(f"{key} {tensors[key].dtype} {tensors[key].shape} ".encode())
+        digest.update(np.ascontiguousarray(tensors[key]).tobytes())
+    return digest.hexdigest()
+
+
+def _labels_as_json(classes: Array) -> tuple[list[Any], str]:
+    if classes.dtype.kind in "biuf":
+        return classes.tolist(), classes.dtype.str
+    if classes.dtype.kind in "UO" and all(isinstance(label, str) for label in classes.tolist()):
+        return classes.tolist(), "object" if classes.dtype.kind == "O" else classes.dtype.str
+    raise TypeError(f"Labels must be numbers, booleans or strings to be saved; got {classes.dtype}.")
+
+
+def _plain(key: str, value: Any) -> Any:
+    """A parameter as JSON has it. A solver object is kept by its name; a callback and a generator are not kept."""
+    if key == "solver" and not isinstance(value, str):
+        return value.name
+    if key == "class_weight" and isinstance(value, dict):
+        return {"pairs": [[_item(label), float(weight)] for label, weight in value.items()]}
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    return _item(value) if isinstance(value, np.generic) else None
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _finite_as_text(value: Any) -> Any:
+    """JSON has no infinity: write it as a marked text."""
+    if isinstance(value, dict):
+        return {key: _finite_as_text(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite_as_text(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    return value
+
+
+def _text_as_finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return float(value["float"]) if value.keys() == {"float"} else {k: _text_as_finite(v) for k, v in value.items()}
+    return [_text_as_finite(item) for item in value] if isinstance(value, list) else value
+
+
+def _dense(coef: Any) -> Array:
+    return np.asarray(coef.toarray() if hasattr(coef, "toarray") else coef, dtype=np.float64)
+
+
+def _all(estimator: Any, attribute: str) -> list[Any]:
+    value = getattr(estimator, attribute, [])
+    return value if isinstance(value, list) else [value]
+
+
+def _one_or_all(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values

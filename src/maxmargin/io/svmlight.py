@@ -1,0 +1,283 @@
+"""svmlight (LIBSVM) text files: ``label index:value index:value ... # comment``, one sample a line.
+
+The file is mapped into memory, cut into chunks of whole lines, and parsed by compiled code on all cores. Nothing is guessed:
+whatever is not a well-formed line is a :class:`MalformedFile` that names the file, the line and the column.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data import DTYPES, Array
+from maxmargin.io.files import MalformedFile, bytes_of, replaced
+
+CHUNK_BYTES = 1 << 22
+WINDOW_BYTES = 1 << 26
+UNDECIDED_AT_FIRST = 1024
+"""Room for numbers of a chunk that only Python's own parser can round."""
+
+
+def read_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    zero_based: bool | str = "auto",
+    dtype: Any = np.float64,
+    query_id: bool = False,
+) -> Any:
+    """Read a file into a CSR matrix and an array of labels.
+
+    Parameters
+    ----------
+    path : path
+        Plain text, or compressed if it ends in .gz, .bz2, .xz or .zst.
+    n_features : int, optional
+        The width of X. Default: as many as the greatest index needs; a file with a greater index is refused.
+    zero_based : bool or "auto"
+        Whether the first feature is called 0. "auto": it is if an index 0 occurs, else the first is 1.
+    dtype : float64 or float32
+        The type of the values. Labels are float64.
+    query_id : bool
+        Return the numbers of ``qid:`` as a third array (0 where a line has none).
+
+    Returns
+    -------
+    X : csr_matrix of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+    """
+    path, dtype = Path(path), np.dtype(dtype)
+    if dtype.type not in DTYPES:
+        raise ValueError(f"dtype must be float64 or float32; got {dtype}.")
+    if zero_based not in (True, False, "auto"):
+        raise ValueError(f"zero_based must be True, False or 'auto'; got {zero_based!r}.")
+    if n_features is not None and n_features < 1:
+        raise ValueError(f"n_features must be at least 1; got {n_features!r}.")
+    text = bytes_of(path)
+    parsed = _parse(path, text, dtype, 0, len(text))
+    if not len(parsed.labels):
+        raise MalformedFile(path, "it holds no samples")
+    X = _matrix(path, text, parsed, n_features, zero_based)
+    return (X, parsed.labels, parsed.queries) if query_id else (X, parsed.labels)
+
+
+def stream_svmlight(
+    path: str | os.PathLike[str], *, n_features: int, zero_based: bool = False, dtype: Any = np.float64
+) -> Iterator[tuple[Any, Array]]:
+    """Read a file of any size piece by piece: (X, y) of some tens of megabytes at a time, X always ``n_features`` wide."""
+    path = Path(path)
+    text = bytes_of(path)
+    start, n_samples = 0, 0
+    while start < len(text):
+        stop = _line_end(text, start + WINDOW_BYTES)
+        parsed = _parse(path, text, np.dtype(dtype), start, stop)
+        if len(parsed.labels):
+            yield _matrix(path, text, parsed, n_features, zero_based), parsed.labels
+        start, n_samples = stop, n_samples + len(parsed.labels)
+    if not n_samples:
+        raise MalformedFile(path, "it holds no samples")
+
+
+def write_svmlight(X: Any, y: Any, path: str | os.PathLike[str], *, zero_based: bool = False) -> None:
+    """Write X and y so that reading gives the same numbers; zeros are left out. The file appears whole or not at all."""
+    X = sparse.csr_array(X)
+    X.sum_duplicates()
+    y = np.asarray(y)
+    if y.shape != (X.shape[0],):
+        raise ValueError(f"y must have one label for each of the {X.shape[0]} rows of X; its shape is {y.shape}.")
+    for name, numbers in (("X", X.data), ("y", y)):
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"{name} holds a value that is not finite.")
+    names = (X.indices + (0 if zero_based else 1)).tolist()
+    values, starts, labels = X.data.tolist(), X.indptr.tolist(), y.tolist()
+    with replaced(path) as file:
+        for i, label in enumerate(labels):
+            row = range(starts[i], starts[i + 1])
+            features = "".join(f" {names[k]}:{_short(values[k], X.dtype)}" for k in row if values[k] != 0.0)
+            file.write(f"{_short(label, y.dtype)}{features}\n".encode())
+
+
+def _short(value: float, dtype: Any) -> str:
+    """The shortest text that reads back as the same number of its type."""
+    text = repr(value) if dtype != np.float32 else str(np.float32(value))
+    return text.removesuffix(".0")
+
+
+class _Parsed(NamedTuple):
+    labels: Array
+    queries: Array
+    indptr: Array
+    indices: Array
+    values: Array
+    least: int
+    greatest: int
+
+
+class _Chunk(NamedTuple):
+    """Bytes start:stop, and where its first row and element have room in the arrays."""
+
+    start: int
+    stop: int
+    row: int
+    element: int
+
+
+class _Outcome(NamedTuple):
+    rows: int
+    elements: int
+    least: int
+    greatest: int
+
+
+class _Arrays(NamedTuple):
+    labels: Array
+    lengths: Array
+    queries: Array
+    indices: Array
+    values: Array
+
+
+def _parse(path: Path, text: Array, dtype: Any, start: int, stop: int) -> _Parsed:
+    with ThreadPoolExecutor(_n_threads()) as pool:
+        chunks, n_rows, n_elements = _lay_out(text, start, stop, pool)
+        arrays = _Arrays(
+            np.empty(n_rows),
+            np.zeros(n_rows, np.int64),
+            np.zeros(n_rows, np.int64),
+            np.empty(n_elements, np.int32),
+            np.empty(n_elements, dtype),
+        )
+        outcomes = list(pool.map(lambda chunk: _parse_chunk(path, text, chunk, arrays), chunks))
+    labels, lengths, queries, indices, values = _close_up(arrays, chunks, outcomes)
+    indptr = np.zeros(len(labels) + 1, np.int64)
+    np.cumsum(lengths, out=indptr[1:])
+    least = min(outcome.least for outcome in outcomes)
+    return _Parsed(labels, queries, indptr, indices, values, least, max(outcome.greatest for outcome in outcomes))
+
+
+def _lay_out(text: Array, start: int, stop: int, pool: ThreadPoolExecutor) -> tuple[list[_Chunk], int, int]:
+    """Cut the text at line ends and give each chunk room for all that it can hold."""
+    from maxmargin.compiled.svmlight import count
+
+    edges = [start]
+    while edges[-1] < stop:
+        edges.append(min(stop, _line_end(text, edges[-1] + CHUNK_BYTES)))
+    counts = list(pool.map(lambda edge: count(text, *edge), pairwise(edges)))
+    chunks, row, element = [], 0, 0
+    for first, last, (lines, colons) in ((*edge, counted) for edge, counted in zip(pairwise(edges), counts, strict=True)):
+        chunks.append(_Chunk(first, last, row, element))
+        row, element = row + lines, element + colons
+    return chunks, row, element
+
+
+def _line_end(text: Array, at: int) -> int:
+    """The first byte after the line that holds ``at``."""
+    while at < len(text):
+        found = np.flatnonzero(text[at : at + 4096] == ord("\n"))
+        if len(found):
+            return at + int(found[0]) + 1
+        at += 4096
+    return len(text)
+
+
+def _parse_chunk(path: Path, text: Array, chunk: _Chunk, arrays: _Arrays) -> _Outcome:
+    from maxmargin.compiled.svmlight import FINE, POWERS_OF_FIVE, UNDECIDED_FULL, parse
+
+    room = UNDECIDED_AT_FIRST
+    while True:
+        undecided = np.empty((room, 3), np.int64)
+        problem, at, row, element, least, greatest, pending = parse(
+            text, chunk.start, chunk.stop, *arrays, chunk.row, chunk.element, POWERS_OF_FIVE, undecided
+        )
+        if problem != UNDECIDED_FULL:
+            break
+        room *= 8
+    if problem != FINE:
+        raise _complaint(path, text, problem, at)
+    for place, start, stop in undecided[:pending]:
+        value = float(text[start:stop].tobytes())
+        if not np.isfinite(value):
+            raise MalformedFile.at(path, text, int(start), "the number is too large for float64")
+        if place < 0:
+            arrays.labels[-1 - place] = value
+        else:
+            arrays.values[place] = value
+    return _Outcome(row - chunk.row, element - chunk.element, least, greatest)
+
+
+def _close_up(arrays: _Arrays, chunks: list[_Chunk], outcomes: list[_Outcome]) -> _Arrays:
+    """Move the rows and elements together over the room that blank lines, comments and query ids left unused."""
+    row = element = 0
+    for chunk, outcome in zip(chunks, outcomes, strict=True):
+        for array in arrays[:3]:
+            _move(array, chunk.row, row, outcome.rows)
+        for array in arrays[3:]:
+            _move(array, chunk.element, element, outcome.elements)
+        row, element = row + outcome.rows, element + outcome.elements
+    return _Arrays(*(array[:row] for array in arrays[:3]), *(array[:element] for array in arrays[3:]))
+
+
+def _move(array: Array, source: int, target: int, length: int) -> None:
+    if source != target:
+        array[target : target + length] = array[source : source + length]
+
+
+def _matrix(path: Path, text: Array, parsed: _Parsed, n_features: int | None, zero_based: bool | str) -> Any:
+    if zero_based == "auto":
+        zero_based = parsed.least == 0
+    elif not zero_based and parsed.least == 0:
+        raise _complaint_about_index(path, text, 0, "index 0 in a file whose first index is 1")
+    first = 0 if zero_based else 1
+    needed = max(1, parsed.greatest + 1 - first)
+    if n_features is not None and needed > n_features:
+        sentence = f"index {parsed.greatest} is beyond the {n_features} features that were announced"
+        raise _complaint_about_index(path, text, parsed.greatest, sentence)
+    if first:
+        np.subtract(parsed.indices, first, out=parsed.indices)
+    small = len(parsed.values) < 2**31
+    indices = parsed.indices if small else parsed.indices.astype(np.int64)
+    indptr = parsed.indptr.astype(np.int32) if small else parsed.indptr
+    X = sparse.csr_matrix((parsed.values, indices, indptr), shape=(len(parsed.labels), n_features or needed), copy=False)
+    X.has_canonical_format = True  # the parser has seen that the indices of every line increase
+    return X
+
+
+def _complaint(path: Path, text: Array, problem: int, at: int) -> MalformedFile:
+    from maxmargin.compiled import svmlight as parser
+
+    sentences = {
+        parser.BAD_LABEL: "the label is not a number",
+        parser.SEVERAL_LABELS: "several labels on one line: multi-label files are not supported",
+        parser.BAD_INDEX: "a feature index must be a whole number",
+        parser.NO_COLON: "an index without a colon and a value",
+        parser.NOT_INCREASING: "the indices of a line must increase",
+        parser.DUPLICATE: "the same index twice on one line",
+        parser.INDEX_TOO_LARGE: f"the index is greater than {parser.LARGEST_INDEX}",
+        parser.BAD_VALUE: "the value is not a number",
+        parser.NOT_FINITE: "NaN and infinity are not accepted",
+        parser.TOO_LARGE: "the number is too large for float64",
+        parser.NOT_TEXT: "a byte that is no text",
+        parser.BAD_QUERY: "a query id must be a whole number, written qid:5, before the features",
+    }
+    return MalformedFile.at(path, text, at, sentences[problem])
+
+
+def _complaint_about_index(path: Path, text: Array, index: int, sentence: str) -> MalformedFile:
+    """Find the first place where a feature is called ``index``, to name it."""
+    needle = f" {index}:".encode()
+    for start in range(0, len(text), CHUNK_BYTES):
+        at = text[start : start + CHUNK_BYTES + len(needle)].tobytes().find(needle)
+        if at >= 0:
+            return MalformedFile.at(path, text, start + at + 1, sentence)
+    return MalformedFile(path, sentence)
+
+
+def _n_threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

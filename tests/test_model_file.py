@@ -166,6 +166,15 @@ def test_models_that_the_other_tools_cannot_hold_are_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("index", ["0", "-3", "99999999999", "x"])
+def test_an_impossible_index_in_a_libsvm_model_is_named(tmp_path, index):
+    path = tmp_path / "model"
+    write_libsvm(fitted()[0], path)
+    path.write_text(path.read_text().replace(" 2:", f" {index}:"))
+    with pytest.raises(MalformedFile, match="line 9, column 1: .*whole number|between 1 and"):
+        read_libsvm(path)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

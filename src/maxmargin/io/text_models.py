@@ -22,6 +22,8 @@ LIBLINEAR_LOSSES = {
     "L2R_L2LOSS_SVC": "squared_hinge",
     "L2R_L1LOSS_SVC_DUAL": "hinge",
 }
+MOST_FEATURES = 2**27
+"""A dense vector of weights of a gigabyte: a greater index in a model of a stranger is an accident or an attack."""
 LIBLINEAR_TYPES = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL"}
 
 
@@ -59,12 +61,10 @@ def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC:
         count += 1
         for feature in features:
             name, _, value = feature.partition(":")
-            index = lines.whole(name)
+            index = lines.index(name)
             weights[index] = weights.get(index, 0.0) + lines.number(coefficient) * lines.number(value)
     if count != lines.whole(header["total_sv"]):
         raise MalformedFile(path, f"{count} support vectors where {header['total_sv']} belong: it is truncated or damaged")
-    if 0 in weights:
-        raise MalformedFile(path, "a feature with index 0; LIBSVM counts from 1")
     w = np.zeros((1, max(weights, default=1)))
     for index, weight in weights.items():
         w[0, index - 1] = weight
@@ -179,6 +179,12 @@ class _Lines(NamedTuple("_Lines", [("path", Path), ("lines", list[tuple[int, str
         if not np.isfinite(value):
             raise self._complaint(f"{text[:40]!r} is not finite")
         return value
+
+    def index(self, text: str) -> int:
+        index = self.whole(text)
+        if not 1 <= index <= MOST_FEATURES:
+            raise self._complaint(f"a feature index must lie between 1 and {MOST_FEATURES}; {text[:40]!r} does not")
+        return index
 
     def whole(self, text: str) -> int:
         try:

@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench fuzz clean
 
 help:
 	@echo "make demo   set up, train on data that comes with scikit-learn, print certificates, draw demo.png"
 	@echo "make test   set up, lint, type-check and run every test"
 	@echo "make lint   ruff and mypy"
+	@echo "make fuzz   100,000 mutations of files and models"
 	@echo "make bench  every benchmark; needs the data folder (see benchmarks/README.md)"
 
 demo: $(VENV)/demo.stamp
@@ -32,6 +33,9 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.papers.dual_coordinate_descent
 
+fuzz: $(VENV)/test.stamp
+	$(BIN)/python -m fuzz.mutate
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -49,3 +53,4 @@ $(VENV)/bench.stamp: pyproject.toml | $(BIN)/python
 
 clean:
 	rm -rf $(VENV) .cache dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

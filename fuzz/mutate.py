@@ -1,8 +1,8 @@
 """Mutate valid svmlight files and models, and check what the readers make of them (``make fuzz``).
 
-No crash: the only exception is MalformedFile, with a message that names the file. No hang: the slowest answer is recorded. No wrong
-acceptance: what ``read_svmlight`` accepts, a plain Python reading of the same bytes accepts with the same numbers, and the other
-way round; a native model is refused whenever a byte differs; a text model that is accepted holds finite numbers.
+No crash: the only exception is MalformedFile, with a message that names the file. No hang: the slowest answer is recorded. No
+wrong acceptance: what ``read_svmlight`` accepts, a plain Python reading of the same bytes accepts with the same numbers, and
+the other way round; a native model is refused whenever a byte differs; a text model that is accepted holds finite numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SEEDS = (
     b"0 0:1 1:2\n3 5:0.1\n\n7\n",
     b"2 1:4.9406564584124654e-324 2:1.7976931348623157e308\n-2 1:0.1 9:9007199254740993\n",
 )
-TOKENS = (b"nan", b"inf", b"-inf", b":", b"::", b"1e999", b"qid:", b"#", b"\n", b"\r", b"\x00", b"\xff", b",", b"0:", b"99999999999:1", b"-", b"+", b"e", b".", b" ")
+TOKENS = (*b"nan inf -inf : :: 1e999 qid: # \n \r \x00 \xff , 0: 99999999999:1 - + e .".split(b" "), b" ")
 
 
 def plain_reading(content: bytes) -> tuple[list[float], list[dict[int, float]]] | None:
@@ -168,10 +168,12 @@ def main() -> None:
             outcomes.setdefault(kind, Counter())[check(path, content)] += 1
             slowest = max(slowest, time.perf_counter() - started)
             assert slowest < SLOW_SECONDS, content
-    rows = "".join(f"| {kind} | {sum(c.values())} | {c['accepted']} | {c['refused']} |\n" for kind, c in sorted(outcomes.items()))
+    rows = "".join(
+        f"| {kind} | {sum(c.values())} | {c['accepted']} | {c['refused']} |\n" for kind, c in sorted(outcomes.items())
+    )
     record = (
-        f"# Fuzzing record\n\n`python -m fuzz.mutate --mutations {options.mutations} --seed {options.seed}`: no crash, no hang (slowest "
-        f"answer {slowest:.2f} s, compilation included), no wrong acceptance and no wrong refusal.\n\n"
+        f"# Fuzzing record\n\n`python -m fuzz.mutate --mutations {options.mutations} --seed {options.seed}`: no crash, no hang "
+        f"(slowest answer {slowest:.2f} s, compilation included), no wrong acceptance and no wrong refusal.\n\n"
         f"| what | mutations | accepted | refused |\n|---|---:|---:|---:|\n{rows}"
     )
     RECORD.write_text(record)

@@ -49,5 +49,5 @@ def test_margins_and_weights_are_adjoint(problem_name):
 def test_the_problem_does_not_copy_its_data():
     X, y = labelled(40, 5, 1.0, 0)
     problem = LinearProblem.build(X, y, 1.0, Hinge(), 1.0)
-    assert np.shares_memory(problem.compiled_rows().values, X)
+    assert np.shares_memory(problem.compiled_rows.values, X)
     assert problem.C.strides == (0,)

@@ -55,7 +55,7 @@ class Certificate:
     n_at_bound: int
 
     def meets(self, tol: float) -> bool:
-        """Whether the relative gap is at most ``tol`` whatever the rounding did."""
+        """Whether the relative gap is at most ``tol`` also with the rounding error added to the gap."""
         return self.relative_gap <= tol and self.gap + self.rounding_error <= tol * self._scale
 
     @property
@@ -90,7 +90,7 @@ class Judge:
         self._weights = np.empty((len(self._parts), problem.rows.n_features + 1))
 
     def certify(self, w: Array, alpha: Array) -> Certificate:
-        w = _vector(w, self.problem.n_weights, "w")
+        w = np.ascontiguousarray(_vector(w, self.problem.n_weights, "w"))
         alpha = _vector(alpha, self.problem.n_samples, "alpha")
         with np.errstate(all="ignore"):
             if not (np.isfinite(w).all() and self.problem.is_feasible(alpha)):
@@ -121,7 +121,7 @@ class Judge:
         gap = sums.gap + 0.5 * difference**2
         rounding = (
             sums.error
-            + _gamma(problem.n_samples + 16) * gap
+            + _gamma(max(problem.n_samples, problem.n_weights) + 16) * gap
             + (difference + difference_error) * difference_error
             + (problem.n_samples + problem.n_weights) * SMALLEST
         )
@@ -176,7 +176,7 @@ def _sum_over_rows(problem: LinearProblem, w: Array, alpha: Array, start: int, s
     from maxmargin.compiled.certificate import judge_csr_rows, judge_dense_rows
 
     judge_rows: Any = judge_csr_rows if problem.rows.is_sparse else judge_dense_rows
-    rows, loss = problem.compiled_rows(), problem.loss
+    rows, loss = problem.compiled_rows, problem.loss
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
     total = np.zeros(len(_Sums._fields))
@@ -210,7 +210,7 @@ def _gamma(k: Number) -> Number:
 
 
 def _vector(array: Array, length: int, name: str) -> Array:
-    array = np.ascontiguousarray(array, dtype=np.float64)
+    array = np.asarray(array, dtype=np.float64)
     if array.shape != (length,):
         raise ValueError(f"{name} must be a vector of {length} numbers for this problem; its shape is {array.shape}.")
     return array

@@ -99,14 +99,24 @@ class Rows:
 
 
 def _canonical(X: Any) -> Any:
-    """X as CSR with sorted indices and no duplicates; the caller's matrix is never changed."""
+    """X as CSR with indices in range, sorted and without duplicates; the caller's matrix is never changed."""
     csr = X.tocsr()
+    _check_structure(csr)
     if csr.has_canonical_format:
         return csr
     if csr is X:
         csr = X.copy()
     csr.sum_duplicates()
     return csr
+
+
+def _check_structure(csr: Any) -> None:
+    """The compiled loops trust the indices, so a matrix put together by hand with wrong ones must not reach them."""
+    if csr.indptr[0] != 0 or csr.indptr[-1] > len(csr.data) or np.any(np.diff(csr.indptr) < 0):
+        raise ValueError("The sparse X is broken: its indptr must rise from 0 to at most the number of stored values.")
+    unsigned = csr.indices.view(np.dtype(f"u{csr.indices.dtype.itemsize}"))
+    if len(unsigned) and int(unsigned.max()) >= csr.shape[1]:
+        raise ValueError(f"The sparse X is broken: a column index lies outside 0 .. {csr.shape[1] - 1}.")
 
 
 def _read_only(array: Array) -> Array:

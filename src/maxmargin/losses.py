@@ -70,7 +70,9 @@ class Hinge:
         return (C - alpha) * np.maximum(0.0, slack) + alpha * np.maximum(0.0, -slack)
 
     def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
-        return np.maximum(C - alpha, alpha) * error
+        slack = 1.0 - margin
+        kink = np.maximum(C - alpha, alpha)
+        return np.where(slack > error, C - alpha, np.where(slack < -error, alpha, kink)) * error
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,11 @@ class SquaredHinge:
         return np.square(np.maximum(0.0, 1.0 - margin))
 
     def dual(self, C: Array) -> DualBox:
-        _, U, D = _unbounded_above(C)
-        return DualBox(np.broadcast_to(0.0, C.shape), U, D)
+        return _quadratic_box(C)._replace(L=np.broadcast_to(0.0, C.shape))
 
     def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
         slack = 1.0 - margin
-        residual = np.maximum(0.0, slack) - alpha * _unbounded_above(C).D
+        residual = np.maximum(0.0, slack) - alpha * _quadratic_box(C).D
         return C * np.square(residual) + alpha * np.maximum(0.0, -slack)
 
     def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
@@ -103,25 +104,26 @@ class LeastSquares:
         return np.square(1.0 - margin)
 
     def dual(self, C: Array) -> DualBox:
-        return _unbounded_above(C)
+        return _quadratic_box(C)
 
     def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
-        return C * np.square((1.0 - margin) - alpha * _unbounded_above(C).D)
+        return C * np.square((1.0 - margin) - alpha * _quadratic_box(C).D)
 
     def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
         error = error + _residual_rounding(alpha, C)
         return (np.abs(2.0 * C * (1.0 - margin) - alpha) + C * error) * error
 
 
-def _unbounded_above(C: Array) -> DualBox:
-    """The box and diagonal of a loss that grows quadratically; absent samples get the box [0, 0]."""
-    present = C > 0.0
+def _quadratic_box(C: Array) -> DualBox:
+    """The box and diagonal of a loss that grows quadratically on both sides; absent samples get the box [0, 0]."""
+    values = C[:1] if C.strides == (0,) else C  # one C for all needs one value of each
+    present = values > 0.0
     U = np.where(present, np.inf, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
-        D = np.where(present, 0.5 / C, 0.0)
-    return DualBox(-U, U, D)
+        D = np.where(present, 0.5 / values, 0.0)
+    return DualBox(*(np.broadcast_to(array, C.shape) for array in (-U, U, D)))
 
 
 def _residual_rounding(alpha: Array, C: Array) -> Array:
     """The rounding in ``1 - m - alpha D`` that is not the margin's: of D, of the product and of the subtraction."""
-    return 4.0 * UNIT_ROUNDOFF * np.abs(alpha * _unbounded_above(C).D)
+    return 4.0 * UNIT_ROUNDOFF * np.abs(alpha * _quadratic_box(C).D)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 Curve = Sequence[tuple[float, float]]
@@ -21,7 +22,7 @@ def draw_gaps(panels: Mapping[str, Mapping[str, Curve]], path: str | Path, *, ta
     figure = Figure(figsize=(6.4 * len(panels), 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, (title, curves) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        for (name, curve), marker in zip(curves.items(), "os^Dv*", strict=False):
+        for (name, curve), marker in zip(curves.items(), cycle("os^Dv*"), strict=False):
             axes.loglog(*zip(*curve, strict=True), marker=marker, markersize=5, linewidth=1.6, label=name)
         if target is not None:
             axes.axhline(target, color="0.4", linestyle=":", linewidth=1.2, label=f"asked: {target:g}")

@@ -22,7 +22,7 @@ from maxmargin.data import Array, CsrRows, DenseRows, Rows
 from maxmargin.losses import DualBox, Hinge, Loss
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearProblem:
     """min P(w) over w, equal to max D(alpha) over the box. ``y`` is +1 or -1, ``C`` one positive or zero value a sample.
 
@@ -54,6 +54,7 @@ class LinearProblem:
     def box(self) -> DualBox:
         return self.loss.dual(self.C)
 
+    @cached_property
     def compiled_rows(self) -> DenseRows | CsrRows:
         return self.rows.compiled(self.intercept_scaling)
 

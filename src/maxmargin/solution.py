@@ -38,7 +38,7 @@ class Progress:
     solver: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The best answer that was certified. ``w`` has the intercept's weight as its last element if there is one.
 

@@ -169,8 +169,8 @@ class _Run:
     next_certificate: int = 0
 
     def start(self, warm_start: Array | None, seed: int) -> None:
-        self.state = self.solver.init(self.problem, warm_start, seed)
         self.certifier = Judge(self.problem)
+        self.state = self.solver.init(self.problem, warm_start, seed)
         if warm_start is None:
             self.next_certificate = self._spacing()
 
@@ -207,7 +207,7 @@ class _Run:
         return certificate
 
     def solution(self, status: Status) -> Solution:
-        answer = self._better(self.here, self.best)
+        answer = self.here if status is Status.CERTIFIED else self._better(self.here, self.best)
         assert answer is not None
         scaling = self.problem.intercept_scaling
         return Solution(
@@ -258,11 +258,11 @@ class _Run:
         )
 
     def _reason_to_end(self, certificate: Certificate) -> Status | None:
-        stop_asked = self.callback is not None and bool(self.callback(self.trace[-1]))
+        if self.callback is not None and bool(self.callback(self.trace[-1])):
+            self.stop.set()
         if certificate.meets(self.limits.tol):
             return Status.CERTIFIED
-        if stop_asked or self.stop.is_set():
-            self.stop.set()
+        if self.stop.is_set():
             return Status.STOPPED
         if self.seconds >= self.limits.max_seconds:
             return Status.TIME_LIMIT

@@ -16,7 +16,7 @@ from maxmargin.compiled.random import below, next_random
 from maxmargin.compiled.rows import ONE, prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
 
 COORDINATE = np.dtype([("alpha", "f8"), ("U", "f8"), ("D", "f8"), ("inverse_Q", "f8")])
-"""What a step needs of its sample, on one cache line. inverse_Q is 1 / (|x_i|^2 + D_ii), infinite for a
+"""What a step needs of its sample, side by side in memory. inverse_Q is 1 / (|x_i|^2 + D_ii), infinite for a
 zero row, and UNKNOWN until the first step, when the row is in the cache anyway."""
 
 UNKNOWN = 0.0
@@ -32,15 +32,15 @@ SWEEP = np.dtype(
         ("steps", "u8"),
         ("sweeps", "u8"),
         ("moves", "u8"),  # steps of this sweep that changed alpha
-        ("still_sweeps", "u8"),  # whole sweeps in a row that changed nothing
+        ("still_sweeps", "u8"),  # sweeps over all samples, one after the other, that changed nothing
         ("epsilon", "f8"),
         ("M", "f8"),  # greatest projected gradient of this sweep so far
         ("m", "f8"),  # least
         ("M_bar", "f8"),  # thresholds of (16), from the sweep before
         ("m_bar", "f8"),
-        ("violation", "f8"),  # M - m of the last whole sweep
+        ("violation", "f8"),  # M - m of the last finished sweep
         ("gap", "f8"),  # gap terms met in this sweep so far
-        ("last_gap", "f8"),  # of the last whole sweep
+        ("last_gap", "f8"),  # of the last finished sweep
         ("dual", "f8"),  # D(alpha)
         ("demand", "f8"),  # how far below the target the gap of a few samples must be before all are taken back
         ("looks_done", "u8"),
@@ -143,13 +143,13 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
 @njit(inline="always")
 def end_sweep(state, target):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
-    whole = state.kept == state.present
+    nothing_left_out = state.kept == state.present
     state.sweeps += ONE
     state.violation = state.M - state.m
     state.active = state.kept
     state.M_bar = state.M if state.M > 0.0 else np.inf
     state.m_bar = state.m if state.m < 0.0 else -np.inf
-    state.still_sweeps = state.still_sweeps + ONE if whole and state.moves == NONE else NONE
+    state.still_sweeps = state.still_sweeps + ONE if nothing_left_out and state.moves == NONE else NONE
     # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
     relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
@@ -157,7 +157,7 @@ def end_sweep(state, target):
         state.looks_done = ONE
     is_solved = relative_gap <= target * state.demand
     if state.violation < state.epsilon or state.moves == NONE or is_solved:  # (17), or its like for the gap
-        if not whole:
+        if not nothing_left_out:
             state.active = state.present
             state.M_bar, state.m_bar = np.inf, -np.inf
             state.demand *= 0.5 if is_solved else 1.0

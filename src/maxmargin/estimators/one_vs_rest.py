@@ -61,10 +61,12 @@ def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits) -> None:
     if not short:
         return
     worst = max(short, key=lambda solution: solution.certificate.relative_gap)
+    certificate = worst.certificate
     warnings.warn(
         f"{worst.status.value} Relative duality gap asked: {limits.tol:.3g}, reached: "
-        f"{worst.certificate.relative_gap:.3g} after {worst.epochs:.1f} epochs and {worst.seconds:.2f} s"
-        + (f" ({len(short)} of {len(solutions)} binary problems are not certified)." if len(solutions) > 1 else "."),
+        f"{certificate.relative_gap:.3g} (gap {certificate.gap:.3g}, known to {certificate.rounding_error:.0e}) "
+        f"after {worst.epochs:.1f} epochs and {worst.seconds:.2f} s"
+        + (f"; {len(short)} of {len(solutions)} binary problems are not certified." if len(solutions) > 1 else "."),
         ConvergenceWarning,
         stacklevel=3,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -123,24 +123,24 @@ def _estimator(labels: list[int], w: Array, intercept: Array, *, loss: str) -> L
     return model
 
 
-class _Lines(NamedTuple("_Lines", [("path", Path), ("lines", list[tuple[int, str]]), ("at", list[int])])):
+class _Lines:
     """The lines of a text model, with the number of the present one for complaints."""
 
-    def __new__(cls, path: Path) -> _Lines:
+    def __init__(self, path: Path) -> None:
+        self.path, self.number_of_line = path, 0
         try:
-            text = path.read_text(encoding="ascii")
+            self.lines = path.read_text(encoding="ascii").splitlines()
         except UnicodeDecodeError as error:
             raise MalformedFile(path, "it is no text model") from error
-        return super().__new__(cls, path, list(enumerate(text.splitlines(), start=1)), [0])
 
     def _next(self) -> str:
-        if self.at[0] >= len(self.lines):
+        if self.number_of_line >= len(self.lines):
             raise MalformedFile(self.path, "it ends too early: it is truncated")
-        self.at[0] += 1
-        return self.lines[self.at[0] - 1][1].strip()
+        self.number_of_line += 1
+        return self.lines[self.number_of_line - 1].strip()
 
     def _complaint(self, sentence: str) -> MalformedFile:
-        return MalformedFile(self.path, sentence, self.at[0], 1)
+        return MalformedFile(self.path, sentence, self.number_of_line, 1)
 
     def header(self, last: str, needed: tuple[str, ...]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -155,7 +155,7 @@ class _Lines(NamedTuple("_Lines", [("path", Path), ("lines", list[tuple[int, str
         return found
 
     def rest(self) -> Iterator[str]:
-        while self.at[0] < len(self.lines):
+        while self.number_of_line < len(self.lines):
             if line := self._next():
                 yield line
 

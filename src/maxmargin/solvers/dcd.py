@@ -80,7 +80,8 @@ class DCD:
         samples["U"], samples["D"] = box.U, box.D
         if warm_start is not None:
             samples["alpha"] = np.clip(warm_start, box.L, box.U)
-        present = np.flatnonzero(samples["U"] > 0.0).astype(np.uint32)
+        everyone = np.arange(problem.n_samples, dtype=np.uint32)
+        present = everyone if samples["U"].all() else everyone[samples["U"] > 0.0]
         state = DCDState(
             samples=samples,
             index=present,
@@ -104,7 +105,7 @@ class DCD:
         if state.looks_done:
             state.look_closer(problem)
         descend(
-            problem.compiled_rows(),
+            problem.compiled_rows,
             problem.y,
             state.samples,
             state.index,
@@ -112,10 +113,10 @@ class DCD:
             state.w,
             state.sweep,
             self.order.value,
-            np.inf if self.shrinking is None else self.shrinking.factor,
+            np.inf if self.shrinking is None else float(self.shrinking.factor),
             bool(problem.box.L[state.index[0]] < 0.0),
             budget.steps,
-            budget.target * state.demand,
+            float(budget.target) * state.caution,
         )
 
     def candidate(self, problem: LinearProblem, state: DCDState) -> tuple[Array, Array]:
@@ -132,8 +133,9 @@ class DCDState:
     w: Array
     sweep: Array
     still_sweeps_to_be_stuck: int
-    demand: float = 1.0
+    caution: float = 1.0  # falls with every certificate that was refused
     refreshed_at: int = 0
+    was_refreshed_when_still: bool = False
 
     @property
     def steps(self) -> int:
@@ -150,7 +152,7 @@ class DCDState:
 
     @property
     def violation(self) -> float:
-        """M - m of the last whole sweep: the left side of (17)."""
+        """M - m of the last finished sweep: the left side of (17)."""
         return float(self.sweep["violation"][0])
 
     @property
@@ -159,6 +161,11 @@ class DCDState:
 
     @property
     def is_stuck(self) -> bool:
+        """Nothing moves, not even with a w that is free of the rounding of earlier steps."""
+        return self._is_still and self.was_refreshed_when_still
+
+    @property
+    def _is_still(self) -> bool:
         return int(self.sweep["still_sweeps"][0]) >= self.still_sweeps_to_be_stuck
 
     def look_closer(self, problem: LinearProblem) -> None:
@@ -170,8 +177,12 @@ class DCDState:
             np.copyto(self.index, self.pool)
         if sweep["violation"] < sweep["epsilon"]:
             sweep["epsilon"] = max(0.0, TIGHTER * sweep["violation"])
-        self.demand *= 0.7
+        self.caution *= 0.7
         sweep["looks_done"] = 0
+        if self._is_still:
+            self.was_refreshed_when_still = True
+            sweep["still_sweeps"] = 0
+            self.refresh(problem)
         if self.steps - self.refreshed_at > EPOCHS_TO_REFRESH * problem.n_samples:
             self.refresh(problem)
 
@@ -180,5 +191,5 @@ class DCDState:
         alpha = self.samples["alpha"]
         self.refreshed_at = self.steps
         self.w[:] = 0.0
-        add_rows(problem.compiled_rows(), alpha * problem.y, self.w)
+        add_rows(problem.compiled_rows, alpha * problem.y, self.w)
         self.sweep["dual"] = np.sum(alpha - 0.5 * self.samples["D"] * np.square(alpha)) - 0.5 * (self.w @ self.w)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import zstandard
+from scipy import sparse
 from typer.testing import CliRunner
 
 from maxmargin.cli import app
@@ -145,12 +149,35 @@ def test_tables_with_a_named_column(run, tmp_path):
     assert "no column 'sort'; it has 'a', 'b', 'c', 'kind'" in err
 
 
-def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypatch):
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypatch, suffix):
+    text = (tmp_path / data).read_bytes()
+    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.compress}[suffix]
+    (tmp_path / f"packed{suffix}").write_bytes(pack(text))
+    (tmp_path / f"broken{suffix}").write_bytes(pack(text + b"1 x:1\n"))
     run("train", data)
     whole = run("predict", data, "data.model", "whole", "-d")[1]
     monkeypatch.setattr("maxmargin.io.svmlight.WINDOW_BYTES", 500)
-    assert run("predict", data, "data.model", "pieces", "-d")[1].replace("pieces", "whole") == whole
+    monkeypatch.setattr("maxmargin.io.files.BLOCK_BYTES", 300)
+    assert run("predict", f"packed{suffix}", "data.model", "pieces", "-d")[1].replace("pieces", "whole") == whole
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "pieces").read_bytes()
+    code, _, err = run("predict", f"broken{suffix}", "data.model", "pieces")
+    assert code == 2
+    assert f"broken{suffix}, line 201, column 3: a feature index" in err
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "pieces").read_bytes()
+
+
+def test_a_scipy_matrix_with_labels(run, tmp_path):
+    X, y = labelled(100, 3, 0.5, 0)
+    csr = sparse.csr_matrix(X)
+    arrays = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape, "format": b"csr"}
+    np.savez(tmp_path / "matrix.npz", **arrays, y=y)
+    np.savez(tmp_path / "unlabelled.npz", **arrays)
+    assert run("train", "matrix.npz")[0] == 0
+    assert "Accuracy" in run("predict", "matrix.npz", "matrix.npz.model")[1]
+    assert "no array 'y'" in run("train", "unlabelled.npz")[2]
+    (tmp_path / "broken.npz").write_bytes((tmp_path / "matrix.npz").read_bytes()[:200])
+    assert "damaged" in run("train", "broken.npz")[2]
 
 
 def test_help_loads_neither_numba_nor_scikit_learn():

@@ -449,3 +449,11 @@ def test_a_dense_row_beyond_2_to_the_31_elements_is_read_where_it_is(tmp_path):
     np.testing.assert_array_equal(total, [2, 4, 6, 8, 1])
     assert occupied(file) < 2**20
     file.unlink()
+
+
+@pytest.mark.parametrize(("indices", "indptr"), [([70], [0, 1]), ([-1], [0, 1]), ([0], [1, 1]), ([0], [0, 5])])
+def test_a_sparse_matrix_with_wrong_indices_is_refused(indices, indptr):
+    X = sparse.csr_array((1, 3))
+    X.data, X.indices, X.indptr = np.ones(1), np.array(indices, dtype=np.int32), np.array(indptr, dtype=np.int32)
+    with pytest.raises(ValueError, match=r"broken|index|indptr|Last value"):
+        Rows.from_matrix(X)

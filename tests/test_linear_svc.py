@@ -755,3 +755,12 @@ def waits_for_the_second_order_solver(estimator):
 @parametrize_with_checks([LinearSVC()], expected_failed_checks=waits_for_the_second_order_solver)
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
     check(estimator)
+
+
+def test_a_callback_that_says_stop_at_a_certified_class_stops_the_others():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), rng.integers(0, 4, size=300)
+    with pytest.warns(ConvergenceWarning):
+        model = LinearSVC(tol=1e-3, callback=lambda progress: progress.relative_gap <= 1e-3).fit(X, y)
+    assert model.status_[0] is Status.CERTIFIED
+    assert all(status is Status.STOPPED for status in model.status_[1:])

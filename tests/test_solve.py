@@ -201,3 +201,9 @@ def test_whatever_comes_in_the_certificate_is_right_and_nothing_hangs(seed, n, d
         assert abs(certificate.gap - float(exact)) <= certificate.rounding_error * (1 + 1e-9)
     if solution.status is Status.CERTIFIED:
         assert float(exact) <= 1e-4 * max(abs(certificate.primal), abs(certificate.dual))
+
+
+@pytest.mark.parametrize("C", [1e2, 1e4])
+def test_samples_beyond_the_margin_cost_no_precision_at_large_costs(C):
+    X, y = labelled(500, 40, 0.0, 0)
+    assert solve(LinearProblem.build(X, y, C), tol=1e-5).status is Status.CERTIFIED

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data import DTYPES, Array
-from maxmargin.io.files import MalformedFile, bytes_of, replaced
+from maxmargin.io.files import MalformedFile, bytes_of, replaced, windows_of
 
 CHUNK_BYTES = 1 << 22
 WINDOW_BYTES = 1 << 26
@@ -61,7 +61,7 @@ def read_svmlight(
     if n_features is not None and n_features < 1:
         raise ValueError(f"n_features must be at least 1; got {n_features!r}.")
     text = bytes_of(path)
-    parsed = _parse(path, text, dtype, 0, len(text))
+    parsed = _parse(path, text, dtype)
     if not len(parsed.labels):
         raise MalformedFile(path, "it holds no samples")
     X = _matrix(path, text, parsed, n_features, zero_based)
@@ -73,14 +73,16 @@ def stream_svmlight(
 ) -> Iterator[tuple[Any, Array]]:
     """Read a file of any size piece by piece: (X, y) of some tens of megabytes at a time, X always ``n_features`` wide."""
     path = Path(path)
-    text = bytes_of(path)
-    start, n_samples = 0, 0
-    while start < len(text):
-        stop = _line_end(text, start + WINDOW_BYTES)
-        parsed = _parse(path, text, np.dtype(dtype), start, stop)
+    n_lines = n_samples = 0
+    for text in windows_of(path, WINDOW_BYTES):
+        try:
+            parsed = _parse(path, text, np.dtype(dtype))
+            X = _matrix(path, text, parsed, n_features, zero_based)
+        except MalformedFile as error:
+            raise error.after(n_lines) from None
         if len(parsed.labels):
-            yield _matrix(path, text, parsed, n_features, zero_based), parsed.labels
-        start, n_samples = stop, n_samples + len(parsed.labels)
+            yield X, parsed.labels
+        n_lines, n_samples = n_lines + int(np.count_nonzero(text == ord("\n"))), n_samples + len(parsed.labels)
     if not n_samples:
         raise MalformedFile(path, "it holds no samples")
 
@@ -144,9 +146,9 @@ class _Arrays(NamedTuple):
     values: Array
 
 
-def _parse(path: Path, text: Array, dtype: Any, start: int, stop: int) -> _Parsed:
+def _parse(path: Path, text: Array, dtype: Any) -> _Parsed:
     with ThreadPoolExecutor(_n_threads()) as pool:
-        chunks, n_rows, n_elements = _lay_out(text, start, stop, pool)
+        chunks, n_rows, n_elements = _lay_out(text, pool)
         arrays = _Arrays(
             np.empty(n_rows),
             np.zeros(n_rows, np.int64),
@@ -162,13 +164,13 @@ def _parse(path: Path, text: Array, dtype: Any, start: int, stop: int) -> _Parse
     return _Parsed(labels, queries, indptr, indices, values, least, max(outcome.greatest for outcome in outcomes))
 
 
-def _lay_out(text: Array, start: int, stop: int, pool: ThreadPoolExecutor) -> tuple[list[_Chunk], int, int]:
+def _lay_out(text: Array, pool: ThreadPoolExecutor) -> tuple[list[_Chunk], int, int]:
     """Cut the text at line ends and give each chunk room for all that it can hold."""
     from maxmargin.compiled.svmlight import count
 
-    edges = [start]
-    while edges[-1] < stop:
-        edges.append(min(stop, _line_end(text, edges[-1] + CHUNK_BYTES)))
+    edges = [0]
+    while edges[-1] < len(text):
+        edges.append(_line_end(text, edges[-1] + CHUNK_BYTES))
     counts = list(pool.map(lambda edge: count(text, *edge), pairwise(edges)))
     chunks, row, element = [], 0, 0
     for first, last, (lines, colons) in ((*edge, counted) for edge, counted in zip(pairwise(edges), counts, strict=True)):

@@ -37,9 +37,10 @@ def read_data(
 
 def _read_npz(path: Path, dtype: Any) -> Any:
     try:
-        X = sparse.load_npz(path).tocsr().astype(dtype, copy=False)
-        with np.load(path, allow_pickle=False) as arrays:
-            labels = arrays.get("y")
+        with open(path, "rb") as file:
+            X = sparse.load_npz(file).tocsr().astype(dtype, copy=False)
+            file.seek(0)
+            labels = np.load(file, allow_pickle=False).get("y")
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, FileNotFoundError):
             raise

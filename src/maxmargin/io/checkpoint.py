@@ -27,7 +27,7 @@ from maxmargin.solvers.base import Budget, Solver
 
 @dataclass
 class Checkpoint:
-    """One file with an alpha for each problem; written whole or not at all, by one thread at a time."""
+    """One file with an alpha for each problem, written whole or not at all, and by one thread at a time."""
 
     path: Path
     alphas: dict[str, Array] = field(default_factory=dict)

@@ -143,13 +143,13 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
 @njit(inline="always")
 def end_sweep(state, target):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
-    nothing_left_out = state.kept == state.present
+    all_kept = state.kept == state.present
     state.sweeps += ONE
     state.violation = state.M - state.m
     state.active = state.kept
     state.M_bar = state.M if state.M > 0.0 else np.inf
     state.m_bar = state.m if state.m < 0.0 else -np.inf
-    state.still_sweeps = state.still_sweeps + ONE if nothing_left_out and state.moves == NONE else NONE
+    state.still_sweeps = state.still_sweeps + ONE if all_kept and state.moves == NONE else NONE
     # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
     relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
@@ -157,7 +157,7 @@ def end_sweep(state, target):
         state.looks_done = ONE
     is_solved = relative_gap <= target * state.demand
     if state.violation < state.epsilon or state.moves == NONE or is_solved:  # (17), or its like for the gap
-        if not nothing_left_out:
+        if not all_kept:
             state.active = state.present
             state.M_bar, state.m_bar = np.inf, -np.inf
             state.demand *= 0.5 if is_solved else 1.0

@@ -16,7 +16,6 @@ Imports no solver and none of a solver's compiled code: the judge is not the pla
 from __future__ import annotations
 
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from maxmargin.data import Array, CsrRows, DenseRows
+from maxmargin.data import Array, CsrRows, DenseRows, available_cores
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
 
@@ -168,7 +167,7 @@ def _refusal(alpha: Array) -> Certificate:
 def _n_threads(problem: LinearProblem) -> int:
     """As many as there are cores, while each has enough to do to pay for itself and for its own w(alpha)."""
     worthwhile = problem.rows.n_stored // (ELEMENTS_A_THREAD + 2 * problem.n_weights)
-    return max(1, min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, worthwhile))
+    return max(1, min(available_cores(), worthwhile))
 
 
 def _sum_over_rows(problem: LinearProblem, w: Array, alpha: Array, start: int, stop: int, weights: Array) -> _Sums:

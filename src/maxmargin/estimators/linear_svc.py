@@ -247,9 +247,9 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
         self.intercept_ = np.array([solution.b for solution in solutions])
         self.n_iter_ = max(1, math.ceil(max(solution.epochs for solution in solutions)))
         self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
-        self.certificate_ = _one_or_all([solution.certificate for solution in solutions])
-        self.status_ = _one_or_all([solution.status for solution in solutions])
-        self.trace_ = _one_or_all([solution.trace for solution in solutions])
+        self.certificate_ = one_or_all([solution.certificate for solution in solutions])
+        self.status_ = one_or_all([solution.status for solution in solutions])
+        self.trace_ = one_or_all([solution.trace for solution in solutions])
         self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
 
 
@@ -261,5 +261,12 @@ class _WarmStart(NamedTuple):
     alphas: list[Array]
 
 
-def _one_or_all(values: list[Any]) -> Any:
+def dense_weights(model: LinearSVC) -> tuple[Array, Array]:
+    """Coefficients and intercepts as plain float64 arrays, also of a model that was sparsified."""
+    coef = model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_
+    return np.asarray(coef, dtype=np.float64), np.asarray(model.intercept_, dtype=np.float64)
+
+
+def one_or_all(values: list[Any]) -> Any:
+    """What an estimator shows of several binary problems: the value of the only one, or the list."""
     return values[0] if len(values) == 1 else values

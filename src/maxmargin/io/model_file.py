@@ -22,7 +22,7 @@ from safetensors.numpy import save as save_tensors
 import maxmargin
 from maxmargin.certificate import Certificate
 from maxmargin.data import Array
-from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.linear_svc import LinearSVC, dense_weights, one_or_all
 from maxmargin.io.files import MalformedFile, replaced
 from maxmargin.solution import Progress, Status
 
@@ -40,7 +40,9 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         raise TypeError(f"maxmargin can save {', '.join(ESTIMATORS)}; got {name}.")
     if not hasattr(estimator, "coef_"):
         raise ValueError(f"This {name} is not fitted yet: there is nothing to save.")
-    tensors = {key: np.ascontiguousarray(_dense(getattr(estimator, key))) for key in ARRAYS}
+    tensors = {
+        key: np.ascontiguousarray(value, dtype=np.float64) for key, value in zip(ARRAYS, dense_weights(estimator), strict=True)
+    }
     labels, label_type = _labels_as_json(estimator.classes_)
     header = {
         "format": FORMAT,
@@ -76,9 +78,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     if header["feature_names"]:
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     if header["certificates"]:  # an imported model has none
-        estimator.certificate_ = _one_or_all([Certificate(**fields) for fields in header["certificates"]])
-        estimator.status_ = _one_or_all([Status[status] for status in header["statuses"]])
-        estimator.trace_ = _one_or_all([tuple(Progress(**row) for row in trace) for trace in header["traces"]])
+        estimator.certificate_ = one_or_all([Certificate(**fields) for fields in header["certificates"]])
+        estimator.status_ = one_or_all([Status[status] for status in header["statuses"]])
+        estimator.trace_ = one_or_all([tuple(Progress(**row) for row in trace) for trace in header["traces"]])
     return estimator
 
 
@@ -162,14 +164,6 @@ def _text_as_finite(value: Any) -> Any:
     return [_text_as_finite(item) for item in value] if isinstance(value, list) else value
 
 
-def _dense(coef: Any) -> Array:
-    return np.asarray(coef.toarray() if hasattr(coef, "toarray") else coef, dtype=np.float64)
-
-
 def _all(estimator: Any, attribute: str) -> list[Any]:
     value = getattr(estimator, attribute, [])
     return value if isinstance(value, list) else [value]
-
-
-def _one_or_all(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else values

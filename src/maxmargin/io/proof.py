@@ -9,7 +9,7 @@ import numpy as np
 from maxmargin.certificate import Certificate, certify
 from maxmargin.data import Rows
 from maxmargin.estimators import checks
-from maxmargin.estimators.linear_svc import LOSSES
+from maxmargin.estimators.linear_svc import LOSSES, dense_weights
 from maxmargin.problem import LinearProblem
 from maxmargin.solve import solve
 
@@ -22,10 +22,10 @@ def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: 
     rows = Rows.from_matrix(X)
     costs = checks.sample_costs(C, estimator.class_weight, None, X, estimator.classes_, y)
     scaling = float(estimator.intercept_scaling) if estimator.fit_intercept else 0.0
-    coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
+    coef, intercept = dense_weights(estimator)
     proofs = []
     for k, positive in enumerate(estimator.classes_[1:] if len(estimator.classes_) == 2 else estimator.classes_):
         problem = LinearProblem.build(rows, np.where(y == positive, 1, -1), costs, LOSSES[estimator.loss], scaling)
-        w = np.append(coef[k], estimator.intercept_[k] / scaling) if scaling else coef[k]
+        w = np.append(coef[k], intercept[k] / scaling) if scaling else coef[k]
         proofs.append(certify(problem, w, solve(problem, tol=0.3 * tol, max_seconds=max_seconds).alpha))
     return proofs

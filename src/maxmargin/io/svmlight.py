@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data import DTYPES, Array
+from maxmargin.data import DTYPES, Array, available_cores
 from maxmargin.io.files import MalformedFile, bytes_of, replaced, windows_of
 
 CHUNK_BYTES = 1 << 22
@@ -147,7 +147,7 @@ class _Arrays(NamedTuple):
 
 
 def _parse(path: Path, text: Array, dtype: Any) -> _Parsed:
-    with ThreadPoolExecutor(_n_threads()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         chunks, n_rows, n_elements = _lay_out(text, pool)
         arrays = _Arrays(
             np.empty(n_rows),
@@ -279,7 +279,3 @@ def _complaint_about_index(path: Path, text: Array, index: int, sentence: str) -
         if at >= 0:
             return MalformedFile.at(path, text, start + at + 1, sentence)
     return MalformedFile(path, sentence)
-
-
-def _n_threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

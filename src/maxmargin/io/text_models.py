@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data import Array
-from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.linear_svc import LinearSVC, dense_weights
 from maxmargin.io.files import MalformedFile, replaced
 
 LIBLINEAR_LOSSES = {
@@ -105,9 +105,8 @@ def _as_they_have_it(estimator: Any) -> tuple[list[int], Array, Array]:
     labels = np.asarray(estimator.classes_)
     if labels.dtype.kind not in "biuf" or np.any(labels != labels.astype(np.int64)):
         raise ValueError(f"LIBLINEAR and LIBSVM have whole numbers as labels; this model has {labels[:3].tolist()} ...")
-    w = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
     whole = labels.astype(np.int64).tolist()
-    return (whole[::-1] if len(whole) == 2 else whole), np.asarray(w, dtype=np.float64), np.asarray(estimator.intercept_)
+    return (whole[::-1] if len(whole) == 2 else whole), *dense_weights(estimator)
 
 
 def _estimator(labels: list[int], w: Array, intercept: Array, *, loss: str) -> LinearSVC:

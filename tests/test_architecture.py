@@ -12,6 +12,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "maxmargin"
 
 ORDER = [
+    "lazy",
     "data",
     "losses",
     "problem",
@@ -90,9 +91,20 @@ def test_importing_an_estimator_loads_no_matplotlib():
     assert run_python("import sys; from maxmargin import LinearSVC; print('matplotlib' in sys.modules)") == "False"
 
 
-def test_every_public_name_can_be_loaded():
-    code = "import maxmargin; print([name for name in maxmargin.__all__ if not hasattr(maxmargin, name)])"
+@pytest.mark.parametrize(
+    "module", ["io", "io.svmlight", "io.model_file", "io.checkpoint", "solve", "estimators.linear_classifier"]
+)
+def test_what_trains_from_a_file_loads_no_scikit_learn(module):
+    code = f"import sys, maxmargin.{module}; print({{'sklearn', 'joblib', 'pandas'}} & set(sys.modules))"
+    assert run_python(code) == "set()"
+
+
+@pytest.mark.parametrize("package", ["maxmargin", "maxmargin.io"])
+def test_every_public_name_can_be_loaded(package):
+    code = f"import {package} as package; print([name for name in package.__all__ if not hasattr(package, name)])"
     assert run_python(code) == "[]"
+    code = f"import {package} as package; print(set(package.__all__) - set(dir(package)))"
+    assert run_python(code) == "set()"
 
 
 @pytest.mark.parametrize("first", ["maxmargin.solve", "maxmargin.estimators.linear_svc"])
@@ -102,7 +114,9 @@ def test_solve_is_the_function_whatever_was_imported_before(first):
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():
-    import maxmargin
+    import maxmargin.io
 
-    with pytest.raises(AttributeError, match="nonsense"):
+    with pytest.raises(AttributeError, match=r"'maxmargin' has no attribute 'nonsense'"):
         maxmargin.nonsense  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'maxmargin\.io' has no attribute 'nonsense'"):
+        maxmargin.io.nonsense  # noqa: B018

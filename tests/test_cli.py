@@ -14,8 +14,9 @@ import zstandard
 from scipy import sparse
 from typer.testing import CliRunner
 
+from maxmargin import LinearSVC
 from maxmargin.cli import app
-from maxmargin.io import load_model, write_svmlight
+from maxmargin.io import load_model, read_svmlight, write_svmlight
 from tests.catalogue import labelled
 
 
@@ -85,11 +86,15 @@ def test_an_uncertified_fit_exits_with_3_and_says_so(run, data, tmp_path):
         (("train", "data", "--solver", "magic"), "no solver named 'magic'"),
         (("train", "data", "-w", "heavy"), "LABEL=WEIGHT; got 'heavy'"),
         (("train", "data", "--label-column", "y"), "is neither"),
+        (("train", "fractions"), "Labels must be whole numbers or words, one for each class; 0.5 is one here."),
+        (("train", "alone"), "The number of classes has to be greater than one"),
         (("predict", "data", "data"), "no maxmargin model"),
     ],
 )
 def test_bad_input_exits_with_2_and_a_sentence(run, data, tmp_path, words, sentence):
     (tmp_path / "broken").write_text("1 1:2\n1 x:3\n")
+    (tmp_path / "fractions").write_text("0.5 1:2\n1 1:3\n")
+    (tmp_path / "alone").write_text("1 1:2\n1 1:3\n")
     code, out, err = run(*words)
     assert (code, out) == (2, "")
     assert err.startswith("maxmargin: ")
@@ -178,6 +183,23 @@ def test_a_scipy_matrix_with_labels(run, tmp_path):
     assert "no array 'y'" in run("train", "unlabelled.npz")[2]
     (tmp_path / "broken.npz").write_bytes((tmp_path / "matrix.npz").read_bytes()[:200])
     assert "damaged" in run("train", "broken.npz")[2]
+
+
+def test_training_from_text_loads_no_scikit_learn_and_gives_the_model_that_it_would(run, data, tmp_path):
+    code = (
+        "import sys; from typer.testing import CliRunner; from maxmargin.cli import app;"
+        "result = CliRunner().invoke(app, ['train', 'data', 'model', '-e', '1e-6', '-B', '2']);"
+        "print(result.exit_code, {'sklearn', 'joblib', 'pandas'} & set(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert out.strip() == "0 set()"
+    X, y = read_svmlight(tmp_path / data)
+    expected = LinearSVC(tol=1e-6, intercept_scaling=2.0, random_state=0).fit(X, y)
+    model = load_model(tmp_path / "model")
+    assert isinstance(model, LinearSVC)
+    assert model.get_params() == expected.get_params()
+    assert np.array_equal(model.coef_, expected.coef_)
+    assert np.array_equal(model.predict(X), expected.predict(X))
 
 
 def test_help_loads_neither_numba_nor_scikit_learn():

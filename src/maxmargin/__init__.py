@@ -10,6 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from maxmargin.lazy import lazy_names
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -30,6 +32,8 @@ _HOMES = {
 
 __all__ = ["__version__", "solve", *_HOMES]
 
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
 if TYPE_CHECKING:
     from maxmargin.certificate import Certificate as Certificate
     from maxmargin.certificate import certify as certify
@@ -45,18 +49,6 @@ if TYPE_CHECKING:
     from maxmargin.solvers.dcd import DCD as DCD
     from maxmargin.solvers.dcd import Order as Order
     from maxmargin.solvers.dcd import Shrinking as Shrinking
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
 
 
 class _Package(ModuleType):

@@ -86,7 +86,6 @@ def train(
 ) -> None:
     """Train a linear model and write it with its certificate."""
     with bad_input_explained():
-        from maxmargin.estimators.linear_svc import LinearSVC
         from maxmargin.io.checkpoint import Checkpoint, Checkpointed
         from maxmargin.io.model_file import save_model
         from maxmargin.report import ProgressLine, training_report, verdict_of
@@ -97,7 +96,7 @@ def train(
         was_read = time.perf_counter()
         saved = None if checkpoint is None else Checkpoint.open(checkpoint)
         with ProgressLine(tol, enabled=not (quiet or as_json)) as progress, uncertified_without_warning():
-            estimator = LinearSVC(
+            estimator = classifier_for(data)(
                 loss=loss_from(loss, kind),
                 C=C,
                 tol=tol,
@@ -251,10 +250,8 @@ def uncertified_without_warning() -> Iterator[None]:
     """The command says itself, and by its exit code, that a fit is not certified."""
     import warnings
 
-    from sklearn.exceptions import ConvergenceWarning
-
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message=".*Relative duality gap asked")
         yield
 
 
@@ -273,14 +270,27 @@ def read(path: Path, label_column: str | None, zero_based: bool | None, n_featur
     return read_data(path, label_column=label_column, n_features=n_features, zero_based=base, dtype=dtype)
 
 
+def classifier_for(path: Path) -> type:
+    """Our own reader has checked svmlight text already; what other files hold, scikit-learn checks."""
+    from maxmargin.io.tables import is_text
+
+    if is_text(path):
+        from maxmargin.estimators.linear_classifier import LinearClassifier
+
+        return LinearClassifier
+    from maxmargin.estimators.linear_svc import LinearSVC
+
+    return LinearSVC
+
+
 def pieces(path: Path, n_features: int, zero_based: bool, label_column: str | None) -> Iterator[Any]:
     from maxmargin.io.svmlight import stream_svmlight
-    from maxmargin.io.tables import TABLES, read_data
+    from maxmargin.io.tables import is_text, read_data
 
-    if path.suffix in (*TABLES, ".npz"):
-        yield read_data(path, label_column=label_column)
-    else:
+    if is_text(path):
         yield from stream_svmlight(path, n_features=n_features, zero_based=zero_based)
+    else:
+        yield read_data(path, label_column=label_column)
 
 
 def load(path: Path) -> Any:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.utils.validation import check_array
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -58,6 +57,8 @@ class Rows:
         if isinstance(X, Rows):
             return X
         if check:
+            from sklearn.utils.validation import check_array  # takes a second, and what our own reader made needs no check
+
             X = check_array(X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         return cls(_canonical(X) if sparse.issparse(X) else np.asarray(X))
 

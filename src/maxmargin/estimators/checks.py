@@ -1,4 +1,7 @@
-"""What every estimator asks of its parameters and weights, said in one sentence when it is not so."""
+"""What every estimator asks of its parameters and weights, said in one sentence when it is not so.
+
+scikit-learn is imported where it is needed, so that a plain fit on the command line does without.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight
 
 from maxmargin.data import Array
 
@@ -58,12 +59,25 @@ def seconds_from(max_seconds: Any) -> float:
     return float(max_seconds)
 
 
+def classes_of(y: Array) -> Array:
+    """The labels that occur, in order: at least two, and none of them a fraction."""
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}.")
+    if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
+        fraction = classes[classes != np.floor(classes)][0]
+        raise ValueError(f"Labels must be whole numbers or words, one for each class; {fraction:g} is one here.")
+    return classes
+
+
 def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classes: Array, y: Array) -> Array:
     """C_i = C x class weight x sample weight: one number when it is the same for all, else one for each sample."""
     if class_weight is None and sample_weight is None:
         return np.asarray(float(C))
     costs = np.full(y.shape[0], float(C))
     if sample_weight is not None:
+        from sklearn.utils.validation import _check_sample_weight
+
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if weights.min() < 0.0:
             raise ValueError(f"sample_weight must not be negative; the least is {weights.min():g}.")
@@ -71,6 +85,8 @@ def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classe
             raise ValueError("sample_weight is zero for every sample: there is nothing to fit.")
         costs *= weights
     if class_weight is not None:
+        from sklearn.utils.class_weight import compute_class_weight
+
         by_class = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
         if not (np.isfinite(by_class).all() and by_class.min() >= 0.0 and by_class.any()):
             raise ValueError(f"class_weight must give finite weights that are not negative and not all zero; got {by_class}.")

@@ -8,9 +8,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from joblib import effective_n_jobs
-from sklearn.exceptions import ConvergenceWarning
-
 from maxmargin.solution import Progress, Solution
 from maxmargin.solve import Callback, Limits
 
@@ -20,7 +17,7 @@ Job = Callable[[threading.Event], Solution]
 def run_jobs(jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
     """Run every job. When one is stopped, by the callback, Ctrl-C or an error, the others stop soon after."""
     stop = threading.Event()
-    n_threads = min(effective_n_jobs(n_jobs), len(jobs))
+    n_threads = _thread_count(n_jobs, len(jobs))
     if n_threads == 1:
         return [job(stop) for job in jobs]
     with ThreadPoolExecutor(n_threads) as pool:
@@ -35,6 +32,14 @@ def run_jobs(jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
         if any(future.done() and future.exception() for future in futures):
             stop.set()
         return [future.result() for future in futures]
+
+
+def _thread_count(n_jobs: int | None, n_tasks: int) -> int:
+    if n_tasks == 1:
+        return 1
+    from joblib import effective_n_jobs  # it knows of joblib's own contexts and limits, and takes a while to import
+
+    return min(int(effective_n_jobs(n_jobs)), n_tasks)
 
 
 def serialised(callback: Any, verbose: int) -> Callback | None:
@@ -60,6 +65,8 @@ def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits) -> None:
     short = [solution for solution in solutions if not solution.status.is_certified]
     if not short:
         return
+    from sklearn.exceptions import ConvergenceWarning
+
     worst = max(short, key=lambda solution: solution.certificate.relative_gap)
     certificate = worst.certificate
     warnings.warn(

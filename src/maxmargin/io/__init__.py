@@ -1,21 +1,39 @@
-"""Files: svmlight text and tables, models of our own, of LIBLINEAR's and of LIBSVM's."""
+"""Files: svmlight text and tables, models of our own, of LIBLINEAR's and of LIBSVM's.
 
-from maxmargin.io.files import MalformedFile
-from maxmargin.io.model_file import load_model, save_model
-from maxmargin.io.svmlight import read_svmlight, stream_svmlight, write_svmlight
-from maxmargin.io.tables import read_data
-from maxmargin.io.text_models import read_liblinear, read_libsvm, write_liblinear, write_libsvm
+Names are loaded when they are first used: reading data loads no scikit-learn.
+"""
 
-__all__ = [
-    "MalformedFile",
-    "load_model",
-    "read_data",
-    "read_liblinear",
-    "read_libsvm",
-    "read_svmlight",
-    "save_model",
-    "stream_svmlight",
-    "write_liblinear",
-    "write_libsvm",
-    "write_svmlight",
-]
+from typing import TYPE_CHECKING
+
+from maxmargin.lazy import lazy_names
+
+_HOMES = {
+    "MalformedFile": "maxmargin.io.files",
+    "load_model": "maxmargin.io.model_file",
+    "read_data": "maxmargin.io.tables",
+    "read_liblinear": "maxmargin.io.text_models",
+    "read_libsvm": "maxmargin.io.text_models",
+    "read_svmlight": "maxmargin.io.svmlight",
+    "save_model": "maxmargin.io.model_file",
+    "stream_svmlight": "maxmargin.io.svmlight",
+    "write_liblinear": "maxmargin.io.text_models",
+    "write_libsvm": "maxmargin.io.text_models",
+    "write_svmlight": "maxmargin.io.svmlight",
+}
+
+__all__ = [*_HOMES]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
+if TYPE_CHECKING:
+    from maxmargin.io.files import MalformedFile as MalformedFile
+    from maxmargin.io.model_file import load_model as load_model
+    from maxmargin.io.model_file import save_model as save_model
+    from maxmargin.io.svmlight import read_svmlight as read_svmlight
+    from maxmargin.io.svmlight import stream_svmlight as stream_svmlight
+    from maxmargin.io.svmlight import write_svmlight as write_svmlight
+    from maxmargin.io.tables import read_data as read_data
+    from maxmargin.io.text_models import read_liblinear as read_liblinear
+    from maxmargin.io.text_models import read_libsvm as read_libsvm
+    from maxmargin.io.text_models import write_liblinear as write_liblinear
+    from maxmargin.io.text_models import write_libsvm as write_libsvm

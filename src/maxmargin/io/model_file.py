@@ -11,6 +11,7 @@ import json
 import math
 import os
 from dataclasses import asdict
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from safetensors.numpy import save as save_tensors
 import maxmargin
 from maxmargin.certificate import Certificate
 from maxmargin.data import Array
-from maxmargin.estimators.linear_svc import LinearSVC, dense_weights, one_or_all
+from maxmargin.estimators.linear_classifier import dense_weights, one_or_all
 from maxmargin.io.files import MalformedFile, replaced
 from maxmargin.solution import Progress, Status
 
 FORMAT = "maxmargin model 1"
-ESTIMATORS: dict[str, type] = {"LinearSVC": LinearSVC}
+ESTIMATORS = {"LinearSVC": "LinearSVC", "LinearClassifier": "LinearSVC"}
+"""From a class to the public one that a file of it is loaded as."""
 ARRAYS = ("coef_", "intercept_")
 SCALARS = ("n_iter_", "n_features_in_", "relative_gap_")
 HEADER_KEY, DIGEST_KEY = "maxmargin", "sha256"
@@ -37,7 +39,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator. The file appears whole or not at all."""
     name = type(estimator).__name__
     if name not in ESTIMATORS:
-        raise TypeError(f"maxmargin can save {', '.join(ESTIMATORS)}; got {name}.")
+        raise TypeError(f"maxmargin can save LinearSVC; got {name}.")
     if not hasattr(estimator, "coef_"):
         raise ValueError(f"This {name} is not fitted yet: there is nothing to save.")
     tensors = {
@@ -47,8 +49,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     header = {
         "format": FORMAT,
         "version": maxmargin.__version__,
-        "estimator": name,
-        "parameters": {key: _plain(key, value) for key, value in estimator.get_params(deep=False).items()},
+        "estimator": ESTIMATORS[name],
+        "parameters": {key: _plain(key, value) for key, value in _parameters(estimator).items()},
         "labels": labels,
         "label_type": label_type,
         "feature_names": [str(feature) for feature in getattr(estimator, "feature_names_in_", [])],
@@ -63,13 +65,17 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         file.write(content)
 
 
+def _parameters(estimator: Any) -> dict[str, Any]:
+    return {name: getattr(estimator, name) for name in signature(type(estimator)).parameters}
+
+
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read what ``save_model`` wrote. The estimator predicts as before and carries its certificate."""
     header, tensors = _read(Path(path))
     parameters = header["parameters"]
     if isinstance(parameters["class_weight"], dict):
         parameters["class_weight"] = dict(parameters["class_weight"]["pairs"])
-    estimator = ESTIMATORS[header["estimator"]](**parameters)
+    estimator = getattr(maxmargin, header["estimator"])(**parameters)
     for key in ARRAYS:
         setattr(estimator, key, tensors[key])
     for key in set(SCALARS) & set(header):
@@ -105,7 +111,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def _check(path: Path, header: dict[str, Any], tensors: dict[str, Array]) -> None:
     """A digest shows that a file is as it was written, not that its writer was honest: the shapes must fit too."""
-    if header["estimator"] not in ESTIMATORS:
+    if header["estimator"] not in ESTIMATORS.values():
         raise MalformedFile(path, f"it holds an estimator that this version does not know: {header['estimator']!r}")
     n_problems = 1 if len(header["labels"]) == 2 else len(header["labels"])
     shapes = {"coef_": (n_problems, header["n_features_in_"]), "intercept_": (n_problems,)}

@@ -9,7 +9,7 @@ import numpy as np
 from maxmargin.certificate import Certificate, certify
 from maxmargin.data import Rows
 from maxmargin.estimators import checks
-from maxmargin.estimators.linear_svc import LOSSES, dense_weights
+from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
 from maxmargin.problem import LinearProblem
 from maxmargin.solve import solve
 

@@ -16,6 +16,11 @@ from maxmargin.io.svmlight import read_svmlight
 TABLES = (".csv", ".parquet")
 
 
+def is_text(path: Path) -> bool:
+    """Whether ``read_data`` reads it as svmlight text."""
+    return path.suffix not in (*TABLES, ".npz")
+
+
 def read_data(
     path: str | os.PathLike[str],
     *,

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data import Array
-from maxmargin.estimators.linear_svc import LinearSVC, dense_weights
+from maxmargin.estimators.linear_classifier import dense_weights
+from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.io.files import MalformedFile, replaced
 
 LIBLINEAR_LOSSES = {

@@ -1,0 +1,169 @@
+"""Linear classification without scikit-learn: the parameters, the binary problems and the fitted attributes.
+
+``LinearSVC`` adds scikit-learn's checks and interface. The command line trains with the class here, because importing
+scikit-learn takes longer than reading and fitting most files.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data import Array, Rows
+from maxmargin.estimators import checks
+from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.losses import Hinge, Loss, SquaredHinge
+from maxmargin.problem import LinearProblem
+from maxmargin.solution import Solution
+from maxmargin.solve import Limits, drive, seed_from
+from maxmargin.solvers.registry import solver_named
+
+NOTHING = np.empty(0)
+"""In place of an alpha that nobody asked to keep: with many classes they would outweigh X."""
+
+LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
+
+
+class LinearClassifier:
+    """What :class:`maxmargin.LinearSVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
+
+    coef_: Any
+
+    def __init__(
+        self,
+        penalty: str = "l2",
+        loss: str = "squared_hinge",
+        *,
+        dual: Any = "auto",
+        tol: float = 1e-4,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int = -1,
+        solver: Any = "auto",
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        callback: Any = None,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.solver = solver
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
+        with checks.unchanged_on_error(self):
+            self._train(X, y, sample_weight, self._check_parameters())
+        return self
+
+    def _check_parameters(self) -> Limits:
+        if self.penalty == "l1":
+            raise ValueError("penalty='l1' is not there yet: maxmargin trains with penalty='l2'.")
+        if self.multi_class == "crammer_singer":
+            raise ValueError("multi_class='crammer_singer' is not there yet: maxmargin trains with multi_class='ovr'.")
+        checks.one_of("penalty", self.penalty, ("l2",))
+        checks.one_of("multi_class", self.multi_class, ("ovr",))
+        checks.one_of("loss", self.loss, tuple(LOSSES))
+        checks.one_of("dual", self.dual, ("auto", True, False))
+        checks.number("C", self.C, above=0.0)
+        checks.number("tol", self.tol, at_least=0.0)
+        checks.flag("fit_intercept", self.fit_intercept)
+        checks.flag("warm_start", self.warm_start)
+        checks.number("intercept_scaling", self.intercept_scaling, above=0.0 if self.fit_intercept else -math.inf)
+        checks.thread_count(self.n_jobs)
+        solver_named(self.solver)
+        seed_from(self.random_state if isinstance(self.random_state, (int, np.integer)) else None)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be callable; got {self.callback!r}.")
+        return Limits(float(self.tol), checks.epochs_from(self.max_iter), checks.seconds_from(self.max_seconds))
+
+    def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
+        classes = checks.classes_of(y)
+        costs = checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y)
+        solutions = self._solve(Rows.from_matrix(X, check=False), y, classes, costs, limits)
+        self._keep(X.shape[1], classes, solutions)
+        return solutions
+
+    def _solve(self, rows: Rows, y: Array, classes: Array, costs: Array, limits: Limits) -> list[Solution]:
+        """One problem for two classes, else one for each class against the rest; all share X."""
+        solver, seed = solver_named(self.solver), seed_from(self.random_state)
+        callback = serialised(self.callback, self.verbose)
+        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+
+        def job(positive: Any, start: Array | None) -> Any:
+            def run(stop: threading.Event) -> Solution:
+                signs = np.where(y == positive, np.int8(1), np.int8(-1))
+                problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling)
+                solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+                return solution if self.warm_start else replace(solution, alpha=NOTHING)
+
+            return run
+
+        positives = classes[1:] if len(classes) == 2 else classes
+        starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
+        return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs)
+
+    def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
+        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
+        last: _WarmStart | None = getattr(self, "_warm_start", None)
+        if not self.warm_start or last is None:
+            return None
+        if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, classes):
+            return None
+        return [alpha * (self.C / last.C) for alpha in last.alphas]
+
+    def _keep(self, n_features: int, classes: Array, solutions: list[Solution]) -> None:
+        self.n_features_in_ = n_features
+        self.classes_ = classes
+        weights = [solution.w[:n_features] for solution in solutions]
+        self.coef_ = weights[0].reshape(1, -1) if len(weights) == 1 else np.stack(weights)
+        self.intercept_ = np.array([solution.b for solution in solutions])
+        self.n_iter_ = max(1, math.ceil(max(solution.epochs for solution in solutions)))
+        self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
+        self.certificate_ = one_or_all([solution.certificate for solution in solutions])
+        self.status_ = one_or_all([solution.status for solution in solutions])
+        self.trace_ = one_or_all([solution.trace for solution in solutions])
+        self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
+
+
+class _WarmStart(NamedTuple):
+    """What the next fit may start from."""
+
+    C: float
+    classes: Array
+    alphas: list[Array]
+
+
+def dense_weights(model: LinearClassifier) -> tuple[Array, Array]:
+    """Coefficients and intercepts as plain float64 arrays, also of a model that was sparsified."""
+    coef = model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_
+    return np.asarray(coef, dtype=np.float64), np.asarray(model.intercept_, dtype=np.float64)
+
+
+def one_or_all(values: list[Any]) -> Any:
+    """What an estimator shows of several binary problems: the value of the only one, or the list."""
+    return values[0] if len(values) == 1 else values

@@ -86,16 +86,19 @@ def train(
 ) -> None:
     """Train a linear model and write it with its certificate."""
     with bad_input_explained():
-        from maxmargin.io.checkpoint import Checkpoint, Checkpointed
-        from maxmargin.io.model_file import save_model
         from maxmargin.report import ProgressLine, training_report, verdict_of
-        from maxmargin.solvers.registry import solver_named
 
-        started = time.perf_counter()
-        X, y = read(data, label_column, zero_based, n_features, "float32" if float32 else "float64")
-        was_read = time.perf_counter()
-        saved = None if checkpoint is None else Checkpoint.open(checkpoint)
         with ProgressLine(tol, enabled=not (quiet or as_json)) as progress, uncertified_without_warning():
+            from maxmargin.io.checkpoint import Checkpoint, Checkpointed
+            from maxmargin.io.model_file import save_model
+            from maxmargin.solvers.registry import solver_named
+
+            started = time.perf_counter()
+            progress.begin(f"reading {data.name}")
+            X, y = read(data, label_column, zero_based, n_features, "float32" if float32 else "float64")
+            was_read = time.perf_counter()
+            progress.begin("training")
+            saved = None if checkpoint is None else Checkpoint.open(checkpoint)
             estimator = classifier_for(data)(
                 loss=loss_from(loss, kind),
                 C=C,

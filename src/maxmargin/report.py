@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from maxmargin.solution import Progress
+if TYPE_CHECKING:  # the line appears at once, before NumPy and Numba are loaded
+    from maxmargin.solution import Progress
 
 
 class ProgressLine:
-    """A callback that keeps one line up to date on a terminal, and is silent in a pipe."""
+    """One live line on a terminal: what is being done, for how long, and the last certificate; silent in a pipe.
+
+    It is the callback of the fit and also what rich draws, several times a second, so that the clock runs between certificates.
+    """
 
     def __init__(self, tol: float, *, enabled: bool) -> None:
         self.tol, self.enabled = tol, enabled and sys.stderr.isatty()
         self._status: Any = None
-        self._drawn = 0.0
+        self.begin("starting")
 
     def __enter__(self) -> ProgressLine:
         if self.enabled:
             from rich.console import Console
 
-            self._status = Console(stderr=True).status("reading", spinner="dots")
+            self._status = Console(stderr=True).status(self, spinner="dots")
             self._status.start()
         return self
 
@@ -29,13 +33,26 @@ class ProgressLine:
         if self._status is not None:
             self._status.stop()
 
+    def begin(self, task: str) -> None:
+        """The next task; its clock starts at zero."""
+        self._task, self._since = task, time.perf_counter()
+        self._last: Progress | None = None
+
     def __call__(self, progress: Progress) -> None:
-        if self._status is not None and time.perf_counter() - self._drawn > 0.1:
-            self._drawn = time.perf_counter()
-            self._status.update(
-                f"{progress.seconds:.1f} s  epoch {progress.epochs:.0f}  gap {progress.relative_gap:.1e} of {self.tol:.0e}  "
-                f"active {progress.active}  ({progress.solver})"
-            )
+        self._last = progress
+
+    def __rich__(self) -> Any:
+        from rich.text import Text
+
+        return Text(self.text(time.perf_counter() - self._since), no_wrap=True, overflow="ellipsis")
+
+    def text(self, seconds: float) -> str:
+        """The line after so many seconds of the task; it fits 80 columns."""
+        start, last = f"{self._task}  {time_text(seconds)}", self._last
+        if last is None:
+            return start
+        gap = f"gap {last.relative_gap:.1e}, target {tolerance_text(self.tol)}"
+        return f"{start}  epoch {last.epochs:.0f}  {gap}  {last.active} active"
 
 
 def verdict_of(estimator: Any, tol: float) -> dict[str, Any]:
@@ -66,7 +83,8 @@ def training_report(report: dict[str, Any]) -> str:
     seconds = report["seconds"]
     return "\n".join(
         (
-            f"{head}: the objective is within {report['relative_gap']:.1e} of the optimum{several}; asked {report['tol']:.0e}.",
+            f"{head}: the objective is within {report['relative_gap']:.1e} of the optimum{several}; "
+            f"asked {tolerance_text(report['tol'])}.",
             f"  {report['sentence']}",
             f"  primal {report['primal']:.10g}, dual {report['dual']:.10g}, {report['support_vectors']} support vectors, "
             f"{report['at_bound']} at the bound",
@@ -75,6 +93,18 @@ def training_report(report: dict[str, Any]) -> str:
             f"Model: {report['model']} ({size_text(report['bytes'])})",
         )
     )
+
+
+def time_text(seconds: float) -> str:
+    if seconds < 60.0:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def tolerance_text(tol: float) -> str:
+    """1e-04, and 2.5e-04 in full: what was asked must not be rounded to something else."""
+    return f"{tol:.1e}".replace(".0e", "e")
 
 
 def size_text(n_bytes: int) -> str:

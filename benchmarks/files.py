@@ -55,6 +55,12 @@ def fastest(run: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     return best, answer
 
 
+def seconds_of(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True)
+    return time.perf_counter() - start
+
+
 def reading(folder: Path, repeats: int) -> Table:
     table = Table("set", "MB of text", "maxmargin s", "scikit-learn s", "ratio", "equal arrays", "peak memory / arrays")
     (folder / "tiny").write_text("1 1:1\n")
@@ -76,20 +82,32 @@ def liblinear_command(path: Path, tolerance: float, model: Path) -> list[str]:
     return ["liblinear-train", "-s", "3", "-c", "1", "-e", f"{tolerance:g}", "-q", str(path), str(model)]
 
 
-def training(folder: Path, repeats: int) -> Table:
-    table = Table("command", "seconds", "excess")
-    path, model = folder / "news20_bigram", folder / "model"
+def loosest_tolerance(path: Path, model: Path) -> tuple[float, float]:
+    """The -e with which LIBLINEAR's model is within 1e-3 of the optimum, and how far it is."""
     best = reference("news20_bigram", load("news20_bigram"), 1.0, "hinge")
-    command = [sys.executable, "-m", "maxmargin", "train", str(path), str(model), *OPTIONS]
-    seconds, _ = fastest(lambda: subprocess.run(command, check=True), repeats)
-    table.add("maxmargin train -s 3 -c 1 -e 1e-3 -B -1", f"{seconds:.2f}", "certified within 1e-3")
     for tolerance in TOLERANCES:
         subprocess.run(liblinear_command(path, tolerance, model), check=True)
         excess = best.excess(read_liblinear(model).coef_[0])
         if excess <= 1e-3:
             break
-    seconds, _ = fastest(lambda: subprocess.run(liblinear_command(path, tolerance, model), check=True), repeats)
-    table.add(f"liblinear-train -s 3 -c 1 -e {tolerance:g}", f"{seconds:.2f}", f"{excess:.1e}")
+    return tolerance, excess
+
+
+def training(folder: Path, repeats: int) -> Table:
+    path, model = folder / "news20_bigram", folder / "model"
+    tolerance, excess = loosest_tolerance(path, model)
+    ours = [sys.executable, "-m", "maxmargin", "train", str(path), str(model), *OPTIONS]
+    theirs = liblinear_command(path, tolerance, model)
+    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(repeats):
+        seconds["ours"].append(seconds_of(ours))
+        seconds["theirs"].append(seconds_of(theirs))
+    table = Table("command", "least s", "median s", "excess")
+    for words, name, proof in (
+        ("maxmargin train -s 3 -c 1 -e 1e-3 -B -1", "ours", "certified within 1e-3"),
+        (f"liblinear-train -s 3 -c 1 -e {tolerance:g}", "theirs", f"{excess:.1e}"),
+    ):
+        table.add(words, f"{min(seconds[name]):.2f}", f"{np.median(seconds[name]):.2f}", proof)
     return table
 
 
@@ -103,7 +121,7 @@ def main() -> None:
         start = time.perf_counter()
         subprocess.run([sys.executable, "-m", "maxmargin", "--help"], check=True, capture_output=True)
         help_text = f"`maxmargin --help`: {time.perf_counter() - start:.2f} s."
-        tables = (reading(folder, repeats), training(folder, repeats))
+        tables = (reading(folder, repeats), training(folder, 2 * repeats - 1))
     notes = "Files are in the page cache. Peak memory: growth of the resident memory, the mapped text included."
     write_report(
         options.results / "files.md", "Reading files, and training from them", (*tables, notes, help_text), options.quick

@@ -1,5 +1,5 @@
 """``python -m maxmargin`` is the command ``maxmargin``."""
 
-from maxmargin.cli import app
+from maxmargin.cli import main
 
-app()
+main()

@@ -13,10 +13,12 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "maxmargin"
 
 ORDER = [
     "lazy",
+    "threads",
     "data",
     "losses",
     "problem",
     "certificate",
+    "reductions",
     "solution",
     "solvers",
     "solve",
@@ -67,7 +69,7 @@ def test_the_judge_imports_no_solver_and_no_compiled_code_of_one():
     own = {"maxmargin.compiled.certificate.judge_csr_rows", "maxmargin.compiled.certificate.judge_dense_rows"}
     judged_by = imports_of(PACKAGE / "certificate.py")
     assert {name for name in judged_by if room(name) == "compiled"} == own
-    assert all(room(name) in ("data", "losses", "kernels", "problem", "compiled") for name in judged_by)
+    assert all(room(name) in ("threads", "data", "losses", "kernels", "problem", "compiled") for name in judged_by)
     assert imports_of(PACKAGE / "compiled" / "certificate.py") == set()
     for path in modules():
         if room(name_of(path)) in ("solvers", "compiled") and path != PACKAGE / "compiled" / "certificate.py":

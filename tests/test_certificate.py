@@ -181,7 +181,8 @@ def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, dtype, is_spa
     problem = LinearProblem.build(sparse.csr_array(X) if is_sparse else X, y, 0.5, SquaredHinge(), 1.0)
     w, alpha = feasible_point(problem, 0)
     once = certify(problem, w, alpha)
-    monkeypatch.setattr("maxmargin.certificate._n_threads", lambda problem: 3)
+    monkeypatch.setattr("maxmargin.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.threads.available_cores", lambda: 3)
     monkeypatch.setattr("maxmargin.certificate.ROWS_A_BLOCK", 17)
     threaded = certify(problem, w, alpha)
     assert abs(once.gap - threaded.gap) <= once.rounding_error + threaded.rounding_error

@@ -5,7 +5,8 @@ For any w and any feasible alpha the duality gap is a sum of terms that are neve
 .. math:: P(w) - D(\alpha) = \sum_i \left[ C_i \ell(m_i) + \ell^*(\alpha_i) + \alpha_i m_i \right]
           + \tfrac12 |w - w(\alpha)|^2 ,
 
-so nothing cancels, and a gap of 1e-12 is known as well as one of 1. Everything is computed in float64 in
+so nothing cancels, and a gap of 1e-12 is known as well as one of 1. (The intercept's weight is not in the last term when it is not
+penalised; the dual then asks for sum_i alpha_i y_i = 0, and what an alpha lacks of that is charged to the gap.) Everything is computed in float64 in
 one pass over X, and the certificate bounds its own rounding error: a dot product of k terms is wrong by at most
 :math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and Stability of
 Numerical Algorithms, section 3.1), and that error goes through each gap term by its slope.
@@ -16,23 +17,22 @@ Imports no solver and none of a solver's compiled code: the judge is not the pla
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from maxmargin.data import Array, CsrRows, DenseRows, available_cores
+from maxmargin.data import Array, CsrRows, DenseRows
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
+from maxmargin.threads import Crew
 
 Number = TypeVar("Number", bound=Array | float)
 
 SMALLEST = 2.0**-1074
+PAIRWISE_ROUNDINGS = 64
+"""NumPy adds up a contiguous array in pairs, so no element goes through more roundings than this."""
 ROWS_A_BLOCK = 1 << 15
-ELEMENTS_A_THREAD = 1 << 20
-"""Below this many stored elements a thread costs more than it saves."""
 
 
 @dataclass(frozen=True)
@@ -84,42 +84,40 @@ class Judge:
 
     def __init__(self, problem: LinearProblem) -> None:
         self.problem = problem
-        edges = np.linspace(0, problem.n_samples, _n_threads(problem) + 1).astype(int)
-        self._parts = list(pairwise(edges.tolist()))
-        self._weights = np.empty((len(self._parts), problem.rows.n_features + 1))
+        self._crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
+        self._weights = np.empty((self._crew.size, problem.rows.n_features + 1))
 
-    def certify(self, w: Array, alpha: Array) -> Certificate:
+    def certify(self, w: Array, alpha: Array, margins: Array | None = None) -> Certificate:
+        """``margins``, if given, is filled with the m_i of w."""
         w = np.ascontiguousarray(_vector(w, self.problem.n_weights, "w"))
         alpha = _vector(alpha, self.problem.n_samples, "alpha")
         with np.errstate(all="ignore"):
             if not (np.isfinite(w).all() and self.problem.is_feasible(alpha)):
                 return _refusal(alpha)
-            return self._verdict(w, alpha, self._sums(w, alpha))
+            return self._verdict(w, alpha, self._sums(w, alpha, margins))
 
-    def _sums(self, w: Array, alpha: Array) -> _Sums:
+    def _sums(self, w: Array, alpha: Array, margins: Array | None) -> _Sums:
         """Add up over all rows, each thread over its own; ``self._weights[0]`` is w(alpha) afterwards."""
-        if len(self._parts) == 1:
-            return _sum_over_rows(self.problem, w, alpha, *self._parts[0], self._weights[0])
-        with ThreadPoolExecutor(len(self._parts)) as pool:
-            jobs = [
-                pool.submit(_sum_over_rows, self.problem, w, alpha, *part, weights)
-                for part, weights in zip(self._parts, self._weights, strict=True)
-            ]
-            sums = [job.result() for job in jobs]
+        sums = self._crew.share(
+            len(alpha), lambda k, *part: _sum_over_rows(self.problem, w, alpha, margins, self._weights[k], *part)
+        )
         for weights in self._weights[1:]:
             self._weights[0] += weights
         return _Sums(*map(sum, zip(*sums, strict=True)))
 
     def _verdict(self, w: Array, alpha: Array, sums: _Sums) -> Certificate:
-        problem, w_of_alpha = self.problem, self._weights[0, : self.problem.n_weights]
+        problem, w_of_alpha = self.problem, self._weights[0, : self.problem.n_penalised]
+        imbalance, imbalance_error = self._imbalance(w, alpha, sums)
+        w = w[: problem.n_penalised]
         primal = 0.5 * float(w @ w) + sums.loss
-        dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha)
+        dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha) - imbalance
         np.subtract(w, w_of_alpha, out=w_of_alpha)
         difference = float(np.linalg.norm(w_of_alpha))
         difference_error = _gamma(problem.n_samples + 8) * sums.weights_scale + UNIT_ROUNDOFF * float(np.linalg.norm(w))
-        gap = sums.gap + 0.5 * difference**2
+        gap = sums.gap + 0.5 * difference**2 + imbalance
         rounding = (
             sums.error
+            + imbalance_error
             + _gamma(max(problem.n_samples, problem.n_weights) + 16) * gap
             + (difference + difference_error) * difference_error
             + (problem.n_samples + problem.n_weights) * SMALLEST
@@ -139,6 +137,28 @@ class Judge:
             n_support=int(np.count_nonzero(alpha)),
             n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
         )
+
+
+    def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float]:
+        """What r = sum_i alpha_i y_i costs where it should be zero, and how far rounding can hide an r.
+
+        Let alpha' be alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class): it is feasible, so D(alpha') is
+        a bound. D is quadratic and |dD/dalpha_i| <= 1 + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i|
+
+            D(alpha') >= D(alpha) - e (sum alpha + |w(alpha)| s) - e^2 s^2 / 2.
+
+        The gap terms of (w, alpha) hold b r besides."""
+        total = float(np.sum(alpha))
+        if self.problem.penalizes_intercept or total == 0.0:
+            return 0.0, 0.0
+        r, r_error = abs(float(np.sum(alpha * self.problem.y))), _gamma(PAIRWISE_ROUNDINGS) * total
+        b, norm, s = abs(float(w[-1])) * self.problem.intercept_scaling, float(np.linalg.norm(self._weights[0])), sums.weights_scale
+
+        def cost(r: float) -> float:
+            e = 2.0 * r / total
+            return r * b + e * (total + norm * s) + 0.5 * (e * s) ** 2
+
+        return cost(r), cost(r + r_error) - cost(r)
 
 
 class _Sums(NamedTuple):
@@ -164,13 +184,9 @@ def _refusal(alpha: Array) -> Certificate:
     )
 
 
-def _n_threads(problem: LinearProblem) -> int:
-    """As many as there are cores, while each has enough to do to pay for itself and for its own w(alpha)."""
-    worthwhile = problem.rows.n_stored // (ELEMENTS_A_THREAD + 2 * problem.n_weights)
-    return max(1, min(available_cores(), worthwhile))
-
-
-def _sum_over_rows(problem: LinearProblem, w: Array, alpha: Array, start: int, stop: int, weights: Array) -> _Sums:
+def _sum_over_rows(
+    problem: LinearProblem, w: Array, alpha: Array, margins_of_all: Array | None, weights: Array, start: int, stop: int
+) -> _Sums:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``."""
     from maxmargin.compiled.certificate import judge_csr_rows, judge_dense_rows
 
@@ -185,6 +201,8 @@ def _sum_over_rows(problem: LinearProblem, w: Array, alpha: Array, start: int, s
         outputs, magnitudes = np.empty(len(a)), np.empty(len(a))
         scale = judge_rows(*rows, block.start, block.stop, w, bias_weight, a * y, outputs, magnitudes, weights)
         margins = np.multiply(outputs, y, out=outputs)
+        if margins_of_all is not None:
+            margins_of_all[block] = margins
         operations = _operations(rows, block)
         margin_errors = _gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
         total += (

@@ -6,7 +6,6 @@ loop is compiled once for a dense and once for a sparse layout, and never for an
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,11 +33,6 @@ class CsrRows(NamedTuple):
     indices: Array
     indptr: Array
     bias: float
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ The linear problem, with :math:`m_i = y_i (w \cdot x_i)` and a loss from :mod:`m
           D(\alpha) = \sum_i \left(\alpha_i - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2 .
 
 An intercept is a constant feature of value ``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)): the
-last element of w is then its weight, and b = w[-1] * intercept_scaling. It is regularised like every other feature.
+last element of w is then its weight, and b = w[-1] * intercept_scaling. It is regularised like every other feature, unless
+``penalizes_intercept`` is false: then |w|^2 is without it, and the dual has the constraint sum_i alpha_i y_i = 0, as in a kernel SVM.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import numpy as np
 from maxmargin.data import Array, CsrRows, DenseRows, Rows
 from maxmargin.losses import DualBox, Hinge, Loss
 
+BALANCE = 1e-12
+"""Up to this share of sum_i alpha_i, sum_i alpha_i y_i is rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearProblem:
@@ -34,12 +38,23 @@ class LinearProblem:
     C: Array
     loss: Loss
     intercept_scaling: float = 0.0
+    penalizes_intercept: bool = True
 
     @classmethod
-    def build(cls, X: Any, y: Any, C: Any = 1.0, loss: Loss | None = None, intercept_scaling: float = 0.0) -> LinearProblem:
+    def build(
+        cls,
+        X: Any,
+        y: Any,
+        C: Any = 1.0,
+        loss: Loss | None = None,
+        intercept_scaling: float = 0.0,
+        penalizes_intercept: bool = True,
+    ) -> LinearProblem:
         """Check everything and bring it to the few types that the loops are compiled for."""
         rows = Rows.from_matrix(X)
-        return cls(rows, _signs(y, rows), _costs(C, rows), _loss(loss), _scaling(intercept_scaling))
+        scaling = _scaling(intercept_scaling)
+        is_penalized = bool(penalizes_intercept) or scaling == 0.0
+        return cls(rows, _signs(y, rows), _costs(C, rows), _loss(loss), scaling, is_penalized)
 
     @property
     def n_samples(self) -> int:
@@ -50,6 +65,11 @@ class LinearProblem:
         """The length of w: the features, and one for the intercept if there is one."""
         return self.rows.n_features + (self.intercept_scaling != 0.0)
 
+    @property
+    def n_penalised(self) -> int:
+        """How many elements of w, from the first on, are penalised."""
+        return self.n_weights if self.penalizes_intercept else self.rows.n_features
+
     @cached_property
     def box(self) -> DualBox:
         return self.loss.dual(self.C)
@@ -57,6 +77,22 @@ class LinearProblem:
     @cached_property
     def compiled_rows(self) -> DenseRows | CsrRows:
         return self.rows.compiled(self.intercept_scaling)
+
+    @cached_property
+    def regulariser(self) -> Array:
+        """One for each element of w that is penalised, in the layout of the compiled loops: the last is the intercept's."""
+        ones = np.ones(self.rows.n_features + 1)
+        ones[-1] = float(self.penalizes_intercept)
+        return ones
+
+    def balanced(self, alpha: Array) -> Array:
+        """alpha with sum_i alpha_i y_i = 0 and still in the box: the class with the greater sum is scaled down, only where it is not
+        at a bound if that suffices."""
+        excess = float(np.sum(alpha * self.y))
+        heavier = self.y > 0 if excess > 0.0 else self.y < 0
+        inside = heavier & (alpha > self.box.L) & (alpha < self.box.U)
+        chosen = inside if abs(excess) <= alpha[inside].sum() else heavier
+        return np.where(chosen, alpha * (1.0 - abs(excess) / alpha[chosen].sum()), alpha) if excess else alpha
 
     def margins(self, w: Array) -> Array:
         """m_i = y_i (w . x_i), the intercept included."""
@@ -72,14 +108,19 @@ class LinearProblem:
         return w if self.intercept_scaling == 0.0 else np.append(w, self.intercept_scaling * signed.sum())
 
     def primal(self, w: Array) -> float:
-        return float(0.5 * (w @ w) + self.C @ self.loss.value(self.margins(w)))
+        return 0.5 * self.sqnorm(w) + float(self.C @ self.loss.value(self.margins(w)))
+
+    def sqnorm(self, w: Array) -> float:
+        """|w|^2 over the elements that are penalised."""
+        return float(w[: self.n_penalised] @ w[: self.n_penalised])
 
     def dual(self, alpha: Array) -> float:
-        """D(alpha), and minus infinity outside the box."""
+        """D(alpha), and minus infinity outside the box or, with an intercept without penalty, off sum_i alpha_i y_i = 0."""
         if not self.is_feasible(alpha):
             return -np.inf
-        w = self.weights(alpha)
-        return float(np.sum(alpha - 0.5 * self.box.D * np.square(alpha)) - 0.5 * (w @ w))
+        if not self.penalizes_intercept and abs(np.sum(alpha * self.y)) > BALANCE * np.sum(alpha):
+            return -np.inf
+        return float(np.sum(alpha - 0.5 * self.box.D * np.square(alpha))) - 0.5 * self.sqnorm(self.weights(alpha))
 
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))

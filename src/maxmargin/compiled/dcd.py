@@ -110,7 +110,7 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
             m = min(m, PG)
             if PG == 0.0:
                 continue
-            if D == 0.0:
+            if U < np.inf:
                 gap += (U - alpha) * max(0.0, -G) + alpha * max(0.0, G)
             elif unbounded or G < D * alpha:
                 gap += G * G / (2.0 * D)

@@ -143,9 +143,9 @@ def squared_norms(rows):
 
 
 @njit(cache=True, nogil=True)
-def add_rows(rows, scales, w):
-    """w += sum_i scales_i x_i"""
-    for i in range(np.uint64(scales.shape[0])):
+def add_rows(rows, scales, w, start, stop):
+    """w += sum over start <= i < stop of scales_i x_i"""
+    for i in range(np.uint64(start), np.uint64(stop)):
         if scales[i] != 0.0:
             row_add(rows, i, scales[i], w)
 

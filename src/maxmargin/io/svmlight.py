@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data import DTYPES, Array, available_cores
+from maxmargin.data import DTYPES, Array
 from maxmargin.io.files import MalformedFile, bytes_of, replaced, windows_of
+from maxmargin.threads import available_cores
 
 CHUNK_BYTES = 1 << 22
 WINDOW_BYTES = 1 << 26

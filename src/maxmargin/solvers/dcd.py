@@ -191,5 +191,5 @@ class DCDState:
         alpha = self.samples["alpha"]
         self.refreshed_at = self.steps
         self.w[:] = 0.0
-        add_rows(problem.compiled_rows, alpha * problem.y, self.w)
+        add_rows(problem.compiled_rows, alpha * problem.y, self.w, 0, len(alpha))
         self.sweep["dual"] = np.sum(alpha - 0.5 * self.samples["D"] * np.square(alpha)) - 0.5 * (self.w @ self.w)

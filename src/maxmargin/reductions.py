@@ -1,0 +1,131 @@
+r"""Exact reductions of a sparse linear problem to a smaller or faster one, and the way back.
+
+**Equal rows are merged.** Samples with the same x and y are one sample whose C is the sum; its alpha is shared out in proportion to
+their C.
+
+**Features are renumbered** by falling frequency, so that the part of w that is used most lies together in the near caches.
+
+**A feature that occurs in one row only is folded into the diagonal.** It touches no other row, and :math:`w_j = \alpha_i y_i x_{ij}`,
+so in row i's gradient it is :math:`\alpha_i x_{ij}^2`: exactly what :math:`D_{ii}` is. The column is dropped, the square
+added to :math:`D_{ii}`, and :math:`w_j` recovered at the end.
+
+Both cost several passes over X and a copy of what is left of it: they are for solvers that see a long run ahead. The certificate never
+sees them, it is computed on the original data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.compiled import reductions as compiled
+from maxmargin.data import Array, Rows
+from maxmargin.losses import DualBox
+from maxmargin.problem import LinearProblem
+from maxmargin.threads import Crew
+
+MOST_COUNTED = 1 << 16
+"""Features that occur more often than this are the most frequent anyway; their order among themselves does not matter."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedProblem(LinearProblem):
+    """The dual of a problem some of whose features are in the diagonal. Its w is only a part of the true one."""
+
+    folded: Array = field(default_factory=lambda: np.empty(0))
+
+    @cached_property
+    def box(self) -> DualBox:
+        box = self.loss.dual(self.C)
+        return box._replace(D=box.D + self.folded)
+
+
+@dataclass(frozen=True, eq=False)
+class RenumberedColumns:
+    """A sparse problem with its features in another order and without those that occur once or never."""
+
+    original: LinearProblem
+    problem: FoldedProblem
+    numbers: Array
+    crew: Crew
+    w: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem) -> RenumberedColumns:
+        rows, n = problem.compiled_rows, problem.n_samples
+        crew = Crew(problem.rows.n_stored)
+        counts, numbers = np.zeros(problem.rows.n_features, np.uint32), np.empty(problem.rows.n_features, np.uint32)
+        compiled.count_features(rows, counts)
+        n_left = compiled.number_by_frequency(counts, numbers, MOST_COUNTED)
+        indptr = np.zeros(n + 1, np.int64)
+        crew.share(n, lambda _, *part: compiled.kept_lengths(rows, numbers, indptr[1:], *part))
+        np.cumsum(indptr, out=indptr)
+        values, indices = np.empty(indptr[-1], rows.values.dtype), np.empty(indptr[-1], np.uint32)
+        folded = np.empty(n)
+        crew.share(n, lambda _, *part: compiled.renumber(rows, numbers, values, indices, indptr, folded, *part))
+        matrix = sparse.csr_array((n, max(1, n_left)), dtype=values.dtype)
+        matrix.data, matrix.indices, matrix.indptr = values, indices.view(np.int32), indptr
+        reduced = FoldedProblem(
+            Rows(matrix), problem.y, problem.C, problem.loss, problem.intercept_scaling, problem.penalizes_intercept, folded
+        )
+        return cls(problem, reduced, numbers, crew, np.zeros(problem.n_weights))
+
+    def reduce(self, alpha: Array) -> Array:
+        return alpha
+
+    def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        """The original's w, in memory that the next call writes to again, and alpha as it is."""
+        n_features = self.original.rows.n_features
+        kept = self.numbers != compiled.SINGLE
+        self.w[:n_features][kept] = w[self.numbers[kept]]
+        self.w[:n_features][~kept] = 0.0
+        self.w[n_features:] = w[self.problem.rows.n_features :]
+        scales, rows = alpha * self.original.y, self.original.compiled_rows
+        self.crew.share(len(alpha), lambda _, *part: compiled.unfold(rows, self.numbers, scales, self.w, *part))
+        return self.w, alpha
+
+
+@dataclass(frozen=True, eq=False)
+class MergedRows:
+    """A problem with one sample for each set of equal ones."""
+
+    original: LinearProblem
+    problem: LinearProblem
+    group: Array
+    share: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem, least_saving: float) -> MergedRows | None:
+        """None when fewer than this share of the samples would go."""
+        group, n_groups = equal_rows(problem)
+        if n_groups > (1.0 - least_saving) * problem.n_samples:
+            return None
+        first = np.empty(n_groups, np.intp)
+        first[group[::-1]] = np.arange(problem.n_samples)[::-1]
+        C = np.bincount(group, problem.C, n_groups)
+        matrix = problem.rows.matrix[first]
+        merged = LinearProblem(
+            Rows(matrix), problem.y[first], C, problem.loss, problem.intercept_scaling, problem.penalizes_intercept
+        )
+        with np.errstate(invalid="ignore"):
+            share = np.where(problem.C > 0.0, problem.C / C[group], 0.0)
+        return cls(problem, merged, group, share)
+
+    def reduce(self, alpha: Array) -> Array:
+        return np.bincount(self.group, alpha, self.problem.n_samples)
+
+    def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        return w, np.minimum(alpha[self.group] * self.share, self.original.box.U)
+
+
+def equal_rows(problem: LinearProblem) -> tuple[Array, int]:
+    """For each sample of a sparse problem the number of its set of equal samples, and how many sets there are."""
+    rows, n = problem.compiled_rows, problem.n_samples
+    words = rows.values.view(np.dtype(f"u{rows.values.dtype.itemsize}"))
+    hashes, group = np.empty(n, np.uint64), np.empty(n, np.int64)
+    Crew(problem.rows.n_stored).share(n, lambda _, *part: compiled.hash_rows(rows, problem.y, words, hashes, *part))
+    n_groups = compiled.group_equal_rows(rows, problem.y, np.argsort(hashes), hashes, group)
+    return group, n_groups

@@ -1,0 +1,106 @@
+"""The Hessian of the semismooth Newton method: R + penalty S, with S = sum over the free samples of weight_i x_i x_i'.
+
+From one Newton step to the next few samples become free or cease to be, and only those are added to S or taken from it: on
+covtype.binary.scale the whole assembly costs less than the margins do. Sparse rows are accumulated by compiled code, dense ones
+gathered into blocks and multiplied by BLAS, in float32 while that is good enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from maxmargin.compiled.newton import add_outer_products, gather
+from maxmargin.data import Array
+from maxmargin.problem import LinearProblem
+from maxmargin.threads import Crew
+
+BLAS_DENSITY, BLAS_COLUMNS = 0.3, 32
+"""From this share of stored elements, and this many columns on, dense blocks are faster than accumulation."""
+ROWS_A_BLOCK = 1024
+JITTER = 2.0**-50
+
+
+@dataclass
+class FreeHessian:
+    """``update`` follows the free samples; ``solve`` gives the Newton direction."""
+
+    problem: LinearProblem
+    weight: Array
+    crew: Crew
+    in_float32: bool = True
+    pending: list[Array] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        rows = self.problem.rows
+        self.size = rows.n_features + 1
+        density = rows.n_stored / (self.problem.n_samples * max(1, rows.n_features))
+        self.uses_blas = density >= BLAS_DENSITY and self.size >= BLAS_COLUMNS
+        self.sums = np.zeros((1 if self.uses_blas else self.crew.size, self.size, self.size))
+        self.matrix = np.empty((self.size, self.size))
+
+    def note(self, changed: Array) -> None:
+        """Remember samples that became free (i) or ceased to be (~i), for the next ``update``."""
+        if len(changed):
+            self.pending.append(changed.copy())
+
+    def update(self, free: Array, n_free: int) -> None:
+        """Bring S up to date with ``free``: by the changes, or from the beginning when those are more than the samples."""
+        if sum(map(len, self.pending)) > n_free:
+            self.rebuild(free)
+        elif self.pending:
+            self._add(np.concatenate(self.pending))
+        self.pending.clear()
+
+    def rebuild(self, free: Array) -> None:
+        self.pending.clear()
+        self.sums[:] = 0.0
+        self._add(np.flatnonzero(free))
+
+    def solve(self, penalty: float, regulariser: Array, gradient: Array, free: Array) -> Array:
+        """The direction -(R + penalty S)^-1 g by Cholesky. A matrix that rounding made indefinite is made anew in float64, and
+        then helped by a small multiple of its greatest diagonal element."""
+        factor, failed = self._factor(penalty, regulariser, 0.0)
+        if failed:
+            self.in_float32 = False
+            self.rebuild(free)
+            factor, failed = self._factor(penalty, regulariser, 0.0)
+        jitter = JITTER * self.size
+        while failed:
+            factor, failed = self._factor(penalty, regulariser, jitter)
+            jitter *= 16.0
+        direction, _ = dpotrs(factor, -gradient, lower=0)
+        return np.ascontiguousarray(direction)
+
+    def _factor(self, penalty: float, regulariser: Array, jitter: float) -> tuple[Array, bool]:
+        """S holds its lower triangle row by row, which is the upper one for LAPACK."""
+        np.multiply(self.sums[0], penalty, out=self.matrix)
+        for sums in self.sums[1:]:
+            self.matrix += penalty * sums
+        diagonal = self.matrix.reshape(-1)[:: self.size + 1]
+        diagonal += regulariser
+        diagonal += jitter * diagonal.max()
+        factor, info = dpotrf(self.matrix.T, lower=0, clean=0, overwrite_a=1)
+        return factor, info != 0
+
+    def _add(self, changed: Array) -> None:
+        if self.uses_blas:
+            self._add_blocks(changed[changed >= 0], 1.0)
+            self._add_blocks(~changed[changed < 0], -1.0)
+        else:
+            self.crew.share(len(changed), lambda k, *part: self._accumulate(changed, self.sums[k], *part))
+
+    def _accumulate(self, changed: Array, sums: Array, start: int, stop: int) -> None:
+        add_outer_products(self.problem.compiled_rows, self.weight, changed, sums, start, stop)
+
+    def _add_blocks(self, chosen: Array, sign: float) -> None:
+        dtype: Any = np.float32 if self.in_float32 else np.float64
+        block = np.empty((min(ROWS_A_BLOCK, len(chosen)), self.size), dtype)
+        for start in range(0, len(chosen), ROWS_A_BLOCK):
+            stop = min(start + ROWS_A_BLOCK, len(chosen))
+            gather(self.problem.compiled_rows, self.weight, chosen, block, start, stop)
+            part = block[: stop - start]
+            self.sums[0] += sign * (part.T @ part)

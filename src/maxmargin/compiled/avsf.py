@@ -42,6 +42,7 @@ SWEEP = np.dtype(
         ("violation", "f8"),  # v of the last finished sweep
         ("gap", "f8"),  # gap terms met in this sweep so far, each times what it stands for
         ("last_gap", "f8"),  # of the last finished sweep
+        ("relative_gap", "f8"),  # what is left of it after that sweep, relative to the dual value
         ("dual", "f8"),  # W(alpha)
         ("looks_done", "u8"),
     ]
@@ -186,7 +187,8 @@ def end_sweep(samples, present, state, target):
     state.still_sweeps = NONE if moved or not was_uniform else state.still_sweeps + ONE
     state.is_uniform = NONE
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
-    if state.gap * np.sqrt(reduction) < target * abs(state.dual):
+    state.relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
+    if state.relative_gap < target:
         state.looks_done = ONE
     if state.v < state.epsilon or not moved:
         if was_uniform:

@@ -433,7 +433,7 @@ def test_rows_beyond_2_to_the_31_stored_elements_are_read_where_they_are(long_cs
 def test_sums_over_rows_beyond_2_to_the_31_stored_elements_are_right(long_csr):
     np.testing.assert_array_equal(squared_norms(long_csr), (LONG_ROWS**2).sum(axis=1))
     total, scales = np.zeros(6), np.array([1.0, -2.0, 3.0])
-    add_rows(long_csr, scales, total)
+    add_rows(long_csr, scales, total, 0, len(scales))
     np.testing.assert_array_equal(total, scales @ LONG_ROWS)
 
 

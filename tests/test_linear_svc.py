@@ -109,7 +109,7 @@ def test_parameters_are_those_of_scikit_learn_and_the_documented_additions():
     ours = inspect.signature(LinearSVC).parameters
     theirs = inspect.signature(sklearn.svm.LinearSVC).parameters
     assert list(ours)[: len(theirs)] == list(theirs)
-    assert list(ours)[len(theirs) :] == ["solver", "max_seconds", "warm_start", "n_jobs", "callback"]
+    assert list(ours)[len(theirs) :] == ["solver", "max_seconds", "warm_start", "n_jobs", "callback", "penalize_intercept"]
     for name in set(theirs) - {"max_iter"}:
         assert ours[name].default == theirs[name].default
         assert ours[name].kind == theirs[name].kind
@@ -746,13 +746,8 @@ def test_control_c_ends_a_fit_with_the_best_answer_so_far(n_classes, n_jobs, tmp
 # scikit-learn's own checks
 
 
-def waits_for_the_second_order_solver(estimator):
-    checks = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-    return dict.fromkeys(checks, "waits for the second-order solver")
-
-
 @ignore_early_ends
-@parametrize_with_checks([LinearSVC()], expected_failed_checks=waits_for_the_second_order_solver)
+@parametrize_with_checks([LinearSVC(), LinearSVC(loss="hinge"), LinearSVC(loss="hinge", penalize_intercept=False)])
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
     check(estimator)
 

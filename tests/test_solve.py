@@ -47,7 +47,7 @@ def test_no_epochs_at_all_give_the_certificate_of_the_start(problem):
 
 
 def test_a_time_limit_is_named():
-    solution = solve(LinearProblem.build(*labelled(3000, 20, 3.0, 0), 100.0), tol=0.0, max_seconds=0.05)
+    solution = solve(LinearProblem.build(*labelled(3000, 20, 3.0, 0), 100.0), "dcd", tol=0.0, max_seconds=0.05)
     assert solution.status is Status.TIME_LIMIT
     assert math.isfinite(solution.certificate.gap)
 
@@ -59,7 +59,7 @@ def test_a_callback_sees_every_certificate_and_can_stop(problem):
     with pytest.raises(FrozenInstanceError):
         seen[0].gap = 0.0
     long_one = LinearProblem.build(*labelled(3000, 20, 3.0, 0), 100.0)
-    stopped = solve(long_one, tol=1e-12, callback=lambda progress: len(seen) > 0)
+    stopped = solve(long_one, "dcd", tol=1e-12, callback=lambda progress: len(seen) > 0)
     assert stopped.status is Status.STOPPED
     assert len(stopped.trace) == 1
 
@@ -155,7 +155,7 @@ def test_limits_that_make_no_sense_are_named(problem, name, value):
 
 
 def test_an_unknown_solver_is_named_with_those_there_are(problem):
-    with pytest.raises(ValueError, match=r"no solver named 'sgd'; there are 'auto', 'dcd'"):
+    with pytest.raises(ValueError, match=r"no solver named 'sgd'; there are 'auto', 'avsf', 'dcd', 'newton'"):
         solve(problem, "sgd")
 
 

@@ -5,11 +5,11 @@ For any w and any feasible alpha the duality gap is a sum of terms that are neve
 .. math:: P(w) - D(\alpha) = \sum_i \left[ C_i \ell(m_i) + \ell^*(\alpha_i) + \alpha_i m_i \right]
           + \tfrac12 |w - w(\alpha)|^2 ,
 
-so nothing cancels, and a gap of 1e-12 is known as well as one of 1. (The intercept's weight is not in the last term when it is not
-penalised; the dual then asks for sum_i alpha_i y_i = 0, and what an alpha lacks of that is charged to the gap.) Everything is computed in float64 in
-one pass over X, and the certificate bounds its own rounding error: a dot product of k terms is wrong by at most
-:math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and Stability of
-Numerical Algorithms, section 3.1), and that error goes through each gap term by its slope.
+so nothing cancels, and a gap of 1e-12 is known as well as one of 1. (The intercept's weight is not in the last term when it
+is not penalised; the dual then asks for sum_i alpha_i y_i = 0, and what an alpha lacks of that is charged to the gap.)
+Everything is computed in float64 in one pass over X, and the certificate bounds its own rounding error: a dot product of k
+terms is wrong by at most :math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and
+Stability of Numerical Algorithms, section 3.1), and that error goes through each gap term by its slope.
 
 Imports no solver and none of a solver's compiled code: the judge is not the player.
 """
@@ -138,12 +138,11 @@ class Judge:
             n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
         )
 
-
     def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float]:
         """What r = sum_i alpha_i y_i costs where it should be zero, and how far rounding can hide an r.
 
-        Let alpha' be alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class): it is feasible, so D(alpha') is
-        a bound. D is quadratic and |dD/dalpha_i| <= 1 + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i|
+        Let alpha' be alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class): it is feasible, so
+        D(alpha') is a bound. D is quadratic and |dD/dalpha_i| <= 1 + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i|
 
             D(alpha') >= D(alpha) - e (sum alpha + |w(alpha)| s) - e^2 s^2 / 2.
 
@@ -152,7 +151,11 @@ class Judge:
         if self.problem.penalizes_intercept or total == 0.0:
             return 0.0, 0.0
         r, r_error = abs(float(np.sum(alpha * self.problem.y))), _gamma(PAIRWISE_ROUNDINGS) * total
-        b, norm, s = abs(float(w[-1])) * self.problem.intercept_scaling, float(np.linalg.norm(self._weights[0])), sums.weights_scale
+        b, norm, s = (
+            abs(float(w[-1])) * self.problem.intercept_scaling,
+            float(np.linalg.norm(self._weights[0])),
+            sums.weights_scale,
+        )
 
         def cost(r: float) -> float:
             e = 2.0 * r / total

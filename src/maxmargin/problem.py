@@ -5,10 +5,10 @@ The linear problem, with :math:`m_i = y_i (w \cdot x_i)` and a loss from :mod:`m
 .. math:: P(w) = \tfrac12 |w|^2 + \sum_i C_i \, \ell(m_i), \qquad
           D(\alpha) = \sum_i \left(\alpha_i - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2 .
 
-An intercept is a constant feature of value ``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)): the
-last element of w is then its weight, and b = w[-1] * intercept_scaling. It is regularised like every other feature, unless
-``penalizes_intercept`` is false: then |w|^2 is without it, and the dual has the constraint sum_i alpha_i y_i = 0, as in a kernel SVM.
-"""
+An intercept is a constant feature of value ``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)): the last
+element of w is then its weight, and b = w[-1] * intercept_scaling. It is regularised like every other feature, unless
+``penalizes_intercept`` is false: then |w|^2 is without it, and the dual has the constraint sum_i alpha_i y_i = 0, as in a
+kernel SVM."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class LinearProblem:
         return ones
 
     def balanced(self, alpha: Array) -> Array:
-        """alpha with sum_i alpha_i y_i = 0 and still in the box: the class with the greater sum is scaled down, only where it is not
-        at a bound if that suffices."""
+        """alpha with sum_i alpha_i y_i = 0 and still in the box: the class with the greater sum is scaled down, only where
+        it is not at a bound if that suffices."""
         excess = float(np.sum(alpha * self.y))
         heavier = self.y > 0 if excess > 0.0 else self.y < 0
         inside = heavier & (alpha > self.box.L) & (alpha < self.box.U)

@@ -1,17 +1,16 @@
 r"""Exact reductions of a sparse linear problem to a smaller or faster one, and the way back.
 
-**Equal rows are merged.** Samples with the same x and y are one sample whose C is the sum; its alpha is shared out in proportion to
-their C.
+**Equal rows are merged.** Samples with the same x and y are one sample whose C is the sum; its alpha is shared out in
+proportion to their C.
 
 **Features are renumbered** by falling frequency, so that the part of w that is used most lies together in the near caches.
 
-**A feature that occurs in one row only is folded into the diagonal.** It touches no other row, and :math:`w_j = \alpha_i y_i x_{ij}`,
-so in row i's gradient it is :math:`\alpha_i x_{ij}^2`: exactly what :math:`D_{ii}` is. The column is dropped, the square
-added to :math:`D_{ii}`, and :math:`w_j` recovered at the end.
+**A feature that occurs in one row only is folded into the diagonal.** It touches no other row, and :math:`w_j = \alpha_i
+y_i x_{ij}`, so in row i's gradient it is :math:`\alpha_i x_{ij}^2`: exactly what :math:`D_{ii}` is. The column is dropped,
+the square added to :math:`D_{ii}`, and :math:`w_j` recovered at the end.
 
-Both cost several passes over X and a copy of what is left of it: they are for solvers that see a long run ahead. The certificate never
-sees them, it is computed on the original data.
-"""
+Both cost several passes over X and a copy of what is left of it: they are for solvers that see a long run ahead. The
+certificate never sees them, it is computed on the original data."""
 
 from __future__ import annotations
 

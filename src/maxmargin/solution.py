@@ -25,7 +25,10 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a solve stands at one certificate: what a callback sees and one row of the trace."""
+    """Where a solve stands at one certificate: what a callback sees and one row of the trace.
+
+    ``primal`` and ``dual`` are the best so far and ``gap`` is between them; ``solver`` is the one at work, and ``reason``
+    says why it is."""
 
     seconds: float
     epochs: float
@@ -36,6 +39,7 @@ class Progress:
     relative_gap: float
     active: int
     solver: str
+    reason: str = "asked for"
 
 
 @dataclass(frozen=True, eq=False)

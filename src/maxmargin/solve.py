@@ -21,6 +21,7 @@ from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Progress, Solution, Status
 from maxmargin.solvers.base import Budget, Solver
+from maxmargin.solvers.primal_point import PrimalPoint
 from maxmargin.solvers.registry import solver_named
 
 Callback = Callable[[Progress], Any]
@@ -28,7 +29,9 @@ Callback = Callable[[Progress], Any]
 CHUNK_ELEMENTS = 20_000_000
 """Stored elements that one call of ``advance`` may touch: about a tenth of a second, so that Ctrl-C is heard."""
 CERTIFICATE_EPOCHS = 12
-"""A certificate costs at most about one epoch, mostly a third, so one in twelve stays well under a tenth of the time."""
+CERTIFICATE_GROWTH = 0.25
+"""A certificate costs at most about one epoch, mostly a third: one in twelve stays well under a tenth of the time. After
+many epochs they are spaced by a quarter of the steps so far."""
 CERTIFICATE_ELEMENTS = 4_000_000
 """On small problems the fixed cost of a certificate counts: this much work must lie between two."""
 STALL_ELEMENTS = 10_000_000_000
@@ -128,7 +131,7 @@ def drive(
         stop.set()
         if run.state is None:
             raise
-        if run.best is None and run.here is None:
+        if not run.trace:
             run.judge()
         status = Status.STOPPED
     return run.solution(status)
@@ -151,6 +154,69 @@ class _Answer(NamedTuple):
     certificate: Certificate
 
 
+class _Best:
+    """The best w and the best alpha so far, which may come from different moments: the gap is between those two."""
+
+    def __init__(self, problem: LinearProblem) -> None:
+        self.problem = problem
+        self.w = self.alpha = np.empty(0)
+        self.primal, self.dual = np.inf, -np.inf
+        self.certificate: Certificate | None = None
+        self.margins: Array | None = None
+        self._point: PrimalPoint | None = None
+        self._w_here = np.empty(0)
+
+    def learn(self, here: _Answer) -> None:
+        """Take over what is better, into the same memory every time, as new pages are slow; then look for a better w still."""
+        certificate = here.certificate
+        is_first = len(self.alpha) == 0
+        improves = is_first or certificate.primal < self.primal, is_first or certificate.dual > self.dual
+        if any(improves):
+            self.certificate = certificate if all(improves) else None
+        if improves[0]:
+            self.primal, self.w = certificate.primal, _copied(here.w, self.w)
+        if improves[1]:
+            self.dual, self.alpha = certificate.dual, _copied(here.alpha, self.alpha)
+        if self.problem.penalizes_intercept and np.isfinite(certificate.gap):
+            self._search(here)
+
+    def _search(self, here: _Answer) -> None:
+        """From the second certificate on: the first asks for the margins that this needs."""
+        if self.margins is None:
+            self.margins = np.empty(self.problem.n_samples)
+            return
+        self._point = self._point or PrimalPoint(self.problem)
+        self._w_here = _copied(here.w, self._w_here)
+        primal = self._point.offer(self._w_here, self.margins, float(here.w @ here.w))
+        if primal < self.primal:
+            assert self._point.best is not None
+            self.primal, self.certificate = primal, None
+            self.w = _copied(self._point.best.w, self.w)
+
+    @property
+    def gap(self) -> float:
+        """By the certificate of the pair if there is one, else by the difference of the two values."""
+        return self.certificate.gap if self.certificate else self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        scale = max(abs(self.primal), abs(self.dual))
+        return self.gap / scale if 0.0 < scale < np.inf else (0.0 if self.gap == 0.0 else np.inf)
+
+    def certified(self, judge: Judge) -> _Answer:
+        if self.certificate is None:
+            self.certificate = judge.certify(self.w, self.alpha)
+            self.primal, self.dual = self.certificate.primal, self.certificate.dual
+        return _Answer(self.w, self.alpha, self.certificate)
+
+
+def _copied(source: Array, target: Array) -> Array:
+    if target.shape != source.shape:
+        return np.array(source)
+    np.copyto(target, source)
+    return target
+
+
 @dataclass
 class _Run:
     """One solve under way."""
@@ -162,14 +228,14 @@ class _Run:
     stop: threading.Event
     state: Any = None
     certifier: Any = None
-    here: _Answer | None = None  # where the solver stands: its own arrays, good until it moves on
-    best: _Answer | None = None  # copies
+    best: Any = None
+    answer: _Answer | None = None  # the one that meets tol: the solver's own arrays, or the best pair
     trace: list[Progress] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     next_certificate: int = 0
 
     def start(self, warm_start: Array | None, seed: int) -> None:
-        self.certifier = Judge(self.problem)
+        self.certifier, self.best = Judge(self.problem), _Best(self.problem)
         self.state = self.solver.init(self.problem, warm_start, seed)
         if warm_start is None:
             self.next_certificate = self._spacing()
@@ -178,37 +244,45 @@ class _Run:
         """Advance and judge until there is a reason to end."""
         while True:
             if self._certificate_is_due():
-                certificate = self.judge()
-                status = self._reason_to_end(certificate)
+                self.judge()
+                status = self._reason_to_end()
                 if status is not None:
                     return status
-                self._remember()
             self.solver.advance(self.problem, self.state, self._budget())
 
-    def judge(self) -> Certificate:
-        """Certify where the solver stands, and write a row of the trace."""
+    def judge(self) -> None:
+        """Certify where the solver stands, or the best pair of points if that is better, and write a row of the trace."""
         w, alpha = self.solver.candidate(self.problem, self.state)
-        certificate = self.certifier.certify(w, alpha)
-        self.here = _Answer(w, alpha, certificate)
+        here = _Answer(w, alpha, self.certifier.certify(w, alpha, self.best.margins))
+        if here.certificate.meets(self.limits.tol):
+            self.answer = here
+        else:
+            self.best.learn(here)
+            if self.best.relative_gap <= self.limits.tol:
+                pair = self.best.certified(self.certifier)
+                self.answer = pair if pair.certificate.meets(self.limits.tol) else None
+        self._write_trace(self.answer.certificate if self.answer else self.best)
+        self.next_certificate = self.state.steps + self._spacing()
+
+    def _write_trace(self, known: Certificate | _Best) -> None:
+        stage = self.state.stage
         self.trace.append(
             Progress(
                 seconds=self.seconds,
                 epochs=self.epochs,
                 steps=self.state.steps,
-                primal=certificate.primal,
-                dual=certificate.dual,
-                gap=certificate.gap,
-                relative_gap=certificate.relative_gap,
+                primal=known.primal,
+                dual=known.dual,
+                gap=known.gap,
+                relative_gap=known.relative_gap,
                 active=self.state.active,
-                solver=self.solver.name,
+                solver=stage.solver,
+                reason=stage.reason,
             )
         )
-        self.next_certificate = self.state.steps + self._spacing()
-        return certificate
 
     def solution(self, status: Status) -> Solution:
-        answer = self.here if status is Status.CERTIFIED else self._better(self.here, self.best)
-        assert answer is not None
+        answer = self.answer or self.best.certified(self.certifier)
         scaling = self.problem.intercept_scaling
         return Solution(
             w=answer.w,
@@ -221,24 +295,6 @@ class _Run:
             steps=self.state.steps,
             epochs=self.epochs,
         )
-
-    def _remember(self) -> None:
-        """Before the solver moves on, copy its answer if it is the best so far; into the same memory, as new pages are slow."""
-        here = self.here
-        if here is not None and here is self._better(here, self.best):
-            if self.best is None:
-                self.best = _Answer(here.w.copy(), here.alpha.copy(), here.certificate)
-            else:
-                np.copyto(self.best.w, here.w)
-                np.copyto(self.best.alpha, here.alpha)
-                self.best = self.best._replace(certificate=here.certificate)
-        self.here = None
-
-    @staticmethod
-    def _better(one: _Answer | None, other: _Answer | None) -> _Answer | None:
-        if one is None or other is None:
-            return one or other
-        return one if one.certificate.gap <= other.certificate.gap else other
 
     @property
     def seconds(self) -> float:
@@ -257,10 +313,10 @@ class _Run:
             or self.stop.is_set()
         )
 
-    def _reason_to_end(self, certificate: Certificate) -> Status | None:
+    def _reason_to_end(self) -> Status | None:
         if self.callback is not None and bool(self.callback(self.trace[-1])):
             self.stop.set()
-        if certificate.meets(self.limits.tol):
+        if self.answer is not None:
             return Status.CERTIFIED
         if self.stop.is_set():
             return Status.STOPPED
@@ -268,12 +324,13 @@ class _Run:
             return Status.TIME_LIMIT
         if self.state.steps >= self._max_steps:
             return Status.EPOCH_LIMIT
-        if self._is_at_its_limit(certificate):
+        if self._is_at_its_limit():
             return Status.PRECISION_LIMIT
         return None
 
-    def _is_at_its_limit(self, certificate: Certificate) -> bool:
-        return self.state.is_stuck or certificate.is_limited_by_rounding or self._is_stalled()
+    def _is_at_its_limit(self) -> bool:
+        certificate = self.best.certificate
+        return self.state.is_stuck or (certificate and certificate.is_limited_by_rounding) or self._is_stalled()
 
     def _is_stalled(self) -> bool:
         now = self.trace[-1]
@@ -289,7 +346,8 @@ class _Run:
         return Budget(max(1, int(wanted)), self.limits.tol)
 
     def _spacing(self) -> int:
-        return int(max(CERTIFICATE_EPOCHS * self.problem.n_samples, CERTIFICATE_ELEMENTS / self._elements_a_step))
+        least = max(CERTIFICATE_EPOCHS * self.problem.n_samples, CERTIFICATE_ELEMENTS / self._elements_a_step)
+        return int(max(least, CERTIFICATE_GROWTH * self.state.steps if self.state else 0.0))
 
     @property
     def _max_steps(self) -> float:

@@ -21,14 +21,14 @@ def available_cores() -> int:
 
 
 def single_threaded_blas() -> Any:
-    """A context in which BLAS and LAPACK use one thread. Their own threads spin while they wait, and that makes small factorisations
-    5 to 20 times slower as soon as another core is busy."""
+    """A context in which BLAS and LAPACK use one thread. Their own threads spin while they wait, which makes small
+    factorisations 5 to 20 times slower as soon as another core is busy."""
     return _controller().limit(limits=1, user_api="blas")
 
 
 @cache
 def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
 

@@ -41,6 +41,7 @@ SWEEP = np.dtype(
         ("violation", "f8"),  # M - m of the last finished sweep
         ("gap", "f8"),  # gap terms met in this sweep so far
         ("last_gap", "f8"),  # of the last finished sweep
+        ("relative_gap", "f8"),  # what is left of it after that sweep, relative to the dual value
         ("dual", "f8"),  # D(alpha)
         ("demand", "f8"),  # how far below the target the gap of a few samples must be before all are taken back
         ("looks_done", "u8"),
@@ -153,6 +154,7 @@ def end_sweep(state, target):
     # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
     relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
+    state.relative_gap = relative_gap
     if relative_gap <= target and state.kept + state.kept >= state.present:
         state.looks_done = ONE
     is_solved = relative_gap <= target * state.demand

@@ -1,4 +1,5 @@
-"""The passes over the samples that the semismooth Newton method is made of; see ``maxmargin.solvers.newton`` for the mathematics.
+"""The passes over the samples that the semismooth Newton method is made of; see ``maxmargin.solvers.newton`` for the
+mathematics.
 
 Each works on the samples start <= i < stop, so that threads can share the work, and none allocates.
 """
@@ -26,10 +27,9 @@ def signed_products(rows, y, w, products, start, stop):
 def respond(rows, y, margin, anchor, weight, U, penalty, is_direct, unbounded, alpha, was_free, changed, sums, w, start, stop):
     """alpha_i = clip(anchor_i + penalty weight_i (1 - m_i), L_i, U_i), and what depends on it.
 
-    w gains the change in sum_i alpha_i y_i x_i; ``changed`` lists, from ``start`` on, the samples that became free (i) or ceased
-    to be (~i), and their number is returned; ``sums`` becomes (sum_i alpha_i - D_ii alpha_i^2 / 2, sum of the gap terms, sum of
-    C_i loss_i, samples free).
-    """
+    w gains the change in sum_i alpha_i y_i x_i; ``changed`` lists, from ``start`` on, the samples that became free (i) or
+    ceased to be (~i), and their number is returned; ``sums`` becomes (sum_i alpha_i - D_ii alpha_i^2 / 2, sum of the gap
+    terms, sum of C_i loss_i, samples free)."""
     linear, gap, loss, n_free, n_changed = 0.0, 0.0, 0.0, 0, start
     for i in range(np.uint64(start), np.uint64(stop)):
         slack = 1.0 - margin[i]
@@ -64,7 +64,8 @@ def respond(rows, y, margin, anchor, weight, U, penalty, is_direct, unbounded, a
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def slope(margin, direction, anchor, weight, U, penalty, is_direct, unbounded, t, sums, start, stop):
-    """The first and second derivative of the loss part at margin + t direction: sums = (-sum a_i d_i, sum of free g_i d_i^2)."""
+    """The first and second derivative of the loss part at margin + t direction: sums = (-sum a_i d_i, sum of free g_i
+    d_i^2)."""
     first, second = 0.0, 0.0
     for i in range(start, stop):
         d = direction[i]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
-from maxmargin.compiled.rows import ONE, row_add
+from maxmargin.compiled.rows import ONE
 from maxmargin.data import CsrRows  # noqa: F401  (the type that these loops are compiled for)
 
 SINGLE = np.uint32(0xFFFFFFFF)

@@ -55,6 +55,7 @@ class LinearClassifier:
         warm_start: bool = False,
         n_jobs: int | None = None,
         callback: Any = None,
+        penalize_intercept: bool = True,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -73,6 +74,7 @@ class LinearClassifier:
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callback = callback
+        self.penalize_intercept = penalize_intercept
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
@@ -92,6 +94,7 @@ class LinearClassifier:
         checks.number("C", self.C, above=0.0)
         checks.number("tol", self.tol, at_least=0.0)
         checks.flag("fit_intercept", self.fit_intercept)
+        checks.flag("penalize_intercept", self.penalize_intercept)
         checks.flag("warm_start", self.warm_start)
         checks.number("intercept_scaling", self.intercept_scaling, above=0.0 if self.fit_intercept else -math.inf)
         checks.thread_count(self.n_jobs)
@@ -117,7 +120,7 @@ class LinearClassifier:
         def job(positive: Any, start: Array | None) -> Any:
             def run(stop: threading.Event) -> Solution:
                 signs = np.where(y == positive, np.int8(1), np.int8(-1))
-                problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling)
+                problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
                 solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
                 return solution if self.warm_start else replace(solution, alpha=NOTHING)
 

@@ -38,6 +38,8 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     multi_class : {"ovr"}, default "ovr"
         "crammer_singer" is not there yet.
     fit_intercept : bool, default True
+    penalize_intercept : bool, default True
+        False leaves the intercept out of |w|^2, as a kernel SVM does: the model is then that of ``SVC(kernel="linear")``.
     intercept_scaling : float, default 1.0
         The intercept is the weight of a constant feature of this value; like every weight it is regularised, and the less
         the larger this value.
@@ -51,7 +53,7 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     max_iter : int, default -1
         Limit on epochs, each as many steps as there are samples; -1 for none.
     solver : str or solver object, default "auto"
-        "auto", "dcd", or for example ``DCD(shrinking=None)``.
+        "auto", "dcd", "avsf", "newton", or for example ``DCD(shrinking=None)``.
     max_seconds : float, optional
         Limit on the time of each binary problem.
     warm_start : bool, default False

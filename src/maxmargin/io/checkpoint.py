@@ -22,7 +22,7 @@ from safetensors.numpy import save as save_tensors
 from maxmargin.data import Array
 from maxmargin.io.files import MalformedFile, replaced
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Solver
+from maxmargin.solvers.base import Budget, Solver, Stage
 
 
 @dataclass
@@ -94,6 +94,11 @@ class CheckpointedState:
     @property
     def steps(self) -> int:
         return int(self.inner.steps)
+
+    @property
+    def stage(self) -> Stage:
+        stage: Stage = self.inner.stage
+        return stage
 
     @property
     def active(self) -> int:

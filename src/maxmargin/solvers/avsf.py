@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from maxmargin.compiled.dcd import TIGHTER
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget
+from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
 from maxmargin.solvers.dcd import EPOCHS_TO_REFRESH, DCDState
 
 
@@ -56,6 +57,7 @@ class AVSF:
         return "avsf"
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AVSFState:
+        refuse_free_intercept(problem, self.name)
         box = problem.box
         samples = np.zeros(problem.n_samples, COORDINATE)
         samples["U"], samples["D"], samples["preference"] = box.U, box.D, 1.0
@@ -75,7 +77,7 @@ class AVSF:
         sweep["epsilon"] = self.epsilon
         sweep["preference_sum"] = len(present)
         sweep["is_uniform"] = 1
-        sweep["violation"] = np.inf
+        sweep["violation"] = sweep["relative_gap"] = np.inf
         if warm_start is not None:
             state.refresh(problem)
         return state
@@ -108,9 +110,15 @@ class AVSFState(DCDState):
     """The state of dual coordinate descent with a preference for each sample. ``index`` is the schedule (and one place more),
     ``pool`` the samples that are present."""
 
+    stage: ClassVar[Stage] = Stage("avsf")
+
     @property
     def active(self) -> int:
         return len(self.pool)
+
+    @property
+    def steps_to_sweep_end(self) -> int:
+        return len(self.pool) - int(self.sweep["cursor"][0])
 
     @property
     def violation(self) -> float:

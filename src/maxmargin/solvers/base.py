@@ -15,12 +15,22 @@ class Budget(NamedTuple):
     target: float
 
 
+class Stage(NamedTuple):
+    """Which solver is at work, and why that one: what the trace says."""
+
+    solver: str
+    reason: str = "asked for"
+
+
 class State(Protocol):
     """Everything that changes. The driver reads these counters and nothing else."""
 
     @property
     def steps(self) -> int:
         """Steps made since ``init``."""
+
+    @property
+    def stage(self) -> Stage: ...
 
     @property
     def active(self) -> int:
@@ -34,6 +44,12 @@ class State(Protocol):
     @property
     def is_stuck(self) -> bool:
         """No further step changes anything in floating point."""
+
+
+def refuse_free_intercept(problem: LinearProblem, solver: str) -> None:
+    """For solvers that change one alpha at a time, and so cannot keep sum_i alpha_i y_i = 0."""
+    if not problem.penalizes_intercept:
+        raise ValueError(f"The solver {solver!r} cannot fit an intercept without penalty: use 'newton' or 'auto'.")
 
 
 class Solver(Protocol):

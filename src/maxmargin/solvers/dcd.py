@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from maxmargin.compiled.random import first_word
 from maxmargin.compiled.rows import add_rows
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget
+from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
 
 STILL_SWEEPS_ONLINE = 64
 """A whole sweep without a move proves that no coordinate can move; random draws miss one with probability e^-64."""
@@ -75,6 +76,7 @@ class DCD:
         return "dcd"
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> DCDState:
+        refuse_free_intercept(problem, self.name)
         box = problem.box
         samples = np.zeros(problem.n_samples, COORDINATE)
         samples["U"], samples["D"] = box.U, box.D
@@ -96,7 +98,7 @@ class DCD:
         sweep["epsilon"] = self.epsilon
         sweep["demand"] = 1.0
         sweep["M"], sweep["m"], sweep["M_bar"], sweep["m_bar"] = -np.inf, np.inf, np.inf, -np.inf
-        sweep["violation"] = np.inf
+        sweep["violation"] = sweep["relative_gap"] = np.inf
         if warm_start is not None:
             state.refresh(problem)
         return state
@@ -133,6 +135,7 @@ class DCDState:
     w: Array
     sweep: Array
     still_sweeps_to_be_stuck: int
+    stage: ClassVar[Stage] = Stage("dcd")
     caution: float = 1.0  # falls with every certificate that was refused
     refreshed_at: int = 0
     was_refreshed_when_still: bool = False
@@ -154,6 +157,15 @@ class DCDState:
     def violation(self) -> float:
         """M - m of the last finished sweep: the left side of (17)."""
         return float(self.sweep["violation"][0])
+
+    @property
+    def relative_gap(self) -> float:
+        """Of the last finished sweep, as far as the gap terms that it met tell."""
+        return float(self.sweep["relative_gap"][0])
+
+    @property
+    def steps_to_sweep_end(self) -> int:
+        return int(self.sweep["active"][0]) - int(self.sweep["cursor"][0])
 
     @property
     def looks_done(self) -> bool:

@@ -21,7 +21,8 @@ from maxmargin.threads import Crew
 BLAS_DENSITY, BLAS_COLUMNS = 0.3, 32
 """From this share of stored elements, and this many columns on, dense blocks are faster than accumulation."""
 ROWS_A_BLOCK = 1024
-JITTER = 2.0**-50
+JITTER, JITTERS = 2.0**-50, 10
+"""What is added to the diagonal at first, relative to its greatest element and its length, and how often that grows 16-fold."""
 
 
 @dataclass
@@ -60,31 +61,34 @@ class FreeHessian:
         self.sums[:] = 0.0
         self._add(np.flatnonzero(free))
 
-    def solve(self, penalty: float, regulariser: Array, gradient: Array, free: Array) -> Array:
+    def solve(self, penalty: float, regulariser: Array, gradient: Array, free: Array) -> Array | None:
         """The direction -(R + penalty S)^-1 g by Cholesky. A matrix that rounding made indefinite is made anew in float64, and
-        then helped by a small multiple of its greatest diagonal element."""
-        factor, failed = self._factor(penalty, regulariser, 0.0)
-        if failed:
+        then helped by a small multiple of its greatest diagonal element. None if it overflows."""
+        factor = self._factor(penalty, regulariser, 0.0)
+        if factor is None:
             self.in_float32 = False
             self.rebuild(free)
-            factor, failed = self._factor(penalty, regulariser, 0.0)
-        jitter = JITTER * self.size
-        while failed:
-            factor, failed = self._factor(penalty, regulariser, jitter)
-            jitter *= 16.0
+            jitters = (0.0, *(JITTER * self.size * 16.0**k for k in range(JITTERS)))
+            factors = (self._factor(penalty, regulariser, jitter) for jitter in jitters)
+            factor = next((found for found in factors if found is not None), None)
+        if factor is None:
+            return None
         direction, _ = dpotrs(factor, -gradient, lower=0)
-        return np.ascontiguousarray(direction)
+        return np.ascontiguousarray(direction) if np.isfinite(direction).all() else None
 
-    def _factor(self, penalty: float, regulariser: Array, jitter: float) -> tuple[Array, bool]:
+    def _factor(self, penalty: float, regulariser: Array, jitter: float) -> Array | None:
         """S holds its lower triangle row by row, which is the upper one for LAPACK."""
-        np.multiply(self.sums[0], penalty, out=self.matrix)
-        for sums in self.sums[1:]:
-            self.matrix += penalty * sums
-        diagonal = self.matrix.reshape(-1)[:: self.size + 1]
-        diagonal += regulariser
-        diagonal += jitter * diagonal.max()
+        with np.errstate(all="ignore"):
+            np.multiply(self.sums[0], penalty, out=self.matrix)
+            for sums in self.sums[1:]:
+                self.matrix += penalty * sums
+            diagonal = self.matrix.reshape(-1)[:: self.size + 1]
+            diagonal += regulariser
+            diagonal += jitter * diagonal.max()
+        if not np.isfinite(diagonal).all():
+            return None
         factor, info = dpotrf(self.matrix.T, lower=0, clean=0, overwrite_a=1)
-        return factor, info != 0
+        return factor if info == 0 else None
 
     def _add(self, changed: Array) -> None:
         if self.uses_blas:

@@ -13,22 +13,23 @@ F is piecewise quadratic, with gradient g = w - w(a) and, where a_i is not clipp
 
     H = I + s sum over the free samples of C_i x_i x_i',
 
-so a Newton step costs a pass over X and one Cholesky factorisation of the size of w (semismooth Newton: L. Qi and J. Sun, "A
-nonsmooth version of Newton's method", Math. Programming 58, 1993; on augmented Lagrangians: X. Y. Zhao, D. Sun, K.-C. Toh, SIAM J.
-Optim. 20, 2010; for support vector machines: Y. Yan and Q. Li, Optim. Methods Softw. 35, 2020). The step along it is exact: F' is
-piecewise linear and rising along a line, and a safeguarded Newton iteration finds its root in a few passes over the margins.
+so a Newton step costs a pass over X and one Cholesky factorisation of the size of w (semismooth Newton: L. Qi and J. Sun,
+"A nonsmooth version of Newton's method", Math. Programming 58, 1993; on augmented Lagrangians: X. Y. Zhao, D. Sun, K.-C.
+Toh, SIAM J. Optim. 20, 2010; for support vector machines: Y. Yan and Q. Li, Optim. Methods Softw. 35, 2020). The step along
+it is exact: F' is piecewise linear and rising along a line, and a safeguarded Newton iteration finds its root in a few
+passes over the margins.
 
 w and the a that answers it are a primal and a dual point, and for the inner problem their gap is exactly |g|^2 / 2. That makes
 the test for when to go outside: |g|^2 / 2 <= 0.3 (D(a) - D(alpha)).
 
-**Squared hinge and least squares** are smooth as they are: a_i = clip(2 C_i (1 - m), 0, inf) without a proximal term, H with weights
-2 C_i, and Newton runs on the primal directly. **An intercept without penalty** is a coordinate without its 1 in H: at the
-inner optimum its g is -sum_i a_i y_i = 0, the equality constraint of the dual.
-"""
+**Squared hinge and least squares** are smooth as they are: a_i = clip(2 C_i (1 - m), 0, inf) without a proximal term, H
+with weights 2 C_i, and Newton runs on the primal directly. **An intercept without penalty** is a coordinate without its 1
+in H: at the inner optimum its g is -sum_i a_i y_i = 0, the equality constraint of the dual."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from maxmargin.compiled.newton import respond, signed_products, slope
 from maxmargin.compiled.rows import add_rows
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget
+from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.hessian import FreeHessian
 from maxmargin.threads import Crew, single_threaded_blas
 
@@ -72,14 +73,15 @@ class Newton:
         return "newton"
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> NewtonState:
-        return NewtonState(problem, warm_start, self.penalty)
+        with np.errstate(all="ignore"):
+            return NewtonState(problem, warm_start, self.penalty)
 
     def advance(self, problem: LinearProblem, state: NewtonState, budget: Budget) -> None:
         """Whole Newton steps, each counted as an epoch; always at least one."""
         end = state.steps + budget.steps
         if state.looks_done:
             state.look_closer()
-        with single_threaded_blas():
+        with single_threaded_blas(), np.errstate(all="ignore"):
             while not state.looks_done and state.steps < end:
                 if state.solves_inner_problem(self.acceptance):
                     state.go_outside(self._factor(state.inner_steps))
@@ -100,6 +102,7 @@ class NewtonState:
     def __init__(self, problem: LinearProblem, warm_start: Array | None, penalty: float) -> None:
         n, box = problem.n_samples, problem.box
         self.problem = problem
+        self.stage = Stage("newton")
         self.crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
         self.is_direct = bool(np.isinf(box.U).any())
         self.unbounded = bool(np.isinf(box.L).any())
@@ -154,7 +157,7 @@ class NewtonState:
     def go_outside(self, factor: float) -> None:
         """The proximal-point step: alpha becomes the anchor of the next inner problem."""
         rise = self.dual - self.anchor_dual
-        self.still_outer_steps = self.still_outer_steps + 1 if rise <= ROUNDING * abs(self.dual) else 0
+        self.still_outer_steps = 0 if rise > ROUNDING * abs(self.dual) else self.still_outer_steps + 1
         self.is_stuck = self.still_outer_steps >= STILL_OUTER_STEPS
         np.copyto(self.anchor, self.alpha)
         self.anchor_dual = self.dual
@@ -164,27 +167,32 @@ class NewtonState:
 
     def step(self) -> None:
         """One Newton step on the inner problem with an exact line search."""
+        self.steps += self.problem.n_samples
+        self.inner_steps += 1
         self.hessian.update(self.free, self.n_free)
         direction = self.hessian.solve(self.penalty, self._damped_regulariser, self.gradient, self.free)
+        if direction is None:
+            self.is_stuck = True
+            return
         decrement = -float(self.gradient @ direction)
-        n_free, free_gap = self.n_free, self.inner_gap
+        self.is_at_rounding = not decrement > ROUNDING * abs(self.dual)
+        self.is_stuck |= self.is_direct and self.is_at_rounding
         if decrement > 0.0:
             self._measure(direction, self.along)
-            length = self._search(direction)
-            self.w += length * direction
-            self.margin += length * self.along
-            self._respond()
-        self.inner_steps += 1
-        self.steps += self.problem.n_samples
-        self.is_at_rounding = decrement <= ROUNDING * abs(self.dual)
-        self.is_stuck |= self.is_direct and self.is_at_rounding
-        if self.n_free == n_free and not self.hessian.pending and self.inner_gap > 0.1 * free_gap:
+            self._move(direction, self._search(direction))
+
+    def _move(self, direction: Array, length: float) -> None:
+        n_free, inner_gap = self.n_free, self.inner_gap
+        self.w += length * direction
+        self.margin += length * self.along
+        self._respond()
+        if self.n_free == n_free and not self.hessian.pending and self.inner_gap > 0.1 * inner_gap:
             self.hessian.in_float32 = False  # nothing changed and still the step missed: the matrix is not good enough
 
     @property
     def _damped_regulariser(self) -> Array:
-        """An intercept without penalty has no curvature while no sample is free: keep its step within about half a margin. The damping
-        is proportional to its gradient, so it vanishes as the inner problem is solved."""
+        """An intercept without penalty has no curvature while no sample is free: keep its step within about half a margin.
+        The damping is proportional to its gradient, so it vanishes as the inner problem is solved."""
         if self.problem.penalizes_intercept:
             return self.regulariser
         damped = self.regulariser.copy()
@@ -206,8 +214,7 @@ class NewtonState:
         enough = SEARCH_ACCURACY * abs(float(self.gradient @ direction))
         t, low, high = 1.0, 0.0, np.inf
         for _ in range(SEARCH_PASSES):
-            self.crew.share(len(self.margin), lambda k, *part: slope(*self._along_it, t, self.sums[k], *part))  # noqa: B023
-            first, second = self.sums[:, :2].sum(axis=0)
+            first, second = self._slope_at(t)
             first, second = first + linear + t * quadratic, second + quadratic
             if abs(first) <= enough:
                 break
@@ -217,35 +224,25 @@ class NewtonState:
                 t = 0.5 * (low + high) if np.isfinite(high) else 2.0 * low
         return t
 
-    @property
-    def _along_it(self) -> tuple[object, ...]:
-        return self.margin, self.along, self.anchor, *self._constants
+    def _slope_at(self, t: float) -> tuple[float, float]:
+        kernel: Any = slope
+        arguments = (self.margin, self.along, self.anchor, *self._constants, t)
+        self.crew.share(len(self.margin), lambda k, *part: kernel(*arguments, self.sums[k], *part))
+        first, second = self.sums[:, :2].sum(axis=0).tolist()
+        return first, second
 
     @property
-    def _constants(self) -> tuple[object, ...]:
+    def _constants(self) -> tuple[Any, ...]:
         return self.weight, self.U, self.penalty, self.is_direct, self.unbounded
 
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""
-        rows, y, n = self.problem.compiled_rows, self.problem.y, self.problem.n_samples
-        parts = self.crew.share(
-            n,
-            lambda k, start, stop: respond(
-                rows,
-                y,
-                self.margin,
-                self.anchor,
-                *self._constants,
-                self.alpha,
-                self.free,
-                self.changed,
-                self.sums[k],
-                self.w_alpha[k],
-                start,
-                stop,
-            ),
-        )
-        for (start, _), length in zip(self.crew.parts(n), parts, strict=True):
+        n = self.problem.n_samples
+        kernel: Any = respond
+        known = (self.problem.compiled_rows, self.problem.y, self.margin, self.anchor, *self._constants)
+        found = (self.alpha, self.free, self.changed)
+        lengths = self.crew.share(n, lambda k, *part: kernel(*known, *found, self.sums[k], self.w_alpha[k], *part))
+        for (start, _), length in zip(self.crew.parts(n), lengths, strict=True):
             self.hessian.note(self.changed[start : start + length])
         linear, gap_terms, loss, n_free = self.sums[:, :4].sum(axis=0).tolist()
         w_alpha = self.w_alpha.sum(axis=0)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from maxmargin.solvers.base import Solver
-from maxmargin.solvers.dcd import DCD
+from importlib import import_module
 
-SOLVERS: dict[str, type] = {"auto": DCD, "dcd": DCD}
+from maxmargin.solvers.base import Solver
+
+SOLVERS: dict[str, tuple[str, str]] = {
+    "auto": ("auto", "Auto"),
+    "dcd": ("dcd", "DCD"),
+    "avsf": ("avsf", "AVSF"),
+    "newton": ("newton", "Newton"),
+}
+"""Names, and the module and class that each is: loaded when it is asked for."""
 
 
 def solver_named(solver: str | Solver) -> Solver:
@@ -16,5 +23,6 @@ def solver_named(solver: str | Solver) -> Solver:
         return solver
     if solver not in SOLVERS:
         raise ValueError(f"There is no solver named {solver!r}; there are {', '.join(map(repr, sorted(SOLVERS)))}.")
-    made: Solver = SOLVERS[solver]()
+    module, name = SOLVERS[solver]
+    made: Solver = getattr(import_module(f"maxmargin.solvers.{module}"), name)()
     return made

@@ -1,0 +1,237 @@
+"""The default solver: it starts with dual coordinate descent, watches the gap, and switches when another method would be
+done sooner.
+
+From the fifth sweep on the work that is left is extrapolated from the gap's decay. If that is more than a Newton method
+would need, and the features are few enough for one, **semismooth Newton** takes over from the present alpha; with many
+features it is **AVSF**, on data with its features renumbered by frequency and those that occur once folded away. Nothing is
+ever begun anew, every alpha is a valid start for the others. A small problem is finished by Newton to rounding error: there
+that costs next to nothing.
+
+All of it is decided by counted work in estimated nanoseconds, never by the clock, so the same call gives the same answer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.data import Array
+from maxmargin.problem import LinearProblem
+from maxmargin.solvers.base import Budget, Solver, Stage
+from maxmargin.solvers.dcd import DCD
+
+FIRST_LOOK_SWEEPS = 5
+"""Before this many sweeps the decay of the gap says little."""
+PATIENCE = 2.0
+"""AVSF is worth a switch when what is left is more than this many times what was done."""
+MOST_NEWTON_WEIGHTS = 2000
+SMALL_ELEMENTS, SMALL_WEIGHTS = 100_000, 256
+"""A problem so small is finished to rounding error."""
+MERGE_SAVING = 0.1
+"""Equal rows are merged when at least this share of the samples goes."""
+CACHE_WEIGHTS = 1 << 16
+"""A w longer than this does not stay in the near caches."""
+LOOK_EPOCHS, LOOK_GROWTH = 4, 0.2
+"""How often a better primal point is looked for: it costs half an epoch."""
+
+
+class Costs(NamedTuple):
+    """Estimated nanoseconds, for comparing methods on one problem with each other."""
+
+    descent_step: float
+    newton: float
+
+    @classmethod
+    def of(cls, problem: LinearProblem) -> Costs:
+        n, elements, d = problem.n_samples, problem.rows.n_stored, problem.n_weights
+        an_element = 3.0 if d <= CACHE_WEIGHTS else 6.5
+        a_newton_step = 150_000.0 + 3.0 * elements + 24.0 * n + 0.03 * d**3
+        n_newton_steps = 40 if np.isfinite(problem.box.U).all() else 10
+        return cls(40.0 + an_element * elements / n, n_newton_steps * a_newton_step)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Has no settings: it is the choice for those who do not want to choose."""
+
+    @property
+    def name(self) -> str:
+        return "auto"
+
+    def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AutoState:
+        state = AutoState(problem, seed, Costs.of(problem))
+        if problem.penalizes_intercept:
+            state.begin(DCD(), problem, warm_start, "first")
+        else:
+            from maxmargin.solvers.newton import Newton
+
+            state.begin(Newton(), problem, warm_start, "the intercept is not penalised")
+        return state
+
+    def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
+        state.looks_done = False
+        if state.stage.solver == "dcd":
+            state.descend(budget)
+        elif state.stage.solver == "avsf":
+            state.ascend(budget)
+        else:
+            state.finish(budget)
+
+    def candidate(self, problem: LinearProblem, state: AutoState) -> tuple[Array, Array]:
+        return state.candidate()
+
+
+@dataclass
+class AutoState:
+    """The method at work, the problem that it sees, and how the gap fell so far."""
+
+    problem: LinearProblem
+    seed: int
+    costs: Costs
+    looks_done: bool = False
+    is_stuck: bool = False
+    is_last: bool = False  # there will be no other switch
+    stage: Stage = field(default_factory=lambda: Stage(""))
+    solver: Any = None
+    inner: Any = None
+    reduction: Any = None
+    primal_point: Any = None
+    steps_before: int = 0
+    next_look: int = 0
+    history: list[tuple[int, float]] = field(default_factory=list)  # steps and relative gap at the end of each sweep
+
+    @property
+    def steps(self) -> int:
+        return self.steps_before + int(self.inner.steps)
+
+    @property
+    def active(self) -> int:
+        return int(self.inner.active)
+
+    @property
+    def working(self) -> LinearProblem:
+        """The problem that the method at work sees."""
+        problem: LinearProblem = self.reduction.problem if self.reduction else self.problem
+        return problem
+
+    def begin(self, solver: Solver, problem: LinearProblem, alpha: Array | None, reason: str) -> None:
+        self.steps_before = self.steps if self.inner else 0
+        self.solver, self.stage = solver, Stage(solver.name, reason)
+        self.inner = None  # frees its memory
+        self.inner = solver.init(problem, alpha, self.seed)
+
+    def candidate(self) -> tuple[Array, Array]:
+        w, alpha = self.solver.candidate(self.working, self.inner)
+        if self.primal_point:
+            return self.primal_point.candidate(alpha)
+        return self.reduction.expand(w, alpha) if self.reduction else (w, alpha)
+
+    def descend(self, budget: Budget) -> None:
+        """Dual coordinate descent, sweep by sweep, with an eye on how long it would still take."""
+        end = self.steps + budget.steps
+        while self.steps < end and not self.looks_done:
+            sweeps = self.inner.sweeps
+            self.solver.advance(self.problem, self.inner, Budget(min(end - self.steps, self._to_sweep_end), budget.target))
+            if self.inner.sweeps > sweeps:
+                self.history.append((self.steps, self.inner.relative_gap))
+                if self._has_switched(budget.target):
+                    return
+            self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
+
+    @property
+    def _to_sweep_end(self) -> int:
+        return max(1, int(self.inner.steps_to_sweep_end))
+
+    def _has_switched(self, target: float) -> bool:
+        if self.is_last:
+            return False
+        if self._is_small and (self.inner.looks_done or len(self.history) >= FIRST_LOOK_SWEEPS):
+            self._switch_to_newton("a small problem is finished to rounding error")
+        elif (self.inner.looks_done and not self.inner.is_stuck) or len(self.history) < FIRST_LOOK_SWEEPS:
+            return False
+        else:
+            steps_left = math.inf if self.inner.is_stuck else self._steps_left(target)
+            if self._is_narrow and steps_left * self.costs.descent_step > self.costs.newton:
+                self._switch_to_newton(f"{self._forecast(steps_left)}, and the features are few")
+            elif not self._is_narrow and steps_left > PATIENCE * self.steps:
+                self._switch_to_avsf(f"{self._forecast(steps_left)}, and the features are many")
+            else:
+                return False
+        return True
+
+    def _forecast(self, steps_left: float) -> str:
+        if math.isinf(steps_left):
+            return "the gap of dcd does not fall"
+        return f"dcd would need about {steps_left / self.problem.n_samples:.0f} more epochs"
+
+    def _steps_left(self, target: float) -> float:
+        """If the gap falls on as it did over the latter half of the sweeps."""
+        (first, first_gap), (last, last_gap) = self.history[len(self.history) // 2 - 1], self.history[-1]
+        if not 0.0 < last_gap < first_gap or target <= 0.0:
+            return 0.0 if last_gap == 0.0 else math.inf
+        return max(0.0, math.log(last_gap / target)) * (last - first) / math.log(first_gap / last_gap)
+
+    @property
+    def _is_small(self) -> bool:
+        return self.problem.rows.n_stored <= SMALL_ELEMENTS and self.problem.n_weights <= SMALL_WEIGHTS
+
+    @property
+    def _is_narrow(self) -> bool:
+        """A Hessian fits beside X, and its factorisation costs less than it saves."""
+        d = self.problem.n_weights
+        return d <= MOST_NEWTON_WEIGHTS and (d <= self.problem.n_samples or d <= SMALL_WEIGHTS)
+
+    def _switch_to_newton(self, reason: str) -> None:
+        from maxmargin.solvers.newton import Newton
+
+        alpha = self.inner.samples["alpha"].copy()
+        if self.problem.rows.is_sparse and not self._is_small:
+            from maxmargin.reductions import MergedRows
+
+            self.reduction = MergedRows.of(self.problem, MERGE_SAVING)
+            alpha = self.reduction.reduce(alpha) if self.reduction else alpha
+        self.begin(Newton(), self.working, alpha, reason)
+
+    def _switch_to_avsf(self, reason: str) -> None:
+        from maxmargin.reductions import RenumberedColumns
+        from maxmargin.solvers.avsf import AVSF
+        from maxmargin.solvers.primal_point import PrimalSearch
+
+        alpha = self.inner.samples["alpha"].copy()
+        if self.problem.rows.is_sparse:
+            self.reduction = RenumberedColumns.of(self.problem)
+        self.primal_point = PrimalSearch(self.working, self.reduction)
+        self.begin(AVSF(), self.working, alpha, reason)
+        self.next_look = self.steps + LOOK_EPOCHS * self.problem.n_samples
+
+    def ascend(self, budget: Budget) -> None:
+        """AVSF, and now and then a look for a better primal point: its gap, not that of w(alpha), says when to certify."""
+        wanted = min(budget.steps, max(1, self.next_look - self.steps))
+        self.solver.advance(self.working, self.inner, Budget(wanted, budget.target))
+        if self.inner.looks_done or self.steps >= self.next_look:
+            primal = self.primal_point.look(*self.solver.candidate(self.working, self.inner))
+            gap = primal - float(self.inner.sweep["dual"][0])
+            self.is_stuck = self.inner.is_stuck
+            self.looks_done = self.is_stuck or gap <= budget.target * primal
+            stride = max(LOOK_EPOCHS * self.problem.n_samples, LOOK_GROWTH * self.inner.steps)
+            self.next_look = self.steps + int(stride)
+
+    def finish(self, budget: Budget) -> None:
+        """Newton; a small problem as far as float64 goes."""
+        self.solver.advance(self.working, self.inner, budget._replace(target=0.0) if self._is_small else budget)
+        self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
+        if self.is_stuck and self._can_go_back and not self.inner.gap <= budget.target * abs(self.inner.dual):
+            self._go_back()
+
+    @property
+    def _can_go_back(self) -> bool:
+        return self.problem.penalizes_intercept and not self.is_last
+
+    def _go_back(self) -> None:
+        """Newton broke down, on numbers so large that its Hessian overflows: coordinates may still do better, one at a time."""
+        alpha = self.candidate()[1].copy()
+        self.reduction, self.looks_done, self.is_stuck, self.is_last = None, False, False, True
+        self.begin(DCD(), self.problem, alpha, "newton broke down")

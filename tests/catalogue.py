@@ -1,7 +1,8 @@
 """Named problems x named solvers. Every solver is tested on every problem; later solvers are added here.
 
 All problems are small, made from a fixed seed, and between them hold what real data holds: overlap and separation, more
-features than samples and fewer, sparse rows, zero rows, duplicates, weights, an intercept, float32.
+features than samples and fewer, sparse rows, zero rows, duplicates, weights, an intercept, float32, a large C, and columns
+that leave a Hessian singular.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from scipy import sparse
 from maxmargin.data import Array
 from maxmargin.losses import Hinge, LeastSquares, Loss, SquaredHinge
 from maxmargin.problem import LinearProblem
+from maxmargin.solvers.auto import Auto
+from maxmargin.solvers.avsf import AVSF
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.dcd import DCD, Order, Shrinking
+from maxmargin.solvers.newton import Newton
 
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "least_squares": LeastSquares()}
 
@@ -26,6 +30,9 @@ SOLVERS: dict[str, Solver] = {
     "dcd-cyclic": DCD(order=Order.CYCLIC),
     "dcd-cyclic-no-shrinking": DCD(order=Order.CYCLIC, shrinking=None),
     "dcd-online": DCD(order=Order.ONLINE, shrinking=None),
+    "avsf": AVSF(),
+    "newton": Newton(),
+    "auto": Auto(),
 }
 
 
@@ -101,6 +108,27 @@ def _small_C(loss: Loss) -> LinearProblem:
     return LinearProblem.build(*labelled(70, 5, 1.0, 11), 1e-6, loss)
 
 
+def _large_C(loss: Loss) -> LinearProblem:
+    return LinearProblem.build(*labelled(40, 3, 1.0, 12), 1e3, loss)
+
+
+def _constant_columns(loss: Loss) -> LinearProblem:
+    """A constant, a doubled and a zero column: without the regulariser the Hessian would be singular."""
+    X, y = labelled(60, 4, 1.0, 13)
+    X = np.column_stack([X, X[:, 1], np.full(60, 3.0), np.zeros(60)])
+    return LinearProblem.build(X, y, 1.0, loss, intercept_scaling=1.0)
+
+
+def _d_close_to_n(loss: Loss) -> LinearProblem:
+    return LinearProblem.build(*labelled(41, 40, 1.0, 14), 1.0, loss)
+
+
+def _same_rows(loss: Loss) -> LinearProblem:
+    """One row again and again, with either label."""
+    X, _ = labelled(30, 3, 1.0, 15)
+    return LinearProblem.build(np.broadcast_to(X[0], X.shape), np.where(np.arange(30) % 3 == 0, -1, 1), 0.5, loss)
+
+
 PROBLEMS: dict[str, Callable[[Loss], LinearProblem]] = {
     "overlapping": _overlapping,
     "with-intercept": _with_intercept,
@@ -114,6 +142,10 @@ PROBLEMS: dict[str, Callable[[Loss], LinearProblem]] = {
     "weighted": _weighted,
     "one-feature": _one_feature,
     "small-C": _small_C,
+    "large-C": _large_C,
+    "constant-columns": _constant_columns,
+    "d-close-to-n": _d_close_to_n,
+    "same-rows": _same_rows,
 }
 
 

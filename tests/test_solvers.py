@@ -31,6 +31,7 @@ def test_every_solver_is_certified_on_every_problem(problem_name, loss_name, sol
     assert solution.certificate.meets(1e-6)
     assert problem.is_feasible(solution.alpha)
     assert certify(problem, solution.w, solution.alpha) == solution.certificate
+    assert solver_name == "auto" or solution.trace[-1].solver == SOLVERS[solver_name].name
 
 
 @problems
@@ -70,7 +71,7 @@ def test_liblinear_lies_within_the_certified_distances(problem_name, loss):
     judged = certify(problem, theirs, ours.alpha)
     assert np.linalg.norm(ours.w - theirs) <= ours.certificate.distance_bound + judged.distance_bound
     assert ours.certificate.dual <= judged.primal * (1.0 + 1e-12)
-    assert judged.relative_gap < 1e-2
+    assert judged.relative_gap < 1e-2 or problem_name == "large-C"  # there it ends after 1000 sweeps, far from the optimum
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -178,7 +179,7 @@ def test_a_zero_row_goes_straight_to_its_bound():
     assert np.all(solution.alpha[::7] == 1.0)
 
 
-@solvers
+@pytest.mark.parametrize("solver_name", [name for name in SOLVERS if name.startswith(("dcd", "avsf"))])
 def test_a_step_at_a_time_is_the_same_as_all_at_once(solver_name):
     """The loop can be cut anywhere: chunks change nothing, bit for bit."""
     problem, solver = PROBLEMS["sparse"](Hinge()), SOLVERS[solver_name]

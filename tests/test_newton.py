@@ -1,0 +1,406 @@
+"""Semismooth Newton on the augmented Lagrangian: its passes against NumPy, its theorems, and how few steps it needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from maxmargin.certificate import certify
+from maxmargin.compiled.newton import respond, signed_products, slope
+from maxmargin.losses import Hinge, LeastSquares, SquaredHinge
+from maxmargin.problem import LinearProblem
+from maxmargin.solution import Status
+from maxmargin.solve import solve
+from maxmargin.solvers.base import Budget
+from maxmargin.solvers.hessian import FreeHessian
+from maxmargin.solvers.newton import Newton, NewtonState
+from maxmargin.threads import Crew
+from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
+
+problems = pytest.mark.parametrize("problem_name", PROBLEMS)
+losses = pytest.mark.parametrize("loss_name", LOSSES)
+
+MOST_STEPS = {"hinge": 60, "squared_hinge": 12, "least_squares": 3}
+
+
+def columns(problem: LinearProblem) -> np.ndarray:
+    """X in float64 with the constant feature, as the compiled loops see it: with a zero column if there is no intercept."""
+    X = problem.rows.matrix.toarray() if problem.rows.is_sparse else problem.rows.matrix
+    return np.column_stack([X.astype(np.float64), np.full(len(X), problem.intercept_scaling)])
+
+
+def three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maxmargin.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.threads.available_cores", lambda: 3)
+
+
+# How far, how fast
+
+
+@problems
+@losses
+def test_a_bounded_number_of_steps_ends_at_1e_minus_10_on_every_problem(problem_name, loss_name):
+    problem = PROBLEMS[problem_name](LOSSES[loss_name])
+    solution = solve(problem, "newton", tol=1e-10)
+    assert solution.status is Status.CERTIFIED
+    assert solution.certificate.meets(1e-10)
+    assert solution.steps <= MOST_STEPS[loss_name] * problem.n_samples
+    assert certify(problem, solution.w, solution.alpha) == solution.certificate
+
+
+@pytest.mark.parametrize("C", [1e-4, 1.0, 1e4, 1e6])
+def test_the_number_of_steps_hardly_depends_on_C(C):
+    problem = LinearProblem.build(*labelled(300, 10, 1.0, 0), C)
+    solution = solve(problem, "newton", tol=1e-8)
+    assert solution.status is Status.CERTIFIED
+    assert solution.epochs <= 60
+
+
+@problems
+@losses
+def test_from_the_optimum_few_steps_lead_to_rounding_error(problem_name, loss_name):
+    problem = PROBLEMS[problem_name](LOSSES[loss_name])
+    optimum = solve(problem, "newton", tol=1e-10)
+    warm = solve(problem, "newton", tol=0.0, warm_start=optimum)
+    assert warm.epochs <= 10
+    assert warm.certificate.relative_gap <= 1e-10
+
+
+def test_a_newton_step_is_counted_as_an_epoch():
+    problem, solver = PROBLEMS["overlapping"](Hinge()), Newton()
+    state = solver.init(problem, None, 0)
+    for count in (1, 2, 3):
+        solver.advance(problem, state, Budget(1, 0.0))
+        assert state.steps == count * problem.n_samples
+    solver.advance(problem, state, Budget(2 * problem.n_samples, 0.0))
+    assert state.steps == 5 * problem.n_samples
+    limited = solve(problem, "newton", tol=1e-10, max_epochs=4)
+    assert (limited.status, limited.epochs) == (Status.EPOCH_LIMIT, 4.0)
+
+
+def test_least_squares_is_solved_by_one_step():
+    problem = PROBLEMS["overlapping"](LeastSquares())
+    state = Newton().init(problem, None, 0)
+    state.step()
+    X = problem.rows.matrix
+    exact = np.linalg.solve(np.eye(6) + 2.0 * X.T @ X, 2.0 * X.T @ problem.y)
+    assert state.w[:6] == pytest.approx(exact, rel=1e-12)
+
+
+@losses
+def test_chunks_change_nothing_bit_for_bit(loss_name):
+    problem, solver = PROBLEMS["weighted"](LOSSES[loss_name]), Newton()
+    whole, chunked = solver.init(problem, None, 0), solver.init(problem, None, 0)
+    solver.advance(problem, whole, Budget(8 * problem.n_samples, 1e-9))
+    while chunked.steps < whole.steps:
+        solver.advance(problem, chunked, Budget(1, 1e-9))
+    assert np.array_equal(whole.w, chunked.w)
+    assert np.array_equal(whole.alpha, chunked.alpha)
+
+
+# The passes over the samples
+
+
+def random_margins(problem: LinearProblem, seed: int) -> tuple[np.ndarray, ...]:
+    """Margins, a direction, and an anchor in the box."""
+    rng = np.random.default_rng(seed)
+    w, anchor = feasible_point(problem, seed)
+    return problem.margins(w).astype(np.float64), rng.normal(size=problem.n_samples), anchor
+
+
+def answer(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, penalty: float) -> np.ndarray:
+    """a(m) = clip(anchor + s C (1 - m)), or clip(2 C (1 - m)) for a loss that is smooth."""
+    if isinstance(problem.loss, Hinge):
+        return np.clip(anchor + penalty * problem.C * (1.0 - margin), 0.0, problem.C)
+    return np.clip(2.0 * problem.C * (1.0 - margin), problem.box.L, problem.box.U)
+
+
+def constants(problem: LinearProblem, penalty: float) -> tuple:
+    """weight, U, penalty, is_direct, unbounded: as the compiled loops take them."""
+    is_direct = not isinstance(problem.loss, Hinge)
+    weight = np.ascontiguousarray((2.0 if is_direct else 1.0) * problem.C)
+    U = np.ascontiguousarray(problem.box.U)
+    return weight, U, 1.0 if is_direct else penalty, is_direct, isinstance(problem.loss, LeastSquares)
+
+
+@problems
+@losses
+@pytest.mark.parametrize("penalty", [0.3, 1e3])
+def test_respond_is_the_clipped_answer_and_what_follows_from_it(problem_name, loss_name, penalty):
+    problem = PROBLEMS[problem_name](LOSSES[loss_name])
+    n, X = problem.n_samples, columns(problem)
+    margin, _, anchor = random_margins(problem, 1)
+    alpha = np.random.default_rng(1).random(n) * (problem.C > 0.0)
+    w = X.T @ (alpha * problem.y)
+    was_free, changed, sums = np.arange(n) % 2 == 0, np.empty(n, np.int64), np.zeros(5)
+    before = was_free.copy()
+    known = (problem.compiled_rows, problem.y, margin, anchor, *constants(problem, penalty))
+    n_changed = respond(*known, alpha, was_free, changed, sums, w, 0, n)
+
+    wanted = answer(problem, margin, anchor, penalty)
+    assert alpha == pytest.approx(wanted, rel=1e-13, abs=1e-13 * penalty)
+    scale = np.abs(X).T @ np.abs(alpha) + 1.0
+    assert np.all(np.abs(w - X.T @ (alpha * problem.y)) <= 1e-11 * scale)
+    inside = (problem.box.L < alpha) & (alpha < problem.box.U)
+    assert np.array_equal(was_free, inside)
+    flips = np.flatnonzero(inside != before)
+    assert np.array_equal(changed[:n_changed], np.where(inside[flips], flips, ~flips))
+    value = np.sum(alpha - 0.5 * problem.box.D * np.square(alpha))
+    assert sums[0] == pytest.approx(value, rel=1e-11, abs=1e-11 * np.abs(alpha).sum())
+    assert sums[1] == pytest.approx(problem.loss.gap_terms(margin, alpha, problem.C).sum(), rel=1e-11, abs=1e-18)
+    assert sums[3] == inside.sum()
+    if isinstance(problem.loss, Hinge):
+        assert sums[2] == pytest.approx(problem.C @ problem.loss.value(margin), rel=1e-12)
+    else:
+        assert sums[2] == pytest.approx(problem.C @ problem.loss.value(margin), rel=1e-9)
+
+
+def loss_part(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, penalty: float) -> float:
+    """sum_i phi_i(m_i) = max over the box of a (1 - m) - (a - anchor)^2 / (2 s C), or C l(m)."""
+    if not isinstance(problem.loss, Hinge):
+        return float(problem.C @ problem.loss.value(margin))
+    a, present = answer(problem, margin, anchor, penalty), problem.C > 0.0
+    proximal = np.square(a - anchor)[present] / (2.0 * penalty * problem.C[present])
+    return float(np.sum(a * (1.0 - margin)) - np.sum(proximal))
+
+
+@losses
+@pytest.mark.parametrize("problem_name", ["overlapping", "weighted", "sparse", "contradictions"])
+@pytest.mark.parametrize("t", [0.0, 0.4, 1.7])
+def test_slope_is_the_derivative_along_the_direction(problem_name, loss_name, t):
+    problem, penalty = PROBLEMS[problem_name](LOSSES[loss_name]), 1.5
+    margin, direction, anchor = random_margins(problem, 2)
+    sums = np.zeros(2)
+
+    def measured(at: float) -> np.ndarray:
+        slope(margin, direction, anchor, *constants(problem, penalty), at, sums, 0, problem.n_samples)
+        return sums.copy()
+
+    def value(at: float) -> float:
+        return loss_part(problem, margin + at * direction, anchor, penalty)
+
+    step = 1e-6
+    first, second = measured(t)
+    alpha = answer(problem, margin + t * direction, anchor, penalty)
+    assert first == pytest.approx(-float(alpha @ direction), rel=1e-12)
+    assert first == pytest.approx((value(t + step) - value(t - step)) / (2.0 * step), rel=1e-5)
+    # no sample passes a kink within so small a step
+    assert second == pytest.approx((measured(t + 1e-9)[0] - measured(t - 1e-9)[0]) / 2e-9, rel=1e-3)
+
+
+@problems
+def test_signed_products_are_the_margins(problem_name):
+    problem = PROBLEMS[problem_name](Hinge())
+    w, _ = feasible_point(problem, 4)
+    padded, products = np.zeros(problem.rows.n_features + 1), np.empty(problem.n_samples)
+    padded[: problem.n_weights] = w
+    signed_products(problem.compiled_rows, problem.y, padded, products, 0, problem.n_samples)
+    assert products == pytest.approx(problem.y * (columns(problem) @ padded), rel=1e-12, abs=1e-12)
+
+
+# The inner problem
+
+
+def inner_values(problem: LinearProblem, state: NewtonState) -> tuple[float, float]:
+    """F(w), and D_k(a) = D(a) - sum_i (a_i - anchor_i)^2 / (2 s C_i), by the textbook."""
+    X, R = columns(problem), problem.regulariser
+    F = 0.5 * R @ np.square(state.w) + loss_part(problem, problem.y * (X @ state.w), state.anchor, state.penalty)
+    alpha, present = state.alpha, problem.C > 0.0
+    D = np.sum(alpha - 0.5 * problem.box.D * np.square(alpha)) - 0.5 * R @ np.square(X.T @ (alpha * problem.y))
+    if isinstance(problem.loss, Hinge):
+        D -= np.sum(np.square(alpha - state.anchor)[present] / (2.0 * state.penalty * problem.C[present]))
+    return float(F), float(D)
+
+
+@losses
+@pytest.mark.parametrize("problem_name", ["overlapping", "with-intercept", "weighted", "sparse", "float32", "wide"])
+def test_the_gap_of_the_inner_problem_is_half_the_squared_gradient(problem_name, loss_name):
+    problem, solver = PROBLEMS[problem_name](LOSSES[loss_name]), Newton()
+    start = 0.5 * feasible_point(problem, 3)[1]
+    state = solver.init(problem, start, 0)
+    for _ in range(8):
+        F, D = inner_values(problem, state)
+        assert state.inner_gap == pytest.approx(0.5 * state.gradient @ state.gradient)
+        assert F - D == pytest.approx(state.inner_gap, abs=1e-10 * abs(F))
+        solver.advance(problem, state, Budget(1, 0.0))
+
+
+@losses
+def test_a_step_never_raises_the_inner_objective_and_an_outer_step_never_lowers_the_dual(loss_name):
+    problem, solver = PROBLEMS["with-intercept"](LOSSES[loss_name]), Newton()
+    state = solver.init(problem, None, 0)
+    for _ in range(25):
+        if state.solves_inner_problem(solver.acceptance):
+            anchor_dual = state.anchor_dual
+            state.go_outside(2.0)
+            assert state.anchor_dual >= anchor_dual
+            assert state.anchor_dual == pytest.approx(problem.dual(state.anchor), rel=1e-12)
+        before = inner_values(problem, state)[0]
+        state.step()
+        assert inner_values(problem, state)[0] <= before + 1e-13 * abs(before)
+
+
+@losses
+@pytest.mark.parametrize("problem_name", ["overlapping", "with-intercept", "weighted", "wide", "large-C"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_line_search_finds_the_minimum_of_a_dense_grid(problem_name, loss_name, seed):
+    problem = PROBLEMS[problem_name](LOSSES[loss_name])
+    state = Newton().init(problem, 0.5 * feasible_point(problem, seed)[1], 0)
+    direction = -state.gradient * np.random.default_rng(seed).uniform(0.5, 2.0, size=len(state.gradient))
+    start, X = state.w.copy(), columns(problem)
+    state._measure(direction, state.along)
+    found = state._search(direction)
+
+    def value(t: float) -> float:
+        w = start + t * direction
+        return 0.5 * w @ w + loss_part(problem, problem.y * (X @ w), state.anchor, state.penalty)
+
+    assert found > 0.0
+    least = min(value(t) for t in np.linspace(0.0, 3.0 * found, 1000))
+    assert value(found) <= least + 1e-6 * (value(0.0) - least)
+
+
+# The Hessian
+
+
+def from_scratch(problem: LinearProblem, weight: np.ndarray, free: np.ndarray) -> np.ndarray:
+    X = columns(problem)[free]
+    return (X.T * weight[free]) @ X
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("d", "in_float32"), [(7, True), (40, True), (40, False)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_hessian_kept_up_to_date_by_changes_equals_one_built_from_scratch(monkeypatch, layout, d, in_float32, threads):
+    if threads == 3:
+        three_threads(monkeypatch)
+    X, y = labelled(200, d, 1.0, 0)
+    problem = LinearProblem.build(layout(X), y, np.linspace(0.0, 2.0, 200), Hinge(), 1.0)
+    hessian = FreeHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), in_float32)
+    assert hessian.uses_blas == (d == 40)
+    accuracy = 1e-5 if hessian.uses_blas and in_float32 else 1e-12
+    rng, free = np.random.default_rng(0), np.zeros(200, bool)
+    for share in (0.5, 0.01, 0.2, 0.02, 0.9, 0.01):
+        flips = np.flatnonzero(rng.random(200) < share)
+        free[flips] ^= True
+        hessian.note(np.where(free[flips], flips, ~flips))
+        if share == 0.2:
+            continue  # two lists of changes are as good as one
+        hessian.update(free, int(free.sum()))
+        assert not hessian.pending
+        wanted = from_scratch(problem, problem.C, free)
+        assert np.abs(np.tril(hessian.sums.sum(axis=0) - wanted)).max() <= accuracy * np.abs(wanted).max()
+    kept = hessian.sums.sum(axis=0)
+    hessian.rebuild(free)
+    assert np.abs(np.tril(hessian.sums.sum(axis=0) - kept)).max() <= accuracy * np.abs(kept).max()
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("d", [7, 40])
+def test_the_newton_direction_solves_the_newton_system(layout, d):
+    X, y = labelled(200, d, 1.0, 0)
+    problem = LinearProblem.build(layout(X), y, 1.0, Hinge(), 1.0)
+    hessian = FreeHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), in_float32=False)
+    free, gradient = np.arange(200) % 3 == 0, np.random.default_rng(0).normal(size=d + 1)
+    hessian.rebuild(free)
+    direction = hessian.solve(2.5, problem.regulariser, gradient, free)
+    exact = np.linalg.solve(np.diag(problem.regulariser) + 2.5 * from_scratch(problem, problem.C, free), -gradient)
+    assert direction == pytest.approx(exact, rel=1e-9)
+
+
+def test_a_matrix_that_single_precision_made_indefinite_is_made_anew_in_double():
+    X, y = labelled(200, 40, 1.0, 0)
+    X[:, 20:] = X[:, :20] * np.linspace(0.5, 1.7, 20)
+    problem = LinearProblem.build(1e4 * X, y)
+    hessian, free = FreeHessian(problem, np.ones(200), Crew(problem.rows.n_stored)), np.ones(200, bool)
+    gradient = np.random.default_rng(0).normal(size=41)
+    hessian.rebuild(free)
+    direction = hessian.solve(1.0, problem.regulariser, gradient, free)
+    assert not hessian.in_float32
+    exact = np.linalg.solve(np.eye(41) + from_scratch(problem, problem.C, free), -gradient)
+    assert direction == pytest.approx(exact, rel=1e-3, abs=1e-3 * np.abs(exact).max())
+
+
+def test_a_matrix_that_overflows_gives_no_direction():
+    problem = LinearProblem.build(np.full((4, 2), 1e200), [1, -1, 1, -1])
+    hessian, free = FreeHessian(problem, np.ones(4), Crew(8)), np.ones(4, bool)
+    with np.errstate(over="ignore"):
+        hessian.rebuild(free)
+    assert hessian.solve(1.0, problem.regulariser, np.ones(3), free) is None
+
+
+@pytest.mark.parametrize("d", [33, 60])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=["hinge", "squared_hinge"])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_single_precision_in_the_hessian_costs_few_steps_and_no_accuracy(monkeypatch, d, loss, C):
+    problem = LinearProblem.build(*labelled(400, d, 2.0, 1), C, loss)
+    single = solve(problem, "newton", tol=1e-8)
+    monkeypatch.setattr("maxmargin.solvers.newton.FreeHessian", lambda *known: FreeHessian(*known, in_float32=False))
+    double = solve(problem, "newton", tol=1e-8)
+    assert single.status is double.status is Status.CERTIFIED
+    assert single.epochs <= 1.5 * double.epochs + 5
+    assert np.linalg.norm(single.w - double.w) <= single.certificate.distance_bound + double.certificate.distance_bound
+
+
+# Threads
+
+
+@losses
+@pytest.mark.parametrize("problem_name", ["overlapping", "sparse", "weighted", "wide"])
+def test_threads_change_the_answer_by_rounding_alone(monkeypatch, problem_name, loss_name):
+    problem = PROBLEMS[problem_name](LOSSES[loss_name])
+    alone = solve(problem, "newton", tol=1e-11)
+    three_threads(monkeypatch)
+    assert Newton().init(problem, None, 0).crew.size == 3
+    together, again = solve(problem, "newton", tol=1e-11), solve(problem, "newton", tol=1e-11)
+    assert together.status is Status.CERTIFIED
+    assert together.certificate.primal == pytest.approx(alone.certificate.primal, rel=1e-10)
+    assert np.linalg.norm(together.w - alone.w) <= together.certificate.distance_bound + alone.certificate.distance_bound
+    assert np.array_equal(together.w, again.w)
+    assert np.array_equal(together.alpha, again.alpha)
+
+
+@losses
+def test_a_step_of_three_threads_equals_a_step_of_one(monkeypatch, loss_name):
+    problem, solver = PROBLEMS["sparse"](LOSSES[loss_name]), Newton()
+    alone = solver.init(problem, None, 0)
+    three_threads(monkeypatch)
+    together = solver.init(problem, None, 0)
+    for _ in range(4):
+        for state in (alone, together):
+            solver.advance(problem, state, Budget(1, 0.0))
+        assert together.w == pytest.approx(alone.w, rel=1e-7, abs=1e-9)
+        assert together.dual == pytest.approx(alone.dual, rel=1e-9)
+        assert together.least_primal == pytest.approx(alone.least_primal, rel=1e-9)
+
+
+# The edge of float64
+
+
+@losses
+@pytest.mark.parametrize("scale", [1e-160, 1e-100, 1e100, 1e154, 1e160])
+@pytest.mark.parametrize("C", [1e-300, 1e-10, 1e10, 1e300])
+def test_whatever_the_scale_it_ends_with_an_honest_status(loss_name, scale, C):
+    X, y = labelled(30, 3, 1.0, 0)
+    problem = LinearProblem.build(scale * X, y, C, LOSSES[loss_name], 1.0)
+    solution = solve(problem, "newton", tol=1e-6, max_epochs=500)
+    assert solution.status is not Status.STOPPED
+    assert solution.status.is_certified == certify(problem, solution.w, solution.alpha).meets(1e-6)
+    assert np.isfinite(solution.w).all()
+
+
+@pytest.mark.parametrize("penalty", [1e-8, 1e-3, 1e6, 1e12, 1e300])
+def test_a_penalty_that_is_far_off_costs_steps_and_never_honesty(penalty):
+    problem = PROBLEMS["overlapping"](Hinge())
+    solution = solve(problem, Newton(penalty=penalty), tol=1e-6, max_epochs=300)
+    assert solution.status in (Status.CERTIFIED, Status.PRECISION_LIMIT, Status.EPOCH_LIMIT)
+    assert solution.status.is_certified == certify(problem, solution.w, solution.alpha).meets(1e-6)
+    assert solution.status is Status.CERTIFIED or penalty > 1e6
+
+
+@pytest.mark.parametrize("name", ["penalty", "acceptance", "fall"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan])
+def test_settings_that_make_no_sense_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be positive and finite; got {value!r}"):
+        Newton(**{name: value})

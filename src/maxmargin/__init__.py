@@ -25,7 +25,10 @@ _HOMES = {
     "Solution": "maxmargin.solution",
     "Status": "maxmargin.solution",
     "Progress": "maxmargin.solution",
+    "Auto": "maxmargin.solvers.auto",
+    "AVSF": "maxmargin.solvers.avsf",
     "DCD": "maxmargin.solvers.dcd",
+    "Newton": "maxmargin.solvers.newton",
     "Order": "maxmargin.solvers.dcd",
     "Shrinking": "maxmargin.solvers.dcd",
 }
@@ -46,9 +49,12 @@ if TYPE_CHECKING:
     from maxmargin.solution import Solution as Solution
     from maxmargin.solution import Status as Status
     from maxmargin.solve import solve as solve
+    from maxmargin.solvers.auto import Auto as Auto
+    from maxmargin.solvers.avsf import AVSF as AVSF
     from maxmargin.solvers.dcd import DCD as DCD
     from maxmargin.solvers.dcd import Order as Order
     from maxmargin.solvers.dcd import Shrinking as Shrinking
+    from maxmargin.solvers.newton import Newton as Newton
 
 
 class _Package(ModuleType):

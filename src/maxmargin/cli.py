@@ -74,10 +74,13 @@ def train(
     loss: Annotated[Loss, typer.Option(help="hinge is LIBLINEAR's -s 3, squared_hinge its -s 1.")] = Loss.squared_hinge,
     kind: Annotated[int | None, typer.Option("-s", "--type", help="As in LIBLINEAR: 3 hinge, 1 or 2 squared hinge.")] = None,
     bias: Annotated[float, typer.Option("-B", "--bias", help="Value of the constant feature; negative: no intercept.")] = 1.0,
+    free_intercept: Annotated[
+        bool, typer.Option("-R", "--free-intercept", help="Leave the intercept out of the penalty, as LIBSVM does.")
+    ] = False,
     class_weight: Annotated[
         list[str] | None, typer.Option("-w", "--class-weight", help="'balanced', or LABEL=WEIGHT, once for each label.")
     ] = None,
-    solver: Annotated[str, typer.Option(help="auto or dcd.")] = "auto",
+    solver: Annotated[str, typer.Option(help="auto, dcd, avsf or newton.")] = "auto",
     max_iter: Annotated[int, typer.Option(help="Limit on epochs; -1 for none.")] = -1,
     max_seconds: Annotated[float | None, typer.Option(help="Limit on the time of each binary problem.")] = None,
     n_jobs: Annotated[int | None, typer.Option("-n", "--n-jobs", help="Threads for several classes; -1 for all cores.")] = None,
@@ -114,6 +117,7 @@ def train(
                 tol=tol,
                 fit_intercept=bias >= 0.0,
                 intercept_scaling=bias if bias > 0.0 else 1.0,
+                penalize_intercept=not free_intercept,
                 class_weight=weights_from(class_weight, y),
                 solver=solver if saved is None else Checkpointed(solver_named(solver), saved, checkpoint_seconds),
                 max_iter=max_iter,

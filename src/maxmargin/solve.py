@@ -29,9 +29,9 @@ Callback = Callable[[Progress], Any]
 CHUNK_ELEMENTS = 20_000_000
 """Stored elements that one call of ``advance`` may touch: about a tenth of a second, so that Ctrl-C is heard."""
 CERTIFICATE_EPOCHS = 12
-CERTIFICATE_GROWTH = 0.25
+CERTIFICATE_GROWTH = 0.5
 """A certificate costs at most about one epoch, mostly a third: one in twelve stays well under a tenth of the time. After
-many epochs they are spaced by a quarter of the steps so far."""
+many epochs they are spaced by half of the steps so far."""
 CERTIFICATE_ELEMENTS = 4_000_000
 """On small problems the fixed cost of a certificate counts: this much work must lie between two."""
 STALL_ELEMENTS = 10_000_000_000
@@ -57,7 +57,8 @@ def solve(
     ----------
     problem : LinearProblem
     solver : str or a solver object, default "auto"
-        "auto", "dcd", or an instance with settings such as ``DCD(order=Order.CYCLIC)``.
+        "auto" chooses and switches by itself; "dcd", "avsf", "newton", or an instance with settings such as
+        ``DCD(order=Order.CYCLIC)``.
     tol : float
         Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give.
     max_epochs, max_seconds : float, default infinity

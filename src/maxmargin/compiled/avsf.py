@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from maxmargin.compiled.dcd import COORDINATE as OF_A_STEP
-from maxmargin.compiled.dcd import FAR, NEAR, NONE, UNKNOWN
+from maxmargin.compiled.dcd import FAR, NEAR, NONE, UNKNOWN, gap_term
 from maxmargin.compiled.random import below, next_random
 from maxmargin.compiled.rows import ONE, prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
 
@@ -128,16 +128,6 @@ def ascend(rows, y, samples, present, schedule, w, sweep, c, p_min, p_max, unbou
         state.preference_sum, state.reference_gain = preference_sum, reference_gain
         if state.cursor == length:
             end_sweep(samples, present, state, target)
-
-
-@njit(inline="always")
-def gap_term(G, alpha, U, D, unbounded):
-    """What a sample adds to the duality gap. Where alpha has a bound, the loss is the hinge, whatever D is."""
-    if U < np.inf:
-        return (U - alpha) * max(0.0, -G) + alpha * max(0.0, G)
-    if unbounded or G < D * alpha:
-        return G * G / (2.0 * D)
-    return alpha * (G - 0.5 * D * alpha)
 
 
 @njit(inline="always")

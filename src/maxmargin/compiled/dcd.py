@@ -111,12 +111,7 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
             m = min(m, PG)
             if PG == 0.0:
                 continue
-            if U < np.inf:
-                gap += (U - alpha) * max(0.0, -G) + alpha * max(0.0, G)
-            elif unbounded or G < D * alpha:
-                gap += G * G / (2.0 * D)
-            else:
-                gap += alpha * (G - 0.5 * D * alpha)
+            gap += gap_term(G, alpha, U, D, unbounded)
             inverse_Q = sample.inverse_Q
             if inverse_Q == UNKNOWN:  # the first visit: the row is in the cache now
                 inverse_Q = 1.0 / (D + row_sqnorm(rows, i))
@@ -139,6 +134,16 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
             if order == CYCLIC and state.active > kept:
                 for k in range(state.present):  # all samples again, in their order
                     index[k] = pool[k]
+
+
+@njit(inline="always")
+def gap_term(G, alpha, U, D, unbounded):
+    """What a sample adds to the duality gap. Where alpha has a bound, the loss is the hinge, whatever D is."""
+    if U < np.inf:
+        return (U - alpha) * max(0.0, -G) + alpha * max(0.0, G)
+    if unbounded or G < D * alpha:
+        return G * G / (2.0 * D)
+    return alpha * (G - 0.5 * D * alpha)
 
 
 @njit(inline="always")

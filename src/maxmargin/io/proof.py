@@ -25,7 +25,8 @@ def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: 
     coef, intercept = dense_weights(estimator)
     proofs = []
     for k, positive in enumerate(estimator.classes_[1:] if len(estimator.classes_) == 2 else estimator.classes_):
-        problem = LinearProblem.build(rows, np.where(y == positive, 1, -1), costs, LOSSES[estimator.loss], scaling)
+        signs, loss = np.where(y == positive, 1, -1), LOSSES[estimator.loss]
+        problem = LinearProblem.build(rows, signs, costs, loss, scaling, estimator.penalize_intercept)
         w = np.append(coef[k], intercept[k] / scaling) if scaling else coef[k]
         proofs.append(certify(problem, w, solve(problem, tol=0.3 * tol, max_seconds=max_seconds).alpha))
     return proofs

@@ -44,7 +44,8 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC:
         )
     w = np.array(rows, dtype=np.float64).reshape(len(rows), n_columns)
     intercept = w[-1] * bias if bias >= 0 else np.zeros(n_columns)
-    return _estimator(labels, w[:n_features].T, intercept, loss=LIBLINEAR_LOSSES[kind])
+    model = LinearSVC(loss=LIBLINEAR_LOSSES[kind], fit_intercept=bool(bias > 0), intercept_scaling=bias if bias > 0 else 1.0)
+    return _filled(model, labels, w[:n_features].T, intercept)
 
 
 def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC:
@@ -69,7 +70,7 @@ def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC:
     w = np.zeros((1, max(weights, default=1)))
     for index, weight in weights.items():
         w[0, index - 1] = weight
-    return _estimator(labels, w, np.array([-rho]), loss="hinge")
+    return _filled(LinearSVC(loss="hinge", penalize_intercept=False), labels, w, np.array([-rho]))
 
 
 def write_liblinear(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -110,8 +111,8 @@ def _as_they_have_it(estimator: Any) -> tuple[list[int], Array, Array]:
     return (whole[::-1] if len(whole) == 2 else whole), *dense_weights(estimator)
 
 
-def _estimator(labels: list[int], w: Array, intercept: Array, *, loss: str) -> LinearSVC:
-    model = LinearSVC(loss=loss, fit_intercept=bool(intercept.any()))
+def _filled(model: LinearSVC, labels: list[int], w: Array, intercept: Array) -> LinearSVC:
+    """The model with fitted attributes; of two labels the first is the positive class."""
     order = np.argsort(labels)
     model.classes_ = np.array(labels)[order]
     if len(labels) == 2:

@@ -22,18 +22,22 @@ from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Solver, Stage
 from maxmargin.solvers.dcd import DCD
+from maxmargin.threads import Crew
 
 FIRST_LOOK_SWEEPS = 5
 """Before this many sweeps the decay of the gap says little."""
-PATIENCE = 2.0
+PATIENCE = 4.0
 """AVSF is worth a switch when what is left is more than this many times what was done."""
 MOST_NEWTON_WEIGHTS = 2000
 SMALL_ELEMENTS, SMALL_WEIGHTS = 100_000, 256
 """A problem so small is finished to rounding error."""
 MERGE_SAVING = 0.1
 """Equal rows are merged when at least this share of the samples goes."""
-CACHE_WEIGHTS = 1 << 16
-"""A w longer than this does not stay in the near caches."""
+CACHE_WEIGHTS, CACHE_ELEMENTS = 1 << 16, 1 << 20
+"""A longer w, or an X with more elements, does not stay in the near caches."""
+OPTIMISM = 2.0
+"""The gap falls more and more slowly, and that of the shrunk problem is not all of it: what is left is about twice the
+forecast."""
 LOOK_EPOCHS, LOOK_GROWTH = 4, 0.2
 """How often a better primal point is looked for: it costs half an epoch."""
 
@@ -48,9 +52,11 @@ class Costs(NamedTuple):
     def of(cls, problem: LinearProblem) -> Costs:
         n, elements, d = problem.n_samples, problem.rows.n_stored, problem.n_weights
         an_element = 3.0 if d <= CACHE_WEIGHTS else 6.5
-        a_newton_step = 150_000.0 + 3.0 * elements + 24.0 * n + 0.03 * d**3
-        n_newton_steps = 40 if np.isfinite(problem.box.U).all() else 10
-        return cls(40.0 + an_element * elements / n, n_newton_steps * a_newton_step)
+        a_miss = 60.0 if elements > CACHE_ELEMENTS else 0.0
+        passes = (3.4 * elements + 24.0 * n) / Crew(elements, 2 * d).size
+        a_newton_step = 150_000.0 + passes + 0.012 * d**3
+        n_newton_steps = 25 if np.isfinite(problem.box.U).all() else 10
+        return cls(40.0 + a_miss + an_element * elements / n, n_newton_steps * a_newton_step)
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ class AutoState:
         (first, first_gap), (last, last_gap) = self.history[len(self.history) // 2 - 1], self.history[-1]
         if not 0.0 < last_gap < first_gap or target <= 0.0:
             return 0.0 if last_gap == 0.0 else math.inf
-        return max(0.0, math.log(last_gap / target)) * (last - first) / math.log(first_gap / last_gap)
+        return OPTIMISM * max(0.0, math.log(last_gap / target)) * (last - first) / math.log(first_gap / last_gap)
 
     @property
     def _is_small(self) -> bool:

@@ -21,12 +21,11 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.compiled.avsf import COORDINATE, SWEEP, ascend
-from maxmargin.compiled.dcd import TIGHTER
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
-from maxmargin.solvers.dcd import EPOCHS_TO_REFRESH, DCDState
+from maxmargin.solvers.dcd import DCDState
 
 
 @dataclass(frozen=True)
@@ -125,16 +124,5 @@ class AVSFState(DCDState):
         """v of the last finished sweep: the greatest projected gradient that it met."""
         return float(self.sweep["violation"][0])
 
-    def look_closer(self, problem: LinearProblem) -> None:
-        """A certificate was refused: ask more of the inner tests."""
-        sweep = self.sweep[0]
-        if sweep["violation"] < sweep["epsilon"]:
-            sweep["epsilon"] = TIGHTER * sweep["violation"]
-        self.caution *= 0.7
-        sweep["looks_done"] = 0
-        if self._is_still:
-            self.was_refreshed_when_still = True
-            sweep["still_sweeps"] = 0
-            self.refresh(problem)
-        if self.steps - self.refreshed_at > EPOCHS_TO_REFRESH * problem.n_samples:
-            self.refresh(problem)
+    def _take_all_back(self) -> None:
+        """Nothing is ever left out."""

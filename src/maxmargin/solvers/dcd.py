@@ -183,10 +183,7 @@ class DCDState:
     def look_closer(self, problem: LinearProblem) -> None:
         """A certificate was refused: take all samples back and ask more of the inner tests."""
         sweep = self.sweep[0]
-        if sweep["active"] < sweep["present"]:
-            sweep["active"] = sweep["present"]
-            sweep["M_bar"], sweep["m_bar"] = np.inf, -np.inf
-            np.copyto(self.index, self.pool)
+        self._take_all_back()
         if sweep["violation"] < sweep["epsilon"]:
             sweep["epsilon"] = max(0.0, TIGHTER * sweep["violation"])
         self.caution *= 0.7
@@ -197,6 +194,13 @@ class DCDState:
             self.refresh(problem)
         if self.steps - self.refreshed_at > EPOCHS_TO_REFRESH * problem.n_samples:
             self.refresh(problem)
+
+    def _take_all_back(self) -> None:
+        sweep = self.sweep[0]
+        if sweep["active"] < sweep["present"]:
+            sweep["active"] = sweep["present"]
+            sweep["M_bar"], sweep["m_bar"] = np.inf, -np.inf
+            np.copyto(self.index, self.pool)
 
     def refresh(self, problem: LinearProblem) -> None:
         """w and the dual value from alpha, free of the rounding of the steps that led here."""

@@ -19,8 +19,10 @@ from maxmargin.problem import LinearProblem
 from maxmargin.reductions import RenumberedColumns
 from maxmargin.threads import Crew
 
-PASSES = 5
-"""More than this many points on a line cost more than they give."""
+FEWEST_PASSES, MOST_PASSES = 5, 30
+ELEMENTS_A_PASS = 4
+"""More points on a line cost more than they give where rows are short; with many elements a row, a pass over the margins is
+cheap."""
 FARTHEST = 4.0
 """w(alpha) is never multiplied by more."""
 
@@ -43,6 +45,8 @@ class PrimalPoint:
         self.best: Point | None = None
         self._C = np.ascontiguousarray(problem.C)
         self._origin = np.zeros(problem.n_samples)
+        row_length = problem.rows.n_stored // problem.n_samples
+        self._passes = min(max(FEWEST_PASSES, row_length // ELEMENTS_A_PASS), MOST_PASSES)
 
     def offer(self, w: Array, margins: Array, sqnorm: float) -> float:
         """Look on the ray through w, and between the best point and what was found there; returns the best primal value.
@@ -85,7 +89,7 @@ class PrimalPoint:
             value, value_slope = regulariser(t)
             return loss + value, slope + value_slope
 
-        return _least(look, farthest)
+        return _least(look, farthest, self._passes)
 
     @property
     def _kind(self) -> tuple[bool, bool]:
@@ -93,13 +97,13 @@ class PrimalPoint:
         return not isinstance(loss, Hinge), not isinstance(loss, LeastSquares)
 
 
-def _least(look: Callable[[float], tuple[float, float]], farthest: float) -> tuple[float, float]:
+def _least(look: Callable[[float], tuple[float, float]], farthest: float, passes: int) -> tuple[float, float]:
     """Where a convex function is least, as far as a few looks tell: false position on its derivative, with the Illinois
     rule."""
     t, (value, slope) = 1.0, look(1.0)
     best_t, best = t, value
     low, low_slope, high, high_slope = 0.0, np.nan, np.inf, np.nan
-    for _ in range(PASSES):
+    for _ in range(passes):
         if slope < 0.0:
             low, low_slope, high_slope = t, slope, 0.5 * high_slope
         else:

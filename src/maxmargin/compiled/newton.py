@@ -24,7 +24,7 @@ def signed_products(rows, y, w, products, start, stop):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def respond(rows, y, margin, anchor, weight, U, penalty, is_direct, unbounded, alpha, was_free, changed, sums, w, start, stop):
+def respond(rows, y, margin, anchor, penalty, weight, U, is_direct, unbounded, alpha, was_free, changed, sums, w, start, stop):
     """alpha_i = clip(anchor_i + penalty weight_i (1 - m_i), L_i, U_i), and what depends on it.
 
     w gains the change in sum_i alpha_i y_i x_i; ``changed`` lists, from ``start`` on, the samples that became free (i) or
@@ -63,7 +63,7 @@ def respond(rows, y, margin, anchor, weight, U, penalty, is_direct, unbounded, a
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def slope(margin, direction, anchor, weight, U, penalty, is_direct, unbounded, t, sums, start, stop):
+def slope(margin, direction, anchor, penalty, weight, U, is_direct, unbounded, t, sums, start, stop):
     """The first and second derivative of the loss part at margin + t direction: sums = (-sum a_i d_i, sum of free g_i
     d_i^2)."""
     first, second = 0.0, 0.0

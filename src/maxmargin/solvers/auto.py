@@ -22,6 +22,7 @@ from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Solver, Stage
 from maxmargin.solvers.dcd import DCD
+from maxmargin.solvers.newton_passes import SMALL_ELEMENTS
 from maxmargin.threads import Crew
 
 FIRST_LOOK_SWEEPS = 5
@@ -29,8 +30,8 @@ FIRST_LOOK_SWEEPS = 5
 PATIENCE = 4.0
 """AVSF is worth a switch when what is left is more than this many times what was done."""
 MOST_NEWTON_WEIGHTS = 2000
-SMALL_ELEMENTS, SMALL_WEIGHTS = 100_000, 256
-"""A problem so small is finished to rounding error."""
+SMALL_WEIGHTS = 256
+"""A problem with few elements and no more weights than this is finished to rounding error."""
 MERGE_SAVING = 0.1
 """Equal rows are merged when at least this share of the samples goes."""
 CACHE_WEIGHTS, CACHE_ELEMENTS = 1 << 16, 1 << 20
@@ -69,12 +70,13 @@ class Auto:
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AutoState:
         state = AutoState(problem, seed, Costs.of(problem))
-        if problem.penalizes_intercept:
+        if problem.penalizes_intercept and not state.is_small:
             state.begin(DCD(), problem, warm_start, "first")
         else:
             from maxmargin.solvers.newton import Newton
 
-            state.begin(Newton(), problem, warm_start, "the intercept is not penalised")
+            reason = "a small problem is finished to rounding error" if state.is_small else "the intercept is not penalised"
+            state.begin(Newton(), problem, warm_start, reason)
         return state
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
@@ -152,20 +154,16 @@ class AutoState:
         return max(1, int(self.inner.steps_to_sweep_end))
 
     def _has_switched(self, target: float) -> bool:
-        if self.is_last:
+        is_done = self.inner.looks_done and not self.inner.is_stuck
+        if self.is_last or is_done or len(self.history) < FIRST_LOOK_SWEEPS:
             return False
-        if self._is_small and (self.inner.looks_done or len(self.history) >= FIRST_LOOK_SWEEPS):
-            self._switch_to_newton("a small problem is finished to rounding error")
-        elif (self.inner.looks_done and not self.inner.is_stuck) or len(self.history) < FIRST_LOOK_SWEEPS:
-            return False
+        steps_left = math.inf if self.inner.is_stuck else self._steps_left(target)
+        if self._is_narrow and steps_left * self.costs.descent_step > self.costs.newton:
+            self._switch_to_newton(f"{self._forecast(steps_left)}, and the features are few")
+        elif not self._is_narrow and steps_left > PATIENCE * self.steps:
+            self._switch_to_avsf(f"{self._forecast(steps_left)}, and the features are many")
         else:
-            steps_left = math.inf if self.inner.is_stuck else self._steps_left(target)
-            if self._is_narrow and steps_left * self.costs.descent_step > self.costs.newton:
-                self._switch_to_newton(f"{self._forecast(steps_left)}, and the features are few")
-            elif not self._is_narrow and steps_left > PATIENCE * self.steps:
-                self._switch_to_avsf(f"{self._forecast(steps_left)}, and the features are many")
-            else:
-                return False
+            return False
         return True
 
     def _forecast(self, steps_left: float) -> str:
@@ -181,8 +179,9 @@ class AutoState:
         return OPTIMISM * max(0.0, math.log(last_gap / target)) * (last - first) / math.log(first_gap / last_gap)
 
     @property
-    def _is_small(self) -> bool:
-        return self.problem.rows.n_stored <= SMALL_ELEMENTS and self.problem.n_weights <= SMALL_WEIGHTS
+    def is_small(self) -> bool:
+        d = self.problem.n_weights
+        return self.problem.n_samples * d <= SMALL_ELEMENTS and d <= SMALL_WEIGHTS
 
     @property
     def _is_narrow(self) -> bool:
@@ -194,7 +193,7 @@ class AutoState:
         from maxmargin.solvers.newton import Newton
 
         alpha = self.inner.samples["alpha"].copy()
-        if self.problem.rows.is_sparse and not self._is_small:
+        if self.problem.rows.is_sparse:
             from maxmargin.reductions import MergedRows
 
             self.reduction = MergedRows.of(self.problem, MERGE_SAVING)
@@ -227,7 +226,7 @@ class AutoState:
 
     def finish(self, budget: Budget) -> None:
         """Newton; a small problem as far as float64 goes."""
-        self.solver.advance(self.working, self.inner, budget._replace(target=0.0) if self._is_small else budget)
+        self.solver.advance(self.working, self.inner, budget._replace(target=0.0) if self.is_small else budget)
         self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
         if self.is_stuck and self._can_go_back and not self.inner.gap <= budget.target * abs(self.inner.dual):
             self._go_back()

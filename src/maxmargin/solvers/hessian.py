@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from maxmargin.compiled.newton import add_outer_products, gather
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.threads import Crew
@@ -37,11 +36,14 @@ class FreeHessian:
 
     def __post_init__(self) -> None:
         rows = self.problem.rows
-        self.size = rows.n_features + 1
         density = rows.n_stored / (self.problem.n_samples * max(1, rows.n_features))
-        self.uses_blas = density >= BLAS_DENSITY and self.size >= BLAS_COLUMNS
-        self.sums = np.zeros((1 if self.uses_blas else self.crew.size, self.size, self.size))
-        self.matrix = np.empty((self.size, self.size))
+        self.uses_blas = density >= BLAS_DENSITY and rows.n_features >= BLAS_COLUMNS
+        self._allocate(rows.n_features + 1, 1 if self.uses_blas else self.crew.size)
+
+    def _allocate(self, size: int, n_sums: int) -> None:
+        self.size = size
+        self.sums = np.zeros((n_sums, size, size))
+        self.matrix = np.empty((size, size))
 
     def note(self, changed: Array) -> None:
         """Remember samples that became free (i) or ceased to be (~i), for the next ``update``."""
@@ -98,9 +100,13 @@ class FreeHessian:
             self.crew.share(len(changed), lambda k, *part: self._accumulate(changed, self.sums[k], *part))
 
     def _accumulate(self, changed: Array, sums: Array, start: int, stop: int) -> None:
+        from maxmargin.compiled.newton import add_outer_products
+
         add_outer_products(self.problem.compiled_rows, self.weight, changed, sums, start, stop)
 
     def _add_blocks(self, chosen: Array, sign: float) -> None:
+        from maxmargin.compiled.newton import gather
+
         dtype: Any = np.float32 if self.in_float32 else np.float64
         block = np.empty((min(ROWS_A_BLOCK, len(chosen)), self.size), dtype)
         for start in range(0, len(chosen), ROWS_A_BLOCK):
@@ -108,3 +114,17 @@ class FreeHessian:
             gather(self.problem.compiled_rows, self.weight, chosen, block, start, stop)
             part = block[: stop - start]
             self.sums[0] += sign * (part.T @ part)
+
+
+class HessianOfFew(FreeHessian):
+    """The same for the rows of a small dense matrix, in NumPy."""
+
+    def __init__(self, Z: Array, weight: Array) -> None:
+        self.Z, self.weight, self.pending = Z, weight, []
+        self.in_float32 = False
+        self._allocate(Z.shape[1], 1)
+
+    def _add(self, changed: Array) -> None:
+        signs, chosen = np.where(changed >= 0, 1.0, -1.0), np.where(changed >= 0, changed, ~changed)
+        part = self.Z[chosen]
+        self.sums[0] += (part.T * (signs * self.weight[chosen])) @ part

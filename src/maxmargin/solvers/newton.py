@@ -29,17 +29,14 @@ in H: at the inner optimum its g is -sum_i a_i y_i = 0, the equality constraint 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled.newton import respond, signed_products, slope
-from maxmargin.compiled.rows import add_rows
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.hessian import FreeHessian
-from maxmargin.threads import Crew, single_threaded_blas
+from maxmargin.solvers.newton_passes import Answer, passes_for
+from maxmargin.threads import single_threaded_blas
 
 SEARCH_ACCURACY = 1e-4
 """How small the slope along the direction is to be at the end of the line search, relative to where it began."""
@@ -103,30 +100,24 @@ class NewtonState:
         n, box = problem.n_samples, problem.box
         self.problem = problem
         self.stage = Stage("newton")
-        self.crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
-        self.is_direct = bool(np.isinf(box.U).any())
-        self.unbounded = bool(np.isinf(box.L).any())
-        self.weight = np.ascontiguousarray(2.0 * problem.C if self.is_direct else problem.C)
-        self.U = np.ascontiguousarray(box.U)
+        answer = Answer.of(problem)
+        self.passes = passes_for(problem, answer)
+        self.is_direct = answer.is_direct
         self.regulariser = problem.regulariser
         self.penalty = 1.0 if self.is_direct else penalty
         self.alpha = np.zeros(n) if warm_start is None else np.clip(warm_start, box.L, box.U)
         self.anchor = self.alpha if self.is_direct else self.alpha.copy()
-        self.w = np.zeros(problem.rows.n_features + 1)
-        self.w_alpha = np.zeros((self.crew.size, len(self.w)))
         self.margin, self.along = np.zeros(n), np.empty(n)
-        self.free, self.changed = np.zeros(n, bool), np.empty(n, np.int64)
-        self.sums = np.zeros((self.crew.size, 5))
-        self.hessian = FreeHessian(problem, self.weight, self.crew)
+        self.free = np.zeros(n, bool)
         self.steps = self.inner_steps = self.n_free = self.still_outer_steps = 0
         self.looks_done = self.is_stuck = self.is_at_rounding = False
         self.caution = 1.0
         self.least_primal = np.inf
+        self.w = self.passes.restart(self.alpha)
         self.best_w = self.w.copy()
-        self._multiply_out()
-        self.w[:] = self.w_alpha.sum(axis=0)
-        self._measure_margins()
-        self.anchor_dual = self._dual_of(self.alpha)
+        self.passes.products(self.w, self.margin)
+        linear = float(np.sum(self.alpha - 0.5 * box.D * np.square(self.alpha)))
+        self.anchor_dual = linear - 0.5 * float(self.regulariser @ np.square(self.w))
         self._respond()
 
     @property
@@ -169,8 +160,9 @@ class NewtonState:
         """One Newton step on the inner problem with an exact line search."""
         self.steps += self.problem.n_samples
         self.inner_steps += 1
-        self.hessian.update(self.free, self.n_free)
-        direction = self.hessian.solve(self.penalty, self._damped_regulariser, self.gradient, self.free)
+        hessian = self.passes.hessian
+        hessian.update(self.free, self.n_free)
+        direction = hessian.solve(self.penalty, self._damped_regulariser, self.gradient, self.free)
         if direction is None:
             self.is_stuck = True
             return
@@ -178,7 +170,7 @@ class NewtonState:
         self.is_at_rounding = not decrement > ROUNDING * abs(self.dual)
         self.is_stuck |= self.is_direct and self.is_at_rounding
         if decrement > 0.0:
-            self._measure(direction, self.along)
+            self.passes.products(direction, self.along)
             self._move(direction, self._search(direction))
 
     def _move(self, direction: Array, length: float) -> None:
@@ -186,8 +178,8 @@ class NewtonState:
         self.w += length * direction
         self.margin += length * self.along
         self._respond()
-        if self.n_free == n_free and not self.hessian.pending and self.inner_gap > 0.1 * inner_gap:
-            self.hessian.in_float32 = False  # nothing changed and still the step missed: the matrix is not good enough
+        if self.n_free == n_free and not self.passes.hessian.pending and self.inner_gap > 0.1 * inner_gap:
+            self.passes.hessian.in_float32 = False  # nothing changed and still the step missed: the matrix is not good enough
 
     @property
     def _damped_regulariser(self) -> Array:
@@ -203,8 +195,8 @@ class NewtonState:
         """A certificate was refused: wash out the rounding of the steps that led here, and ask more of the inner test."""
         self.caution *= 0.5
         self.looks_done = False
-        self._multiply_out()
-        self._measure_margins()
+        self.passes.restart(self.alpha)
+        self.passes.products(self.w, self.margin)
         self._respond()
 
     def _search(self, direction: Array) -> float:
@@ -214,7 +206,7 @@ class NewtonState:
         enough = SEARCH_ACCURACY * abs(float(self.gradient @ direction))
         t, low, high = 1.0, 0.0, np.inf
         for _ in range(SEARCH_PASSES):
-            first, second = self._slope_at(t)
+            first, second = self.passes.slope(self.margin, self.along, self.anchor, self.penalty, t)
             first, second = first + linear + t * quadratic, second + quadratic
             if abs(first) <= enough:
                 break
@@ -224,34 +216,15 @@ class NewtonState:
                 t = 0.5 * (low + high) if np.isfinite(high) else 2.0 * low
         return t
 
-    def _slope_at(self, t: float) -> tuple[float, float]:
-        kernel: Any = slope
-        arguments = (self.margin, self.along, self.anchor, *self._constants, t)
-        self.crew.share(len(self.margin), lambda k, *part: kernel(*arguments, self.sums[k], *part))
-        first, second = self.sums[:, :2].sum(axis=0).tolist()
-        return first, second
-
-    @property
-    def _constants(self) -> tuple[Any, ...]:
-        return self.weight, self.U, self.penalty, self.is_direct, self.unbounded
-
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""
-        n = self.problem.n_samples
-        kernel: Any = respond
-        known = (self.problem.compiled_rows, self.problem.y, self.margin, self.anchor, *self._constants)
-        found = (self.alpha, self.free, self.changed)
-        lengths = self.crew.share(n, lambda k, *part: kernel(*known, *found, self.sums[k], self.w_alpha[k], *part))
-        for (start, _), length in zip(self.crew.parts(n), lengths, strict=True):
-            self.hessian.note(self.changed[start : start + length])
-        linear, gap_terms, loss, n_free = self.sums[:, :4].sum(axis=0).tolist()
-        w_alpha = self.w_alpha.sum(axis=0)
-        self.n_free = int(n_free)
+        sums = self.passes.respond(self.margin, self.anchor, self.penalty, self.alpha, self.free)
+        w_alpha, self.n_free = sums.w_alpha, sums.n_free
         self.gradient = self.regulariser * self.w - w_alpha
         self.inner_gap = 0.5 * float(self.regulariser @ np.square(self.gradient)) + self._imbalance
-        self.pair_gap = gap_terms + self.inner_gap
-        self.dual = linear - 0.5 * float(self.regulariser @ np.square(w_alpha)) - self._imbalance
-        primal = 0.5 * float(self.regulariser @ np.square(self.w)) + loss
+        self.pair_gap = sums.gap_terms + self.inner_gap
+        self.dual = sums.linear - 0.5 * float(self.regulariser @ np.square(w_alpha)) - self._imbalance
+        primal = 0.5 * float(self.regulariser @ np.square(self.w)) + sums.loss
         if primal < self.least_primal:
             self.least_primal = primal
             np.copyto(self.best_w, self.w)
@@ -265,21 +238,3 @@ class NewtonState:
 
     def _balanced(self, alpha: Array) -> Array:
         return alpha if self.problem.penalizes_intercept else self.problem.balanced(alpha)
-
-    def _dual_of(self, alpha: Array) -> float:
-        w_alpha = self.w_alpha.sum(axis=0)
-        linear = float(np.sum(alpha - 0.5 * self.problem.box.D * np.square(alpha)))
-        return linear - 0.5 * float(self.regulariser @ np.square(w_alpha))
-
-    def _multiply_out(self) -> None:
-        """w(alpha) from alpha, each thread its own samples."""
-        rows, signed = self.problem.compiled_rows, self.alpha * self.problem.y
-        self.w_alpha[:] = 0.0
-        self.crew.share(len(signed), lambda k, *part: add_rows(rows, signed, self.w_alpha[k], *part))
-
-    def _measure_margins(self) -> None:
-        self._measure(self.w, self.margin)
-
-    def _measure(self, w: Array, products: Array) -> None:
-        rows, y = self.problem.compiled_rows, self.problem.y
-        self.crew.share(len(products), lambda k, *part: signed_products(rows, y, w, products, *part))

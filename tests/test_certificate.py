@@ -21,17 +21,20 @@ losses = pytest.mark.parametrize("loss_name", LOSSES)
 
 
 def exact_gap(problem: LinearProblem, w: np.ndarray, alpha: np.ndarray) -> Fraction:
-    """P(w) - D(alpha) in rational arithmetic from the same floating-point numbers."""
+    """P(w) - D(alpha) in rational arithmetic from the same floating-point numbers. With an intercept without penalty alpha is
+    balanced first, as exactly: the class with the greater sum is scaled down."""
     X = problem.rows.matrix.toarray() if problem.rows.is_sparse else problem.rows.matrix
     rows = [[Fraction(float(value)) for value in row] for row in X]
     if problem.intercept_scaling:
         rows = [[*row, Fraction(problem.intercept_scaling)] for row in rows]
-    w = [Fraction(float(value)) for value in w]
-    primal = sum(value * value for value in w) / 2
+    w, alpha = ([Fraction(float(value)) for value in vector] for vector in (w, alpha))
+    if not problem.penalizes_intercept:
+        alpha = exactly_balanced(alpha, problem.y)
+    primal = sum(value * value for value in w[: problem.n_penalised]) / 2
     dual = Fraction(0)
     w_of_alpha = [Fraction(0)] * len(w)
     for row, sign, C, a in zip(rows, problem.y, problem.C, alpha, strict=True):
-        y, C, a = int(sign), Fraction(float(C)), Fraction(float(a))
+        y, C = int(sign), Fraction(float(C))
         slack = 1 - y * sum(x * value for x, value in zip(row, w, strict=True))
         if isinstance(problem.loss, Hinge):
             primal, dual = primal + C * max(0, slack), dual + a
@@ -39,7 +42,17 @@ def exact_gap(problem: LinearProblem, w: np.ndarray, alpha: np.ndarray) -> Fract
             loss = slack**2 if isinstance(problem.loss, LeastSquares) else max(0, slack) ** 2
             primal, dual = primal + C * loss, dual + a - (a * a / (4 * C) if C else 0)
         w_of_alpha = [total + a * y * x for total, x in zip(w_of_alpha, row, strict=True)]
-    return primal - dual + sum(value * value for value in w_of_alpha) / 2
+    return primal - dual + sum(value * value for value in w_of_alpha[: problem.n_penalised]) / 2
+
+
+def exactly_balanced(alpha: list[Fraction], y: np.ndarray) -> list[Fraction]:
+    """alpha with sum_i alpha_i y_i = 0."""
+    excess = sum(a * int(sign) for a, sign in zip(alpha, y, strict=True))
+    if excess == 0:
+        return alpha
+    heavier = [int(sign) * excess > 0 for sign in y]
+    total = sum(a for a, is_heavy in zip(alpha, heavier, strict=True) if is_heavy)
+    return [a * (1 - abs(excess) / total) if is_heavy else a for a, is_heavy in zip(alpha, heavier, strict=True)]
 
 
 @problems

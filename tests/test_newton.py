@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from maxmargin.certificate import certify
-from maxmargin.compiled.newton import respond, signed_products, slope
 from maxmargin.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Status
@@ -15,11 +14,20 @@ from maxmargin.solve import solve
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.hessian import FreeHessian
 from maxmargin.solvers.newton import Newton, NewtonState
+from maxmargin.solvers.newton_passes import Answer, CompiledPasses, DensePasses, Passes, passes_for
 from maxmargin.threads import Crew
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
 
 problems = pytest.mark.parametrize("problem_name", PROBLEMS)
 losses = pytest.mark.parametrize("loss_name", LOSSES)
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def passes_of(request, monkeypatch):
+    """Which passes are used: the compiled ones, which small problems do not see, or those in NumPy."""
+    monkeypatch.setattr("maxmargin.solvers.newton_passes.SMALL_ELEMENTS", 0 if request.param == "compiled" else 10**9)
+    return {"compiled": CompiledPasses, "numpy": DensePasses}[request.param]
+
 
 MOST_STEPS = {"hinge": 60, "squared_hinge": 12, "least_squares": 3}
 
@@ -40,7 +48,7 @@ def three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @problems
 @losses
-def test_a_bounded_number_of_steps_ends_at_1e_minus_10_on_every_problem(problem_name, loss_name):
+def test_a_bounded_number_of_steps_ends_at_1e_minus_10_on_every_problem(passes_of, problem_name, loss_name):
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     solution = solve(problem, "newton", tol=1e-10)
     assert solution.status is Status.CERTIFIED
@@ -59,7 +67,7 @@ def test_the_number_of_steps_hardly_depends_on_C(C):
 
 @problems
 @losses
-def test_from_the_optimum_few_steps_lead_to_rounding_error(problem_name, loss_name):
+def test_from_the_optimum_few_steps_lead_to_rounding_error(passes_of, problem_name, loss_name):
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     optimum = solve(problem, "newton", tol=1e-10)
     warm = solve(problem, "newton", tol=0.0, warm_start=optimum)
@@ -67,7 +75,7 @@ def test_from_the_optimum_few_steps_lead_to_rounding_error(problem_name, loss_na
     assert warm.certificate.relative_gap <= 1e-10
 
 
-def test_a_newton_step_is_counted_as_an_epoch():
+def test_a_newton_step_is_counted_as_an_epoch(passes_of):
     problem, solver = PROBLEMS["overlapping"](Hinge()), Newton()
     state = solver.init(problem, None, 0)
     for count in (1, 2, 3):
@@ -79,7 +87,7 @@ def test_a_newton_step_is_counted_as_an_epoch():
     assert (limited.status, limited.epochs) == (Status.EPOCH_LIMIT, 4.0)
 
 
-def test_least_squares_is_solved_by_one_step():
+def test_least_squares_is_solved_by_one_step(passes_of):
     problem = PROBLEMS["overlapping"](LeastSquares())
     state = Newton().init(problem, None, 0)
     state.step()
@@ -89,7 +97,7 @@ def test_least_squares_is_solved_by_one_step():
 
 
 @losses
-def test_chunks_change_nothing_bit_for_bit(loss_name):
+def test_chunks_change_nothing_bit_for_bit(passes_of, loss_name):
     problem, solver = PROBLEMS["weighted"](LOSSES[loss_name]), Newton()
     whole, chunked = solver.init(problem, None, 0), solver.init(problem, None, 0)
     solver.advance(problem, whole, Budget(8 * problem.n_samples, 1e-9))
@@ -116,44 +124,40 @@ def answer(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, penal
     return np.clip(2.0 * problem.C * (1.0 - margin), problem.box.L, problem.box.U)
 
 
-def constants(problem: LinearProblem, penalty: float) -> tuple:
-    """weight, U, penalty, is_direct, unbounded: as the compiled loops take them."""
-    is_direct = not isinstance(problem.loss, Hinge)
-    weight = np.ascontiguousarray((2.0 if is_direct else 1.0) * problem.C)
-    U = np.ascontiguousarray(problem.box.U)
-    return weight, U, 1.0 if is_direct else penalty, is_direct, isinstance(problem.loss, LeastSquares)
+def make(passes_of: type, problem: LinearProblem) -> Passes:
+    passes = passes_for(problem, Answer.of(problem))
+    assert type(passes) is passes_of
+    return passes
 
 
 @problems
 @losses
 @pytest.mark.parametrize("penalty", [0.3, 1e3])
-def test_respond_is_the_clipped_answer_and_what_follows_from_it(problem_name, loss_name, penalty):
+def test_respond_is_the_clipped_answer_and_what_follows_from_it(passes_of, problem_name, loss_name, penalty):
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
-    n, X = problem.n_samples, columns(problem)
+    passes, n, X = make(passes_of, problem), problem.n_samples, columns(problem)
     margin, _, anchor = random_margins(problem, 1)
-    alpha = np.random.default_rng(1).random(n) * (problem.C > 0.0)
-    w = X.T @ (alpha * problem.y)
-    was_free, changed, sums = np.arange(n) % 2 == 0, np.empty(n, np.int64), np.zeros(5)
-    before = was_free.copy()
-    known = (problem.compiled_rows, problem.y, margin, anchor, *constants(problem, penalty))
-    n_changed = respond(*known, alpha, was_free, changed, sums, w, 0, n)
+    penalty = penalty if isinstance(problem.loss, Hinge) else 1.0
+    alpha, free = np.random.default_rng(1).random(n) * (problem.C > 0.0), np.arange(n) % 2 == 0
+    assert passes.restart(alpha) == pytest.approx(X.T @ (alpha * problem.y), rel=1e-12, abs=1e-12 * np.abs(X).sum())
+    was_free = free.copy()
+    sums = passes.respond(margin, anchor, penalty, alpha, free)
 
-    wanted = answer(problem, margin, anchor, penalty)
-    assert alpha == pytest.approx(wanted, rel=1e-13, abs=1e-13 * penalty)
-    scale = np.abs(X).T @ np.abs(alpha) + 1.0
-    assert np.all(np.abs(w - X.T @ (alpha * problem.y)) <= 1e-11 * scale)
+    assert alpha == pytest.approx(answer(problem, margin, anchor, penalty), rel=1e-12, abs=1e-13 * penalty * problem.C.max())
+    scale = np.abs(X).T @ np.abs(alpha) + np.abs(X).sum() * 1e-3
+    assert np.all(np.abs(sums.w_alpha - X.T @ (alpha * problem.y)) <= 1e-11 * scale)
     inside = (problem.box.L < alpha) & (alpha < problem.box.U)
-    assert np.array_equal(was_free, inside)
-    flips = np.flatnonzero(inside != before)
-    assert np.array_equal(changed[:n_changed], np.where(inside[flips], flips, ~flips))
+    assert np.array_equal(free, inside)
+    assert sums.n_free == inside.sum()
+    flips = np.flatnonzero(inside != was_free)
+    noted = np.concatenate([*passes.hessian.pending, np.empty(0, np.int64)])
+    assert np.array_equal(noted, np.where(inside[flips], flips, ~flips))
     value = np.sum(alpha - 0.5 * problem.box.D * np.square(alpha))
-    assert sums[0] == pytest.approx(value, rel=1e-11, abs=1e-11 * np.abs(alpha).sum())
-    assert sums[1] == pytest.approx(problem.loss.gap_terms(margin, alpha, problem.C).sum(), rel=1e-11, abs=1e-18)
-    assert sums[3] == inside.sum()
-    if isinstance(problem.loss, Hinge):
-        assert sums[2] == pytest.approx(problem.C @ problem.loss.value(margin), rel=1e-12)
-    else:
-        assert sums[2] == pytest.approx(problem.C @ problem.loss.value(margin), rel=1e-9)
+    assert sums.linear == pytest.approx(value, rel=1e-11, abs=1e-11 * np.abs(alpha).sum())
+    gap_terms = problem.loss.gap_terms(margin, alpha, problem.C).sum()
+    loss = problem.C @ problem.loss.value(margin)
+    assert sums.gap_terms == pytest.approx(gap_terms, rel=1e-11, abs=1e-15 * loss)
+    assert sums.loss == pytest.approx(loss, rel=1e-9)
 
 
 def loss_part(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, penalty: float) -> float:
@@ -168,35 +172,47 @@ def loss_part(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, pe
 @losses
 @pytest.mark.parametrize("problem_name", ["overlapping", "weighted", "sparse", "contradictions"])
 @pytest.mark.parametrize("t", [0.0, 0.4, 1.7])
-def test_slope_is_the_derivative_along_the_direction(problem_name, loss_name, t):
-    problem, penalty = PROBLEMS[problem_name](LOSSES[loss_name]), 1.5
+def test_slope_is_the_derivative_along_the_direction(passes_of, problem_name, loss_name, t):
+    problem = PROBLEMS[problem_name](LOSSES[loss_name])
+    passes, penalty = make(passes_of, problem), 1.5 if loss_name == "hinge" else 1.0
     margin, direction, anchor = random_margins(problem, 2)
-    sums = np.zeros(2)
 
-    def measured(at: float) -> np.ndarray:
-        slope(margin, direction, anchor, *constants(problem, penalty), at, sums, 0, problem.n_samples)
-        return sums.copy()
+    def measured(at: float) -> tuple[float, float]:
+        return passes.slope(margin, direction, anchor, penalty, at)
 
     def value(at: float) -> float:
         return loss_part(problem, margin + at * direction, anchor, penalty)
 
-    step = 1e-6
     first, second = measured(t)
     alpha = answer(problem, margin + t * direction, anchor, penalty)
     assert first == pytest.approx(-float(alpha @ direction), rel=1e-12)
-    assert first == pytest.approx((value(t + step) - value(t - step)) / (2.0 * step), rel=1e-5)
+    assert first == pytest.approx((value(t + 1e-6) - value(t - 1e-6)) / 2e-6, rel=1e-5)
     # no sample passes a kink within so small a step
     assert second == pytest.approx((measured(t + 1e-9)[0] - measured(t - 1e-9)[0]) / 2e-9, rel=1e-3)
 
 
 @problems
-def test_signed_products_are_the_margins(problem_name):
+def test_products_are_the_margins(passes_of, problem_name):
     problem = PROBLEMS[problem_name](Hinge())
     w, _ = feasible_point(problem, 4)
     padded, products = np.zeros(problem.rows.n_features + 1), np.empty(problem.n_samples)
     padded[: problem.n_weights] = w
-    signed_products(problem.compiled_rows, problem.y, padded, products, 0, problem.n_samples)
+    make(passes_of, problem).products(padded, products)
     assert products == pytest.approx(problem.y * (columns(problem) @ padded), rel=1e-12, abs=1e-12)
+
+
+@losses
+@pytest.mark.parametrize("problem_name", ["overlapping", "sparse", "float32", "weighted"])
+def test_the_compiled_passes_and_those_in_numpy_lead_to_the_same_optimum(monkeypatch, problem_name, loss_name):
+    problem, answers = PROBLEMS[problem_name](LOSSES[loss_name]), []
+    for small in (0, 10**9):
+        monkeypatch.setattr("maxmargin.solvers.newton_passes.SMALL_ELEMENTS", small)
+        answers.append(solve(problem, "newton", tol=1e-11))
+    compiled, numpy = answers
+    assert compiled.status is numpy.status is Status.CERTIFIED
+    assert abs(compiled.epochs - numpy.epochs) <= 5
+    reach = compiled.certificate.distance_bound + numpy.certificate.distance_bound
+    assert np.linalg.norm(compiled.w - numpy.w) <= reach
 
 
 # The inner problem
@@ -215,7 +231,7 @@ def inner_values(problem: LinearProblem, state: NewtonState) -> tuple[float, flo
 
 @losses
 @pytest.mark.parametrize("problem_name", ["overlapping", "with-intercept", "weighted", "sparse", "float32", "wide"])
-def test_the_gap_of_the_inner_problem_is_half_the_squared_gradient(problem_name, loss_name):
+def test_the_gap_of_the_inner_problem_is_half_the_squared_gradient(passes_of, problem_name, loss_name):
     problem, solver = PROBLEMS[problem_name](LOSSES[loss_name]), Newton()
     start = 0.5 * feasible_point(problem, 3)[1]
     state = solver.init(problem, start, 0)
@@ -244,12 +260,12 @@ def test_a_step_never_raises_the_inner_objective_and_an_outer_step_never_lowers_
 @losses
 @pytest.mark.parametrize("problem_name", ["overlapping", "with-intercept", "weighted", "wide", "large-C"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_line_search_finds_the_minimum_of_a_dense_grid(problem_name, loss_name, seed):
+def test_the_line_search_finds_the_minimum_of_a_dense_grid(passes_of, problem_name, loss_name, seed):
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     state = Newton().init(problem, 0.5 * feasible_point(problem, seed)[1], 0)
     direction = -state.gradient * np.random.default_rng(seed).uniform(0.5, 2.0, size=len(state.gradient))
     start, X = state.w.copy(), columns(problem)
-    state._measure(direction, state.along)
+    state.passes.products(direction, state.along)
     found = state._search(direction)
 
     def value(t: float) -> float:
@@ -296,6 +312,21 @@ def test_a_hessian_kept_up_to_date_by_changes_equals_one_built_from_scratch(monk
     assert np.abs(np.tril(hessian.sums.sum(axis=0) - kept)).max() <= accuracy * np.abs(kept).max()
 
 
+@pytest.mark.parametrize("d", [7, 40])
+def test_the_hessian_in_numpy_kept_up_to_date_by_changes_equals_one_built_from_scratch(d):
+    X, y = labelled(200, d, 1.0, 0)
+    problem = LinearProblem.build(X, y, np.linspace(0.0, 2.0, 200), Hinge(), 1.0)
+    hessian = DensePasses(problem, Answer.of(problem)).hessian
+    rng, free = np.random.default_rng(0), np.zeros(200, bool)
+    for share in (0.5, 0.01, 0.2, 0.9, 0.01):
+        flips = np.flatnonzero(rng.random(200) < share)
+        free[flips] ^= True
+        hessian.note(np.where(free[flips], flips, ~flips))
+        hessian.update(free, int(free.sum()))
+        wanted = from_scratch(problem, problem.C, free)
+        assert np.abs(hessian.sums.sum(axis=0) - wanted).max() <= 1e-12 * np.abs(wanted).max()
+
+
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("d", [7, 40])
 def test_the_newton_direction_solves_the_newton_system(layout, d):
@@ -334,9 +365,10 @@ def test_a_matrix_that_overflows_gives_no_direction():
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=["hinge", "squared_hinge"])
 @pytest.mark.parametrize("C", [1.0, 1e4])
 def test_single_precision_in_the_hessian_costs_few_steps_and_no_accuracy(monkeypatch, d, loss, C):
+    monkeypatch.setattr("maxmargin.solvers.newton_passes.SMALL_ELEMENTS", 0)
     problem = LinearProblem.build(*labelled(400, d, 2.0, 1), C, loss)
     single = solve(problem, "newton", tol=1e-8)
-    monkeypatch.setattr("maxmargin.solvers.newton.FreeHessian", lambda *known: FreeHessian(*known, in_float32=False))
+    monkeypatch.setattr("maxmargin.solvers.newton_passes.FreeHessian", lambda *known: FreeHessian(*known, in_float32=False))
     double = solve(problem, "newton", tol=1e-8)
     assert single.status is double.status is Status.CERTIFIED
     assert single.epochs <= 1.5 * double.epochs + 5
@@ -349,10 +381,11 @@ def test_single_precision_in_the_hessian_costs_few_steps_and_no_accuracy(monkeyp
 @losses
 @pytest.mark.parametrize("problem_name", ["overlapping", "sparse", "weighted", "wide"])
 def test_threads_change_the_answer_by_rounding_alone(monkeypatch, problem_name, loss_name):
+    monkeypatch.setattr("maxmargin.solvers.newton_passes.SMALL_ELEMENTS", 0)
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     alone = solve(problem, "newton", tol=1e-11)
     three_threads(monkeypatch)
-    assert Newton().init(problem, None, 0).crew.size == 3
+    assert Newton().init(problem, None, 0).passes.crew.size == 3
     together, again = solve(problem, "newton", tol=1e-11), solve(problem, "newton", tol=1e-11)
     assert together.status is Status.CERTIFIED
     assert together.certificate.primal == pytest.approx(alone.certificate.primal, rel=1e-10)
@@ -363,6 +396,7 @@ def test_threads_change_the_answer_by_rounding_alone(monkeypatch, problem_name, 
 
 @losses
 def test_a_step_of_three_threads_equals_a_step_of_one(monkeypatch, loss_name):
+    monkeypatch.setattr("maxmargin.solvers.newton_passes.SMALL_ELEMENTS", 0)
     problem, solver = PROBLEMS["sparse"](LOSSES[loss_name]), Newton()
     alone = solver.init(problem, None, 0)
     three_threads(monkeypatch)
@@ -381,7 +415,7 @@ def test_a_step_of_three_threads_equals_a_step_of_one(monkeypatch, loss_name):
 @losses
 @pytest.mark.parametrize("scale", [1e-160, 1e-100, 1e100, 1e154, 1e160])
 @pytest.mark.parametrize("C", [1e-300, 1e-10, 1e10, 1e300])
-def test_whatever_the_scale_it_ends_with_an_honest_status(loss_name, scale, C):
+def test_whatever_the_scale_it_ends_with_an_honest_status(passes_of, loss_name, scale, C):
     X, y = labelled(30, 3, 1.0, 0)
     problem = LinearProblem.build(scale * X, y, C, LOSSES[loss_name], 1.0)
     solution = solve(problem, "newton", tol=1e-6, max_epochs=500)

@@ -34,6 +34,7 @@ class Capped(Timed, Protocol):
 
 
 T = TypeVar("T")
+TimedT = TypeVar("TimedT", bound=Timed)
 F = TypeVar("F", bound=Capped)
 
 
@@ -66,6 +67,10 @@ class Search:
         return f"{self.found.tolerance:.2g}" if self.found else f"never ({self.ended})"
 
 
+def fastest_of(runs: Sequence[TimedT]) -> TimedT:
+    return min(runs, key=seconds_of)
+
+
 def interleaved(
     contestants: dict[str, Callable[[], T]],
     repeats: int,
@@ -86,6 +91,24 @@ def interleaved(
         if time.perf_counter() - start > max_seconds:
             break
     return fastest
+
+
+ROUNDS = ((0.2, 7), (1.0, 5), (5.0, 3), (15.0, 2), (math.inf, 1))
+"""Up to so many seconds a run, so many runs."""
+
+
+def interleaved_by_length(contestants: dict[str, Callable[[], TimedT]], most_rounds: int = 7) -> dict[str, list[TimedT]]:
+    """Every run of each contestant. They take turns; how many runs one gets depends on how long its fastest took."""
+    runs: dict[str, list[TimedT]] = {name: [] for name in contestants}
+    for _ in range(most_rounds):
+        for name, run in contestants.items():
+            if not runs[name] or len(runs[name]) < _rounds(min(map(seconds_of, runs[name]))):
+                runs[name].append(run())
+    return runs
+
+
+def _rounds(seconds: float) -> int:
+    return next(rounds for longest, rounds in ROUNDS if seconds <= longest)
 
 
 def loosest_tolerance(

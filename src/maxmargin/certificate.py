@@ -89,11 +89,11 @@ class Judge:
 
     def certify(self, w: Array, alpha: Array, margins: Array | None = None) -> Certificate:
         """``margins``, if given, is filled with the m_i of w."""
-        w = np.ascontiguousarray(_vector(w, self.problem.n_weights, "w"))
-        alpha = _vector(alpha, self.problem.n_samples, "alpha")
+        w = np.ascontiguousarray(vector(w, self.problem.n_weights, "w"))
+        alpha = vector(alpha, self.problem.n_samples, "alpha")
         with np.errstate(all="ignore"):
             if not (np.isfinite(w).all() and self.problem.is_feasible(alpha)):
-                return _refusal(alpha)
+                return refusal(alpha)
             return self._verdict(w, alpha, self._sums(w, alpha, margins))
 
     def _sums(self, w: Array, alpha: Array, margins: Array | None) -> _Sums:
@@ -107,23 +107,23 @@ class Judge:
 
     def _verdict(self, w: Array, alpha: Array, sums: _Sums) -> Certificate:
         problem, w_of_alpha = self.problem, self._weights[0, : self.problem.n_penalised]
-        imbalance, imbalance_error = self._imbalance(w, alpha, sums)
+        shift, fall, imbalance_error = self._imbalance(w, alpha, sums)
         w = w[: problem.n_penalised]
         primal = 0.5 * float(w @ w) + sums.loss
-        dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha) - imbalance
+        dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha) - fall
         np.subtract(w, w_of_alpha, out=w_of_alpha)
         difference = float(np.linalg.norm(w_of_alpha))
-        difference_error = _gamma(problem.n_samples + 8) * sums.weights_scale + UNIT_ROUNDOFF * float(np.linalg.norm(w))
-        gap = sums.gap + 0.5 * difference**2 + imbalance
+        difference_error = gamma(problem.n_samples + 8) * sums.weights_scale + UNIT_ROUNDOFF * float(np.linalg.norm(w))
+        gap = sums.gap + 0.5 * difference**2 + shift + fall
         rounding = (
             sums.error
             + imbalance_error
-            + _gamma(max(problem.n_samples, problem.n_weights) + 16) * gap
+            + gamma(max(problem.n_samples, problem.n_weights) + 16) * gap
             + (difference + difference_error) * difference_error
             + (problem.n_samples + problem.n_weights) * SMALLEST
         )
         if not np.isfinite([primal, dual, gap, rounding]).all():
-            return _refusal(alpha)
+            return refusal(alpha)
         scale = max(abs(primal), abs(dual))
         worst = gap + rounding
         return Certificate(
@@ -138,30 +138,25 @@ class Judge:
             n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
         )
 
-    def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float]:
-        """What r = sum_i alpha_i y_i costs where it should be zero, and how far rounding can hide an r.
+    def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float, float]:
+        """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to a
+        feasible point; and how far rounding can hide an r.
 
-        Let alpha' be alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class): it is feasible, so
-        D(alpha') is a bound. D is quadratic and |dD/dalpha_i| <= 1 + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i|
-
-            D(alpha') >= D(alpha) - e (sum alpha + |w(alpha)| s) - e^2 s^2 / 2.
-
-        The gap terms of (w, alpha) hold b r besides."""
+        That point is alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class) <= 2 |r| / sum alpha.
+        D is quadratic and |dD/dalpha_i| <= 1 + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i| the fall is at most
+        e (sum alpha + |w(alpha)| s) + e^2 s^2 / 2."""
         total = float(np.sum(alpha))
         if self.problem.penalizes_intercept or total == 0.0:
-            return 0.0, 0.0
-        r, r_error = abs(float(np.sum(alpha * self.problem.y))), _gamma(PAIRWISE_ROUNDINGS) * total
-        b, norm, s = (
-            abs(float(w[-1])) * self.problem.intercept_scaling,
-            float(np.linalg.norm(self._weights[0])),
-            sums.weights_scale,
-        )
+            return 0.0, 0.0, 0.0
+        b = abs(float(w[-1])) * self.problem.intercept_scaling
+        norm, s = float(np.linalg.norm(self._weights[0])), sums.weights_scale
 
-        def cost(r: float) -> float:
+        def fall(r: float) -> float:
             e = 2.0 * r / total
-            return r * b + e * (total + norm * s) + 0.5 * (e * s) ** 2
+            return e * (total + norm * s) + 0.5 * (e * s) ** 2
 
-        return cost(r), cost(r + r_error) - cost(r)
+        r, r_error = abs(float(np.sum(alpha * self.problem.y))), gamma(PAIRWISE_ROUNDINGS) * total
+        return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b
 
 
 class _Sums(NamedTuple):
@@ -174,7 +169,7 @@ class _Sums(NamedTuple):
     weights_scale: float
 
 
-def _refusal(alpha: Array) -> Certificate:
+def refusal(alpha: Array) -> Certificate:
     return Certificate(
         primal=np.inf,
         dual=-np.inf,
@@ -207,7 +202,7 @@ def _sum_over_rows(
         if margins_of_all is not None:
             margins_of_all[block] = margins
         operations = _operations(rows, block)
-        margin_errors = _gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
+        margin_errors = gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
         total += (
             C @ loss.value(margins),
             np.sum(a - 0.5 * D * np.square(a)),
@@ -225,11 +220,11 @@ def _operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
     return rows.values.shape[1] + 3.0
 
 
-def _gamma(k: Number) -> Number:
+def gamma(k: Number) -> Number:
     return k * UNIT_ROUNDOFF / (1.0 - k * UNIT_ROUNDOFF)  # type: ignore[return-value]
 
 
-def _vector(array: Array, length: int, name: str) -> Array:
+def vector(array: Array, length: int, name: str) -> Array:
     array = np.asarray(array, dtype=np.float64)
     if array.shape != (length,):
         raise ValueError(f"{name} must be a vector of {length} numbers for this problem; its shape is {array.shape}.")

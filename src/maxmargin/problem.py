@@ -54,7 +54,7 @@ class LinearProblem:
         rows = Rows.from_matrix(X)
         scaling = _scaling(intercept_scaling)
         is_penalized = bool(penalizes_intercept) or scaling == 0.0
-        return cls(rows, _signs(y, rows), _costs(C, rows), _loss(loss), scaling, is_penalized)
+        return cls(rows, signs_of(y, rows), costs_of(C, rows), _loss(loss), scaling, is_penalized)
 
     @property
     def n_samples(self) -> int:
@@ -126,7 +126,7 @@ class LinearProblem:
         return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))
 
 
-def _signs(y: Any, rows: Rows) -> Array:
+def signs_of(y: Any, rows: Rows) -> Array:
     y = np.asarray(y)
     if y.shape != (rows.n_samples,):
         raise ValueError(f"y must have one label for each of the {rows.n_samples} rows of X; its shape is {y.shape}.")
@@ -136,7 +136,7 @@ def _signs(y: Any, rows: Rows) -> Array:
     return y.astype(np.int8)
 
 
-def _costs(C: Any, rows: Rows) -> Array:
+def costs_of(C: Any, rows: Rows) -> Array:
     C = np.asarray(C, dtype=np.float64)
     if C.shape not in ((), (1,), (rows.n_samples,)):
         raise ValueError(f"C must be one number or one for each of the {rows.n_samples} rows; its shape is {C.shape}.")

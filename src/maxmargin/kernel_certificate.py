@@ -1,0 +1,124 @@
+r"""The judge of kernel machines: the duality gap of alpha, recomputed from the data by the definition of the kernel.
+
+The gap is the sum of :math:`(C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0, m_i - 1)`, each term of which is never
+negative, minus :math:`b \sum_i \alpha_i y_i`, which is zero up to rounding with an offset. Kernel values are made anew in
+float64, block by block, for the columns of the support vectors; nothing of a solver's gradient is used, and no compiled
+code of a solver's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, vector
+from maxmargin.data import Array
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.losses import UNIT_ROUNDOFF
+from maxmargin.threads import Crew, single_threaded_blas
+
+ROWS_A_TILE, COLUMNS_A_TILE = 512, 1024
+
+
+@dataclass(frozen=True, eq=False)
+class KernelVerdict:
+    """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha."""
+
+    certificate: Certificate
+    b: float
+    outputs: Array
+    kernel_evaluations: int
+
+
+def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None) -> KernelVerdict:
+    """Judge alpha, with its own best offset or with the b given."""
+    alpha = vector(alpha, problem.n_samples, "alpha")
+    support = np.flatnonzero(alpha)
+    if not (np.isfinite(alpha).all() and problem.is_feasible(alpha)):
+        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), 0)
+    with np.errstate(all="ignore"):
+        outputs, magnitudes = _outputs(problem, alpha, support)
+        b = problem.best_offset(outputs) if b is None else float(b)
+        certificate = _certificate(problem, alpha, support, outputs, magnitudes, b)
+    return KernelVerdict(certificate, b, outputs, problem.n_samples * len(support))
+
+
+def _outputs(problem: KernelProblem, alpha: Array, support: Array) -> tuple[Array, Array]:
+    """f_i, and sum_j |alpha_j k(x_j, x_i)|, for every sample."""
+    n = problem.n_samples
+    outputs, magnitudes = np.zeros(n), np.zeros(n)
+    signed = (alpha * problem.y)[support]
+
+    def tile(start: int) -> None:
+        rows = slice(start, min(start + ROWS_A_TILE, n))
+        for first in range(0, len(support), COLUMNS_A_TILE):
+            columns = slice(first, first + COLUMNS_A_TILE)
+            block = problem.gram(rows, support[columns])
+            outputs[rows] += block @ signed[columns]
+            magnitudes[rows] += np.abs(block, out=block) @ np.abs(signed[columns])
+
+    with single_threaded_blas():
+        Crew(n * len(support)).run([(start,) for start in range(0, n, ROWS_A_TILE)], tile)
+    return outputs, magnitudes
+
+
+def _certificate(
+    problem: KernelProblem, alpha: Array, support: Array, outputs: Array, magnitudes: Array, b: float
+) -> Certificate:
+    y, C, loss = problem.y, problem.C, problem.loss
+    margins = y * (outputs + b)
+    sqnorm = float((alpha * y)[support] @ outputs[support])
+    total = float(alpha.sum())
+    imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
+    shift, fall, charge_error = _charge(problem, alpha, outputs, b, imbalance, total)
+    primal = 0.5 * sqnorm + float(C @ loss.value(margins))
+    dual = total - 0.5 * sqnorm - fall
+    gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
+    errors = _output_errors(problem, alpha, support, magnitudes)
+    errors += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
+    rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
+    rounding += gamma(PAIRWISE_ROUNDINGS) * gap
+    scale = max(abs(primal), abs(dual))
+    if not np.isfinite([primal, dual, gap, rounding]).all() or sqnorm < -rounding:
+        return refusal(alpha)
+    return Certificate(
+        primal=primal,
+        dual=dual,
+        gap=gap,
+        relative_gap=gap / scale if scale > 0.0 else (0.0 if gap == 0.0 else np.inf),
+        rounding_error=rounding,
+        distance_bound=math.sqrt(gap + rounding),
+        n_support=len(support),
+        n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
+    )
+
+
+def _output_errors(problem: KernelProblem, alpha: Array, support: Array, magnitudes: Array) -> Array:
+    """How wrong each f_i can be: every kernel value by its own rounding, and their sum by its additions."""
+    if len(support) == 0:
+        return np.zeros(problem.n_samples)
+    entry = problem.kernel.rounding_error(problem.points, problem.points)
+    return entry * float(alpha.sum()) + gamma(len(support) + 2.0) * magnitudes
+
+
+def _charge(
+    problem: KernelProblem, alpha: Array, outputs: Array, b: float, imbalance: float, total: float
+) -> tuple[float, float, float]:
+    """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that
+    feasible alpha' whose heavier class is scaled by 1 - e, e <= 2 |r| / sum alpha, which is at most
+
+        e sum_i alpha_i |1 - y_i f_i| + e^2 sum_i alpha_i |f_i| / 2;
+
+    and how far rounding can hide an r."""
+    if not problem.has_offset or total == 0.0:
+        return 0.0, 0.0, 0.0
+    slope = float(alpha @ np.abs(1.0 - problem.y * outputs))
+    curvature = float(alpha @ np.abs(outputs))
+
+    def fall(r: float) -> float:
+        e = 2.0 * r / total
+        return e * slope + 0.5 * e * e * curvature
+
+    r, r_error = abs(imbalance), gamma(PAIRWISE_ROUNDINGS) * total
+    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b)

@@ -1,0 +1,101 @@
+r"""The kernel SVM, in mathematics and with no algorithm.
+
+With :math:`f_i = \sum_j \alpha_j y_j k(x_j, x_i)`, margins :math:`m_i = y_i (f_i + b)` and :math:`|w|^2 = \sum_i \alpha_i
+y_i f_i`:
+
+.. math:: P(\alpha, b) = \tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - m_i), \qquad
+          D(\alpha) = \sum_i \alpha_i - \tfrac12 |w|^2, \qquad 0 \le \alpha_i \le C_i .
+
+With an offset b the dual has the constraint :math:`\sum_i \alpha_i y_i = 0`, and P is minimised over b, exactly: it is
+piecewise linear in b, with a kink at each :math:`y_i - f_i`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data import Array, Rows
+from maxmargin.kernels import Kernel, Points, Precomputed
+from maxmargin.losses import Hinge
+from maxmargin.problem import costs_of, signs_of
+
+SYMMETRY = 1e-8
+"""A precomputed kernel may be unsymmetric by this much, relative to its greatest element: rounding, not a mistake."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelProblem:
+    """max D(alpha) over the box, and over sum_i alpha_i y_i = 0 if ``has_offset``."""
+
+    rows: Rows
+    y: Array
+    C: Array
+    kernel: Kernel
+    has_offset: bool = True
+
+    @classmethod
+    def build(cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True) -> KernelProblem:
+        """Check everything; a kernel that is not one of ours must have ``block`` and ``diagonal``."""
+        if isinstance(kernel, type) or not hasattr(kernel, "block"):
+            raise TypeError(f"kernel must be a kernel object such as RBF(gamma=1.0); got {kernel!r}.")
+        rows = Rows.from_matrix(X)
+        if isinstance(kernel, Precomputed):
+            _check_gram(rows)
+        return cls(rows, signs_of(y, rows), costs_of(C, rows), kernel, bool(has_offset))
+
+    @property
+    def n_samples(self) -> int:
+        return self.rows.n_samples
+
+    @property
+    def loss(self) -> Hinge:
+        return Hinge()
+
+    @cached_property
+    def points(self) -> Points:
+        return Points.of(self.rows.matrix)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        return self.kernel.diagonal(self.points)
+
+    def gram(self, chosen: Any, among: Any) -> Array:
+        """k(x_i, x_j) for the chosen i and the j among which, in float64."""
+        if isinstance(self.kernel, Precomputed):
+            part = self.rows.matrix[chosen][:, among]
+            return np.asarray(part.toarray() if self.rows.is_sparse else part, dtype=np.float64)
+        return self.kernel.block(self.points[chosen], self.points[among])
+
+    def is_feasible(self, alpha: Array) -> bool:
+        return bool(np.all((alpha >= 0.0) & (alpha <= self.C)))
+
+    def best_offset(self, outputs: Array) -> float:
+        """The b with the least sum_i C_i max(0, 1 - y_i (f_i + b)); the middle one if it is an interval; 0 without an offset.
+
+        The slope of that sum is -(sum of the C_i of the positive class) far to the left, and rises by C_i at every kink."""
+        if not self.has_offset:
+            return 0.0
+        present = self.C > 0.0
+        kinks = (self.y - outputs)[present]
+        order = np.argsort(kinks, kind="stable")
+        kinks, costs = kinks[order], self.C[present][order]
+        slopes = np.cumsum(costs) - float(self.C[self.y > 0].sum())
+        tiny = 1e-14 * float(costs.sum())
+        low = int(np.searchsorted(slopes, -tiny, side="left"))
+        high = int(np.searchsorted(slopes, tiny, side="right"))
+        last = len(kinks) - 1
+        return float(0.5 * (kinks[min(low, last)] + kinks[min(high, last)]))
+
+
+def _check_gram(rows: Rows) -> None:
+    n, d = rows.matrix.shape
+    if n != d:
+        raise ValueError(f"A precomputed kernel is a square matrix, one row and one column a sample; its shape is {(n, d)}.")
+    matrix = rows.matrix
+    greatest = float(abs(matrix).max()) if n else 0.0
+    difference = float(abs(matrix - matrix.T).max()) if n else 0.0
+    if difference > SYMMETRY * greatest:
+        raise ValueError(f"A precomputed kernel must be symmetric; two entries that should be equal differ by {difference:g}.")

@@ -1,0 +1,236 @@
+r"""Kernels: what each is, in NumPy and float64. This is the definition that the certificate uses; solvers have faster forms.
+
+===========  ====================================================
+kernel       k(x, z)
+===========  ====================================================
+Linear       x . z
+RBF          exp(-gamma |x - z|^2)
+Polynomial   (gamma x . z + coef0)^degree
+Sigmoid      tanh(gamma x . z + coef0); **not positive semidefinite**
+Precomputed  the matrix itself: row i of X holds k(x_i, .)
+Custom       any function of two matrices of rows
+===========  ====================================================
+
+All but the last two depend on x . z and the two norms alone, so a block of kernel values is one matrix product and a
+function of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data import Array
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Some rows of X, dense or CSR, and their squared norms in float64."""
+
+    matrix: Any
+    sqnorms: Array
+
+    @classmethod
+    def of(cls, matrix: Any) -> Points:
+        if sparse.issparse(matrix):
+            squares = matrix.astype(np.float64).power(2).sum(axis=1)
+            return cls(matrix, np.asarray(squares).reshape(-1))
+        dense = np.asarray(matrix)
+        return cls(dense, np.einsum("ij,ij->i", dense, dense, dtype=np.float64))
+
+    def __getitem__(self, chosen: Any) -> Points:
+        return Points(self.matrix[chosen], self.sqnorms[chosen])
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+
+class Kernel(Protocol):
+    @property
+    def is_positive_semidefinite(self) -> bool: ...
+
+    def block(self, one: Points, other: Points) -> Array:
+        """k(x, z) for each x of one and z of the other, in float64."""
+
+    def diagonal(self, points: Points) -> Array:
+        """k(x, x)"""
+
+    def rounding_error(self, one: Points, other: Points) -> float:
+        """How wrong an entry of ``block`` can be by rounding."""
+
+
+def dot_products(one: Points, other: Points) -> Array:
+    """x . z in float64, one matrix product."""
+    product = one.matrix.astype(np.float64, copy=False) @ other.matrix.astype(np.float64, copy=False).T
+    return np.asarray(product.toarray() if sparse.issparse(product) else product)
+
+
+class OfDotProducts:
+    """A kernel that is a function of x . z, |x|^2 and |z|^2."""
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return True
+
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        """The kernel from dot products, which it may overwrite; ``one`` and ``other`` are squared norms, shaped to
+        broadcast."""
+        raise NotImplementedError
+
+    def block(self, one: Points, other: Points) -> Array:
+        return self.of_dots(dot_products(one, other), one.sqnorms[:, None], other.sqnorms[None, :])
+
+    def diagonal(self, points: Points) -> Array:
+        return self.of_dots(points.sqnorms.copy(), points.sqnorms, points.sqnorms)
+
+    def rounding_error(self, one: Points, other: Points) -> float:
+        n_roundings = one.matrix.shape[1] + 8.0
+        greatest = float(max(one.sqnorms.max(initial=0.0), other.sqnorms.max(initial=0.0)))
+        return UNIT_ROUNDOFF * n_roundings * self._sensitivity(greatest)
+
+    def _sensitivity(self, greatest_sqnorm: float) -> float:
+        """How wrong a value of the kernel can be when every sqnorm and dot product, none above this, is wrong by one part
+        in one, and the value itself by one part in one."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Linear(OfDotProducts):
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        return dots
+
+    def _sensitivity(self, greatest_sqnorm: float) -> float:
+        return greatest_sqnorm
+
+
+@dataclass(frozen=True)
+class RBF(OfDotProducts):
+    gamma: float
+
+    def __post_init__(self) -> None:
+        _positive("gamma", self.gamma)
+
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        dots *= -2.0
+        dots += one
+        dots += other
+        np.maximum(dots, 0.0, out=dots)
+        dots *= -self.gamma
+        np.exp(dots, out=dots)
+        return dots
+
+    def diagonal(self, points: Points) -> Array:
+        return np.ones(len(points))
+
+    def _sensitivity(self, greatest_sqnorm: float) -> float:
+        return 4.0 * self.gamma * greatest_sqnorm + 1.0
+
+
+@dataclass(frozen=True)
+class Polynomial(OfDotProducts):
+    """Positive semidefinite when gamma > 0, coef0 >= 0 and the degree is a whole number."""
+
+    gamma: float
+    coef0: float = 0.0
+    degree: int = 3
+
+    def __post_init__(self) -> None:
+        _positive("gamma", self.gamma)
+        _finite("coef0", self.coef0)
+        if not isinstance(self.degree, Integral) or isinstance(self.degree, bool) or self.degree < 0:
+            raise ValueError(f"degree must be a whole number >= 0; got {self.degree!r}.")
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return self.coef0 >= 0.0
+
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        dots *= self.gamma
+        dots += self.coef0
+        np.power(dots, self.degree, out=dots)
+        return dots
+
+    def _sensitivity(self, greatest_sqnorm: float) -> float:
+        return (self.degree + 1.0) * (self.gamma * greatest_sqnorm + abs(self.coef0)) ** self.degree
+
+
+@dataclass(frozen=True)
+class Sigmoid(OfDotProducts):
+    gamma: float
+    coef0: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive("gamma", self.gamma)
+        _finite("coef0", self.coef0)
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return False
+
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        dots *= self.gamma
+        dots += self.coef0
+        np.tanh(dots, out=dots)
+        return dots
+
+    def _sensitivity(self, greatest_sqnorm: float) -> float:
+        return self.gamma * greatest_sqnorm + abs(self.coef0) + 1.0
+
+
+@dataclass(frozen=True)
+class Precomputed:
+    """Points are rows of the kernel matrix of the training samples; the other points are named by their places in it."""
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return True
+
+    def block(self, one: Points, other: Points) -> Array:
+        raise TypeError("A precomputed kernel has no points to compute from.")
+
+    def diagonal(self, points: Points) -> Array:
+        return np.array(np.diagonal(points.matrix), dtype=np.float64)
+
+    def rounding_error(self, one: Points, other: Points) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Custom:
+    """``function(A, B)`` gives a matrix with a row for each row of A and a column for each of B."""
+
+    function: Callable[[Any, Any], Any]
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return True
+
+    def block(self, one: Points, other: Points) -> Array:
+        block = np.asarray(self.function(one.matrix, other.matrix), dtype=np.float64)
+        if block.shape != (len(one), len(other)):
+            raise ValueError(f"The kernel function returned shape {block.shape} for {len(one)} and {len(other)} rows.")
+        if not np.isfinite(block).all():
+            raise ValueError("The kernel function returned a value that is not finite.")
+        return block
+
+    def diagonal(self, points: Points) -> Array:
+        return np.array([self.block(points[i : i + 1], points[i : i + 1])[0, 0] for i in range(len(points))])
+
+    def rounding_error(self, one: Points, other: Points) -> float:
+        return 4.0 * UNIT_ROUNDOFF
+
+
+def _positive(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be positive and finite; got {value!r}.")
+
+
+def _finite(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be finite; got {value!r}.")

@@ -108,17 +108,17 @@ def _charge(
     """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that
     feasible alpha' whose heavier class is scaled by 1 - e, e <= 2 |r| / sum alpha, which is at most
 
-        e sum_i alpha_i |1 - y_i f_i| + e^2 sum_i alpha_i |f_i| / 2;
+        e sum_i alpha_i |1 - y_i f_i| + e^2 (sum_i alpha_i k(x_i, x_i)^1/2)^2 / 2;
 
     and how far rounding can hide an r."""
     if not problem.has_offset or total == 0.0:
         return 0.0, 0.0, 0.0
     slope = float(alpha @ np.abs(1.0 - problem.y * outputs))
-    curvature = float(alpha @ np.abs(outputs))
+    reach = float(alpha @ np.sqrt(np.abs(problem.diagonal)))
 
     def fall(r: float) -> float:
         e = 2.0 * r / total
-        return e * slope + 0.5 * e * e * curvature
+        return e * slope + 0.5 * (e * reach) ** 2
 
     r, r_error = abs(imbalance), gamma(PAIRWISE_ROUNDINGS) * total
     return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b)

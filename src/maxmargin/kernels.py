@@ -195,7 +195,8 @@ class Precomputed:
         raise TypeError("A precomputed kernel has no points to compute from.")
 
     def diagonal(self, points: Points) -> Array:
-        return np.array(np.diagonal(points.matrix), dtype=np.float64)
+        matrix = points.matrix
+        return np.array(matrix.diagonal() if sparse.issparse(matrix) else np.diagonal(matrix), dtype=np.float64)
 
     def rounding_error(self, one: Points, other: Points) -> float:
         return 0.0

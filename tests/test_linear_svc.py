@@ -349,7 +349,9 @@ def test_the_same_random_state_gives_the_same_bits(make_state, n_classes):
 
 def test_another_random_state_gives_another_order():
     X, y = clouds()
-    assert (LinearSVC(random_state=1).fit(X, y).coef_ != LinearSVC(random_state=2).fit(X, y).coef_).any()
+    assert (
+        LinearSVC(solver="dcd", random_state=1).fit(X, y).coef_ != LinearSVC(solver="dcd", random_state=2).fit(X, y).coef_
+    ).any()
 
 
 def test_the_global_random_state_is_not_touched():
@@ -564,7 +566,7 @@ def test_a_grid_search_finds_what_cross_validation_finds():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_fit_that_ends_early_says_what_was_asked_and_what_was_reached(max_iter, n_classes):
     X, y = clouds(n_classes)
-    model = LinearSVC(tol=1e-9, max_iter=max_iter)
+    model = LinearSVC(solver="dcd", tol=1e-9, max_iter=max_iter)
     with pytest.warns(ConvergenceWarning, match=r"limit on epochs.*asked: 1e-09, reached: ") as warned:
         model.fit(X, y)
     assert len(warned) == 1

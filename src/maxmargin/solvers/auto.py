@@ -228,7 +228,8 @@ class AutoState:
         """Newton; a small problem as far as float64 goes."""
         self.solver.advance(self.working, self.inner, budget._replace(target=0.0) if self.is_small else budget)
         self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
-        if self.is_stuck and self._can_go_back and not self.inner.gap <= budget.target * abs(self.inner.dual):
+        is_done = np.isfinite(self.inner.gap) and self.inner.gap <= budget.target * abs(self.inner.dual)
+        if self.is_stuck and self._can_go_back and not is_done:
             self._go_back()
 
     @property
@@ -238,5 +239,8 @@ class AutoState:
     def _go_back(self) -> None:
         """Newton broke down, on numbers so large that its Hessian overflows: coordinates may still do better, one at a time."""
         alpha = self.candidate()[1].copy()
+        with np.errstate(all="ignore"):
+            if not self.problem.dual(alpha) >= 0.0:  # zero is better
+                alpha[:] = 0.0
         self.reduction, self.looks_done, self.is_stuck, self.is_last = None, False, False, True
         self.begin(DCD(), self.problem, alpha, "newton broke down")

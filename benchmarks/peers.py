@@ -176,7 +176,7 @@ PEERS = {
         ),
         Peer("scikit-learn", "scikit-learn", "sklearn", _as_it_is, _sklearn_hinge, _grid(10.0, 2.0, 1e-8), 60.0),
         Peer("ReHLine", "rehline", "rehline", _as_it_is, rehline_fit, _grid(0.25, 2.0, 1e-8), 60.0),
-        Peer("Snap ML", "snapml", "snapml", _as_it_is, snapml_fit, _grid(1.0, 4.0, 1e-9), 60.0),
+        Peer("Snap ML", "snapml", "snapml", _as_it_is, snapml_fit, _grid(1.0, 4.0, 1e-12), 60.0),
     )
 }
 

@@ -193,6 +193,7 @@ def time_all(options: argparse.Namespace) -> None:
         missing = [(C, target) for C in options.costs for target in TARGETS if not cell_path(options, name, C, target).exists()]
         if not missing:
             continue
+        _refuse_unfinished(options, name)
         data = load(name)
         prepared = {peer.name: peer.prepare(data) for peer in options.peers}
         if "LIBLINEAR" in prepared:
@@ -201,6 +202,14 @@ def time_all(options: argparse.Namespace) -> None:
             cell = time_cell(options, name, data, prepared, C, target)
             _save(cell_path(options, name, C, target), asdict(cell))
             print(_line(cell), flush=True)
+
+
+def _refuse_unfinished(options: argparse.Namespace, name: str) -> None:
+    """A peer must not be said to fail because its search was cut off."""
+    pairs = [(peer, C) for peer in options.peers for C in options.costs]
+    unfinished = [f"{peer.name} C = {C:g}" for peer, C in pairs if Search.of(peer, name, C, options.quick).next_tolerance(peer)]
+    if unfinished:
+        raise SystemExit(f"Searches on {name} that are not finished: {', '.join(unfinished)}. First: --only searches.")
 
 
 def cell_path(options: argparse.Namespace, name: str, C: float, target: float) -> Path:

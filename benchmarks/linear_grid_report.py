@@ -332,7 +332,7 @@ def figure(grid: Grid) -> Any:
     n_rows = math.ceil(len(grid.names) / 3)
     settings: Any = {"font.size": 11, "axes.edgecolor": "#888888", "axes.titlesize": 12, "axes.titleweight": "bold"}
     with pyplot.rc_context(settings):
-        made, axes = pyplot.subplots(n_rows, 3, figsize=(11.0, 0.9 + 3.1 * n_rows), squeeze=False, facecolor="white")
+        made, axes = pyplot.subplots(n_rows, 3, figsize=(11.0, 1.0 + 3.1 * n_rows), squeeze=False, facecolor="white")
         for axis in axes.flat[len(grid.names) :]:
             axis.set_visible(False)
         for axis, name in zip(axes.flat, grid.names, strict=False):
@@ -340,8 +340,10 @@ def figure(grid: Grid) -> Any:
         for row in axes:
             row[0].set_ylabel("seconds")
         handles = _legend(pyplot, ["maxmargin", *grid.peers])
-        made.legend(handles=handles, loc="upper center", ncol=len(handles), frameon=False, bbox_to_anchor=(0.5, 1.0))
-        made.tight_layout(rect=(0, 0, 1, 1 - 0.4 / made.get_figheight()))
+        top = 1.0 - 0.4 / made.get_figheight()
+        made.suptitle(f"Seconds of a fit to within {TARGETS[-1]:g} of the optimum, hinge loss", y=0.99, fontsize=13)
+        made.legend(handles=handles, loc="upper center", ncol=len(handles), frameon=False, bbox_to_anchor=(0.5, top))
+        made.tight_layout(rect=(0, 0, 1, top - 0.3 / made.get_figheight()))
     return made
 
 
@@ -371,4 +373,4 @@ def _legend(pyplot: Any, names: Sequence[str]) -> list[Any]:
     line: Callable[..., Any] = pyplot.Line2D
     widths = {"maxmargin": 3.0}
     handles = [line([], [], color=COLOURS[name], marker="o", linewidth=widths.get(name, 1.5), label=name) for name in names]
-    return [*handles, line([], [], color="#666666", marker="x", linestyle="", markeredgewidth=1.6, label="never reached")]
+    return [*handles, line([], [], color="#666666", marker="x", linestyle="", markeredgewidth=1.6, label="gave up")]

@@ -111,7 +111,7 @@ class Cell:
         return self.ours.seconds / min(self.solvers.values(), default=math.inf)
 
     def __str__(self) -> str:
-        return f"{self.name} C = {self.C:g} at {self.target:g}"
+        return f"{self.name} C = {self.C:g} at {power(self.target)}"
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def certified_lines(grid: Grid) -> Iterable[str]:
             within = [cell for cell in cells if cell.ours.is_certified and cell.ours.seconds <= CERTIFIED_SECONDS]
             slowest = max(cells, key=lambda cell: cell.ours.seconds)
             yield (
-                f"Certified at {target:g} within {CERTIFIED_SECONDS:g} s: {len(within)} of {len(cells)} cells "
+                f"Certified at {power(target)} within {CERTIFIED_SECONDS:g} s: {len(within)} of {len(cells)} cells "
                 f"({_met(len(within) == len(cells))}); the longest fit took {seconds_text(slowest.ours.seconds)} s ({slowest})."
             )
 
@@ -192,7 +192,7 @@ def ratio_lines(cells: Sequence[Cell], peer: str, target: float) -> Iterable[str
     raced = [cell for cell in cells if peer in cell.peers]
     there = [cell for cell in raced if cell.peers[peer].reached]
     if not there:
-        yield f"{peer} at {target:g}: it gets there in none of {len(raced)} cells."
+        yield f"{peer} at {power(target)}: it gets there in none of {len(raced)} cells."
         return
     least = min(there, key=lambda cell: cell.ratio(peer))
     is_first = target == TARGETS[0]
@@ -202,8 +202,8 @@ def ratio_lines(cells: Sequence[Cell], peer: str, target: float) -> Iterable[str
         f"least {least.ratio(peer):.2f}{_to_reach(least.ratio(peer), LEAST_RATIO if peer == 'LIBLINEAR' else None)}",
     )
     yield (
-        f"{peer} at {target:g} gets there in {len(there)} of {len(raced)} cells; its seconds over ours: {', '.join(figures)}, "
-        f"on {least.name} C = {least.C:g}."
+        f"{peer} at {power(target)} gets there in {len(there)} of {len(raced)} cells; its seconds over ours: "
+        f"{', '.join(figures)}, on {least.name} C = {least.C:g}."
     )
 
 
@@ -252,6 +252,10 @@ def memory_lines(memory: Sequence[Memory]) -> Iterable[str]:
         )
 
 
+def power(target: float) -> str:
+    return f"1e{round(math.log10(target))}"
+
+
 def _met(is_met: bool) -> str:
     return "met" if is_met else "NOT met"
 
@@ -259,7 +263,8 @@ def _met(is_met: bool) -> str:
 def tables(grid: Grid) -> Iterable[object]:
     for target in TARGETS:
         if grid.at(target):
-            yield f"## Target {target:g}\n\nA peer's cell: seconds, (tolerance), its seconds over ours; x: it never gets there."
+            yield f"## Target {power(target)}"
+            yield "A peer's cell: seconds, (tolerance), its seconds over ours; x: it never gets there."
             yield target_table(grid, target)
     yield "## Solver auto and each solver alone, seconds"
     yield solver_table(grid.cells)
@@ -293,7 +298,7 @@ def solver_table(cells: Sequence[Cell]) -> Table:
         alone = [_capped(cell, name) for name in names]
         ratio = f"{cell.auto_ratio:.2f}" if cell.auto_ratio else f"< {cell.ours.seconds / cell.solver_cap:.2f}"
         why = cell.ours.reason if cell.ours.reason != "first" else ""
-        table.add(cell.name, f"{cell.C:g}", f"{cell.target:g}", seconds_text(cell.ours.seconds), *alone, ratio, why)
+        table.add(cell.name, f"{cell.C:g}", power(cell.target), seconds_text(cell.ours.seconds), *alone, ratio, why)
     return table
 
 
@@ -341,9 +346,9 @@ def figure(grid: Grid) -> Any:
             row[0].set_ylabel("seconds")
         handles = _legend(pyplot, ["maxmargin", *grid.peers])
         top = 1.0 - 0.4 / made.get_figheight()
-        made.suptitle(f"Seconds of a fit to within {TARGETS[-1]:g} of the optimum, hinge loss", y=0.99, fontsize=13)
+        made.suptitle(f"Seconds of a fit to within {power(TARGETS[-1])} of the optimum, hinge loss", y=0.99, fontsize=13)
         made.legend(handles=handles, loc="upper center", ncol=len(handles), frameon=False, bbox_to_anchor=(0.5, top))
-        made.tight_layout(rect=(0, 0, 1, top - 0.3 / made.get_figheight()))
+        made.tight_layout(rect=(0, 0, 1, top + 0.1 / made.get_figheight()))
     return made
 
 

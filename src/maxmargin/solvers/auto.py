@@ -237,10 +237,10 @@ class AutoState:
         return self.problem.penalizes_intercept and not self.is_last
 
     def _go_back(self) -> None:
-        """Newton broke down, on numbers so large that its Hessian overflows: coordinates may still do better, one at a time."""
+        """Newton is at the end of float64, or its Hessian overflowed: coordinates may still do better, one at a time."""
         alpha = self.candidate()[1].copy()
         with np.errstate(all="ignore"):
             if not self.problem.dual(alpha) >= 0.0:  # zero is better
                 alpha[:] = 0.0
         self.reduction, self.looks_done, self.is_stuck, self.is_last = None, False, False, True
-        self.begin(DCD(), self.problem, alpha, "newton broke down")
+        self.begin(DCD(), self.problem, alpha, "newton can go no further")

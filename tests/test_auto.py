@@ -305,6 +305,13 @@ def test_a_chunk_at_a_time_leads_to_the_same_certified_optimum(stage):
     assert distance <= found.distance_bound + whole.certificate.distance_bound
 
 
+def test_data_whose_squares_overflow_leave_numbers_and_not_nan():
+    X = np.random.default_rng(0).normal(size=(2, 2)) * np.array([1e158, 1e150])
+    solution = solve(LinearProblem.build(X, [1, -1], 1e-3), tol=1e-4, max_epochs=300)
+    assert np.isfinite(solution.w).all()
+    assert np.isfinite(solution.alpha).all()
+
+
 # Checkpoints
 
 

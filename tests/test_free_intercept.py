@@ -228,6 +228,19 @@ def test_a_warm_start_costs_no_more_than_a_cold_one_and_one_off_balance_is_welco
     assert solve(problem, tol=1e-6, warm_start=0.5 * (problem.y > 0)).status is Status.CERTIFIED
 
 
+@box_losses
+@solvers
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_one_class_needs_an_intercept_and_nothing_else(loss, solver, is_weighted):
+    """P = D = 0 at w = 0, b = 1: there is no relative gap to speak of, but the value is right and soon found."""
+    X, y = labelled(30, 3, 1.0, 0)
+    y, C = (y, np.where(y > 0, 1.0, 0.0)) if is_weighted else (np.ones(30), 1.0)
+    problem = LinearProblem.build(X, y, C, loss, 1.0, penalizes_intercept=False)
+    solution = solve(problem, solver, tol=1e-6, max_epochs=300)
+    assert solution.certificate.primal <= 1e-12
+    assert np.abs(solution.w[:-1]).max() <= 1e-6
+
+
 @pytest.mark.parametrize("solver", ["dcd", "avsf", DCD(), AVSF()], ids=str)
 def test_solvers_of_one_coordinate_at_a_time_refuse_with_a_sentence(solver):
     name = solver if isinstance(solver, str) else solver.name
@@ -344,6 +357,7 @@ def test_the_more_an_alpha_is_off_balance_the_more_it_is_charged(problem_name, l
     for excess, certificate in zip(excesses, judged, strict=True):
         assert certificate.gap >= excess * (1.0 - 1e-6)
         assert certificate.dual <= solution.certificate.primal
+        assert certificate.primal - certificate.dual <= certificate.gap * (1.0 + 1e-9) + certificate.rounding_error
         exact = exact_gap(problem, solution.w, off_balance(problem, solution, excess))
         assert exact <= Fraction(certificate.gap) + Fraction(certificate.rounding_error)
 

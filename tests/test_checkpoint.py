@@ -45,6 +45,7 @@ def test_everything_that_moves_the_optimum_changes_the_fingerprint():
         LinearProblem.build(X, y, 2.0),
         LinearProblem.build(X, y, 1.0, SquaredHinge()),
         LinearProblem.build(X, y, 1.0, Hinge(), 1.0),
+        LinearProblem.build(X, y, 1.0, Hinge(), 1.0, penalizes_intercept=False),
         LinearProblem.build(np.nextafter(X, 1e9), y),
     ]
     assert len({fingerprint(problem) for problem in problems}) == len(problems)

@@ -116,7 +116,8 @@ class CheckpointedState:
 def fingerprint(problem: LinearProblem) -> str:
     """A digest of all that the optimum depends on."""
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(f"{problem.loss!r} {problem.intercept_scaling!r} {problem.rows.matrix.shape}".encode())
+    intercept = (problem.intercept_scaling, problem.penalizes_intercept)
+    digest.update(f"{problem.loss!r} {intercept!r} {problem.rows.matrix.shape}".encode())
     matrix = problem.rows.matrix
     arrays = (matrix.data, matrix.indices, matrix.indptr) if problem.rows.is_sparse else (matrix,)
     for array in (*arrays, problem.y, np.ascontiguousarray(problem.C)):

@@ -46,6 +46,7 @@ GREATEST_PENALTY = 1e8
 """Beyond this the rounding of a margin, times the penalty, is more than is gained."""
 TRUSTED_DIFFERENCE = 1e-11
 """Down to this, relative to the dual value, the gap between two points is known from the difference of their values."""
+MOST_STEPS_A_CALL = 200
 STILL_OUTER_STEPS = 3
 """So many outer steps in a row that do not raise the dual value are the end."""
 
@@ -74,8 +75,8 @@ class Newton:
             return NewtonState(problem, warm_start, self.penalty)
 
     def advance(self, problem: LinearProblem, state: NewtonState, budget: Budget) -> None:
-        """Whole Newton steps, each counted as an epoch; always at least one."""
-        end = state.steps + budget.steps
+        """Whole Newton steps, each counted as an epoch; at least one, and not so many that Ctrl-C would wait."""
+        end = state.steps + min(budget.steps, MOST_STEPS_A_CALL * problem.n_samples)
         if state.looks_done:
             state.look_closer()
         with single_threaded_blas(), np.errstate(all="ignore"):
@@ -178,8 +179,10 @@ class NewtonState:
         self.w += length * direction
         self.margin += length * self.along
         self._respond()
-        if self.n_free == n_free and not self.passes.hessian.pending and self.inner_gap > 0.1 * inner_gap:
-            self.passes.hessian.in_float32 = False  # nothing changed and still the step missed: the matrix is not good enough
+        hessian = self.passes.hessian
+        if hessian.in_float32 and self.n_free == n_free and not hessian.pending and self.inner_gap > 0.1 * inner_gap:
+            hessian.in_float32 = False  # nothing changed and still the step missed: the matrix is not good enough
+            hessian.rebuild(self.free)
 
     @property
     def _damped_regulariser(self) -> Array:

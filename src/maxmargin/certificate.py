@@ -74,6 +74,12 @@ class Certificate:
         )
 
 
+def relative(gap: float, primal: float, dual: float) -> float:
+    """The gap relative to the greater of the two values; infinite where that says nothing."""
+    scale = max(abs(primal), abs(dual))
+    return gap / scale if 0.0 < scale < np.inf else (0.0 if gap == 0.0 else np.inf)
+
+
 def certify(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
     """Judge the pair (w, alpha). It costs one pass over X, on all cores when X is large."""
     return Judge(problem).certify(w, alpha)
@@ -124,13 +130,12 @@ class Judge:
         )
         if not np.isfinite([primal, dual, gap, rounding]).all():
             return refusal(alpha)
-        scale = max(abs(primal), abs(dual))
         worst = gap + rounding
         return Certificate(
             primal=primal,
             dual=dual,
             gap=gap,
-            relative_gap=gap / scale if scale > 0.0 else (0.0 if gap == 0.0 else np.inf),
+            relative_gap=relative(gap, primal, dual),
             rounding_error=rounding,
             # P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha) - w*|^2 <= 2 gap.
             distance_bound=min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (difference + difference_error)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, vector
+from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.losses import UNIT_ROUNDOFF
@@ -79,14 +79,13 @@ def _certificate(
     errors += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
     rounding += gamma(PAIRWISE_ROUNDINGS) * gap
-    scale = max(abs(primal), abs(dual))
     if not np.isfinite([primal, dual, gap, rounding]).all() or sqnorm < -rounding:
         return refusal(alpha)
     return Certificate(
         primal=primal,
         dual=dual,
         gap=gap,
-        relative_gap=gap / scale if scale > 0.0 else (0.0 if gap == 0.0 else np.inf),
+        relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
         distance_bound=math.sqrt(gap + rounding),
         n_support=len(support),

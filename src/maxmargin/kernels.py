@@ -16,6 +16,7 @@ function of it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -25,8 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data import Array
-
-UNIT_ROUNDOFF = 2.0**-53
+from maxmargin.losses import UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +71,17 @@ def dot_products(one: Points, other: Points) -> Array:
     return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
 
-class OfDotProducts:
+class OfDotProducts(ABC):
     """A kernel that is a function of x . z, |x|^2 and |z|^2."""
 
     @property
     def is_positive_semidefinite(self) -> bool:
         return True
 
+    @abstractmethod
     def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
         """The kernel from dot products, which it may overwrite; ``one`` and ``other`` are squared norms, shaped to
         broadcast."""
-        raise NotImplementedError
 
     def block(self, one: Points, other: Points) -> Array:
         return self.of_dots(dot_products(one, other), one.sqnorms[:, None], other.sqnorms[None, :])
@@ -94,10 +94,10 @@ class OfDotProducts:
         greatest = float(max(one.sqnorms.max(initial=0.0), other.sqnorms.max(initial=0.0)))
         return UNIT_ROUNDOFF * n_roundings * self._sensitivity(greatest)
 
+    @abstractmethod
     def _sensitivity(self, greatest_sqnorm: float) -> float:
         """How wrong a value of the kernel can be when every sqnorm and dot product, none above this, is wrong by one part
         in one, and the value itself by one part in one."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

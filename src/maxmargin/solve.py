@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate import Certificate, Judge
+from maxmargin.certificate import Certificate, Judge, relative
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Progress, Solution, Status
@@ -201,8 +201,7 @@ class _Best:
 
     @property
     def relative_gap(self) -> float:
-        scale = max(abs(self.primal), abs(self.dual))
-        return self.gap / scale if 0.0 < scale < np.inf else (0.0 if self.gap == 0.0 else np.inf)
+        return relative(self.gap, self.primal, self.dual)
 
     def certified(self, judge: Judge) -> _Answer:
         if self.certificate is None:

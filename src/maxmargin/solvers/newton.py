@@ -47,6 +47,7 @@ GREATEST_PENALTY = 1e8
 TRUSTED_DIFFERENCE = 1e-11
 """Down to this, relative to the dual value, the gap between two points is known from the difference of their values."""
 MOST_STEPS_A_CALL = 200
+"""On small data a step is far cheaper than its elements say, and Ctrl-C is heard only between calls."""
 STILL_OUTER_STEPS = 3
 """So many outer steps in a row that do not raise the dual value are the end."""
 

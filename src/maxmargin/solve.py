@@ -28,7 +28,7 @@ Callback = Callable[[Progress], Any]
 
 CHUNK_ELEMENTS = 20_000_000
 """Stored elements that one call of ``advance`` may touch: about a tenth of a second, so that Ctrl-C is heard."""
-CERTIFICATE_EPOCHS = 12
+CERTIFICATE_EPOCHS = 24
 CERTIFICATE_GROWTH = 0.5
 """A certificate costs at most about one epoch, mostly a third: one in twelve stays well under a tenth of the time. After
 many epochs they are spaced by half of the steps so far."""

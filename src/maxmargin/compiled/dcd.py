@@ -30,6 +30,7 @@ SWEEP = np.dtype(
         ("kept", "u8"),
         ("random", "u8"),
         ("steps", "u8"),
+        ("checked", "u8"),  # steps at the end of the last sweep over at least half of the samples
         ("sweeps", "u8"),
         ("moves", "u8"),  # steps of this sweep that changed alpha
         ("still_sweeps", "u8"),  # sweeps over all samples, one after the other, that changed nothing
@@ -43,7 +44,6 @@ SWEEP = np.dtype(
         ("last_gap", "f8"),  # of the last finished sweep
         ("relative_gap", "f8"),  # what is left of it after that sweep, relative to the dual value
         ("dual", "f8"),  # D(alpha)
-        ("demand", "f8"),  # how far below the target the gap of a few samples must be before all are taken back
         ("looks_done", "u8"),
     ]
 )
@@ -56,6 +56,9 @@ FAR, NEAR = np.uint64(4), np.uint64(2)
 NONE = np.uint64(0)
 TIGHTER = 0.3
 """By which factor epsilon falls below the violation when (17) is met and the gap is still too large."""
+CHECK_EPOCHS, CHECK_SLACK = np.uint64(4), 2.0
+"""How much work on the active samples makes a look at the others due; those beyond this many times the threshold are shrunk
+again at once."""
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
@@ -149,30 +152,50 @@ def gap_term(G, alpha, U, D, unbounded):
 @njit(inline="always")
 def end_sweep(state, target):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
-    all_kept = state.kept == state.present
+    is_full = state.active == state.present
     state.sweeps += ONE
     state.violation = state.M - state.m
-    state.active = state.kept
     state.M_bar = state.M if state.M > 0.0 else np.inf
     state.m_bar = state.m if state.m < 0.0 else -np.inf
-    state.still_sweeps = state.still_sweeps + ONE if all_kept and state.moves == NONE else NONE
+    state.still_sweeps = state.still_sweeps + ONE if is_full and state.moves == NONE else NONE
     # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
-    relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
-    state.relative_gap = relative_gap
-    if relative_gap <= target and state.kept + state.kept >= state.present:
-        state.looks_done = ONE
-    is_solved = relative_gap <= target * state.demand
-    if state.violation < state.epsilon or state.moves == NONE or is_solved:  # (17), or its like for the gap
-        if not all_kept:
-            state.active = state.present
-            state.M_bar, state.m_bar = np.inf, -np.inf
-            state.demand *= 0.5 if is_solved else 1.0
-        elif target == 0.0 or state.moves == NONE or is_solved:
-            state.looks_done = ONE
-        else:
-            state.epsilon = TIGHTER * state.violation
+    state.relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
+    if target == 0.0:
+        end_sweep_by_violation(state)
+    else:
+        end_sweep_by_gap(state, target, is_full)
     state.last_gap = state.gap
     state.gap = 0.0
     state.M, state.m = -np.inf, np.inf
     state.cursor, state.drawn, state.kept, state.moves = NONE, NONE, NONE, NONE
+
+
+@njit(inline="always")
+def end_sweep_by_violation(state):
+    """The paper's rule (17)."""
+    all_kept = state.kept == state.present
+    state.active = state.kept
+    if state.violation < state.epsilon or state.moves == NONE:
+        if all_kept:
+            state.looks_done = ONE
+        else:
+            state.active = state.present
+            state.M_bar, state.m_bar = np.inf, -np.inf
+
+
+@njit(inline="always")
+def end_sweep_by_gap(state, target, is_full):
+    """The like of (17) for the gap. When that of the active samples is small enough (the smaller, the cheaper they are), a
+    certificate looks at all. Else those that were shrunk are looked at again when the others no longer move, or have cost a
+    few times as much as that look."""
+    if state.active + state.active >= state.present:
+        state.checked = state.steps
+    share = state.active / state.present
+    if state.relative_gap <= target * (0.5 + 0.5 * share) or (is_full and state.moves == NONE):
+        state.looks_done = ONE
+    state.active = state.kept
+    if not is_full and (state.moves == NONE or state.steps - state.checked >= CHECK_EPOCHS * state.present):
+        state.active = state.present
+        state.M_bar *= CHECK_SLACK
+        state.m_bar *= CHECK_SLACK

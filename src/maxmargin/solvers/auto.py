@@ -108,8 +108,9 @@ class AutoState:
     reduction: Any = None
     primal_point: Any = None
     steps_before: int = 0
+    last_active: int = 0  # during the last sweep
     next_look: int = 0
-    history: list[tuple[int, float]] = field(default_factory=list)  # steps and relative gap at the end of each sweep
+    history: list[tuple[int, float]] = field(default_factory=list)  # sweeps and relative gap, falling
 
     @property
     def steps(self) -> int:
@@ -141,21 +142,29 @@ class AutoState:
         """Dual coordinate descent, sweep by sweep, with an eye on how long it would still take."""
         end = self.steps + budget.steps
         while self.steps < end and not self.looks_done:
-            sweeps = self.inner.sweeps
+            sweeps, self.last_active = self.inner.sweeps, self.inner.active
             self.solver.advance(self.problem, self.inner, Budget(min(end - self.steps, self._to_sweep_end), budget.target))
             if self.inner.sweeps > sweeps:
-                self.history.append((self.steps, self.inner.relative_gap))
+                self._remember(self.inner.relative_gap)
                 if self._has_switched(budget.target):
                     return
             self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
 
+    def _remember(self, relative_gap: float) -> None:
+        """A gap that is not below those before shows them to be too low: that of a few samples is not all of it."""
+        while self.history and self.history[-1][1] <= relative_gap:
+            self.history.pop()
+        self.history.append((self.inner.sweeps, relative_gap))
+
     @property
     def _to_sweep_end(self) -> int:
-        return max(1, int(self.inner.steps_to_sweep_end))
+        """Or beyond, where so few samples are active that looking at each of their sweeps would cost more than they do."""
+        return max(1, int(self.inner.steps_to_sweep_end), self.problem.n_samples // 4)
 
     def _has_switched(self, target: float) -> bool:
         is_done = self.inner.looks_done and not self.inner.is_stuck
-        if self.is_last or is_done or len(self.history) < FIRST_LOOK_SWEEPS:
+        takes_all_back = self.inner.active > self.last_active
+        if self.is_last or is_done or takes_all_back or self.inner.sweeps < FIRST_LOOK_SWEEPS:
             return False
         steps_left = math.inf if self.inner.is_stuck else self._steps_left(target)
         if self._is_narrow and steps_left * self.costs.descent_step > self.costs.newton:
@@ -172,11 +181,14 @@ class AutoState:
         return f"dcd would need about {steps_left / self.problem.n_samples:.0f} more epochs"
 
     def _steps_left(self, target: float) -> float:
-        """If the gap falls on as it did over the latter half of the sweeps."""
-        (first, first_gap), (last, last_gap) = self.history[len(self.history) // 2 - 1], self.history[-1]
-        if not 0.0 < last_gap < first_gap or target <= 0.0:
-            return 0.0 if last_gap == 0.0 else math.inf
-        return OPTIMISM * max(0.0, math.log(last_gap / target)) * (last - first) / math.log(first_gap / last_gap)
+        """If the gap falls on as it did over the latter half of what is remembered, with as many samples active as now."""
+        if len(self.history) < 2 or target <= 0.0:
+            return 0.0 if self.history[-1][1] == 0.0 else math.inf
+        (first, first_gap), (last, last_gap) = self.history[(len(self.history) - 1) // 2], self.history[-1]
+        if last_gap == 0.0:
+            return 0.0
+        sweeps_left = max(0.0, math.log(last_gap / target)) * (last - first) / math.log(first_gap / last_gap)
+        return OPTIMISM * sweeps_left * self.inner.active
 
     @property
     def is_small(self) -> bool:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.compiled.dcd import COORDINATE, CYCLIC, ONLINE, PERMUTED, SWEEP, TIGHTER, descend
+from maxmargin.compiled.dcd import CHECK_SLACK, COORDINATE, CYCLIC, ONLINE, PERMUTED, SWEEP, TIGHTER, descend
 from maxmargin.compiled.random import first_word
 from maxmargin.compiled.rows import add_rows
 from maxmargin.data import Array
@@ -96,7 +96,6 @@ class DCD:
         sweep["present"] = sweep["active"] = len(present)
         sweep["random"] = first_word(seed)
         sweep["epsilon"] = self.epsilon
-        sweep["demand"] = 1.0
         sweep["M"], sweep["m"], sweep["M_bar"], sweep["m_bar"] = -np.inf, np.inf, np.inf, -np.inf
         sweep["violation"] = sweep["relative_gap"] = np.inf
         if warm_start is not None:
@@ -199,7 +198,8 @@ class DCDState:
         sweep = self.sweep[0]
         if sweep["active"] < sweep["present"]:
             sweep["active"] = sweep["present"]
-            sweep["M_bar"], sweep["m_bar"] = np.inf, -np.inf
+            sweep["M_bar"] *= CHECK_SLACK
+            sweep["m_bar"] *= CHECK_SLACK
             np.copyto(self.index, self.pool)
 
     def refresh(self, problem: LinearProblem) -> None:

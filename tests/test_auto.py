@@ -13,7 +13,7 @@ from scipy import sparse
 
 from maxmargin.certificate import certify
 from maxmargin.io.checkpoint import Checkpoint, Checkpointed
-from maxmargin.losses import Hinge
+from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Solution, Status
 from maxmargin.solve import solve
@@ -337,3 +337,28 @@ def test_a_solve_cut_short_goes_on_from_its_checkpoint(tmp_path, stage):
     assert resumed.status is Status.CERTIFIED
     reach = resumed.certificate.distance_bound + cold.certificate.distance_bound
     assert np.linalg.norm((resumed.w - cold.w)[: problem.n_penalised]) <= reach
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=["hinge", "squared_hinge"])
+@pytest.mark.parametrize("tol", [1e-3, 1e-5])
+def test_when_newton_breaks_down_the_coordinates_take_over_and_the_trace_says_so(monkeypatch, loss, tol):
+    monkeypatch.setattr("maxmargin.solvers.hessian.FreeHessian.solve", lambda *_: None)
+    solution = solve(narrow(300.0, loss), tol=tol, max_epochs=50)
+    assert solvers(solution)[-1] == "dcd"
+    assert solution.trace[-1].reason.startswith("newton")
+
+
+def test_what_float32_cannot_reach_float64_finishes(monkeypatch):
+    monkeypatch.setattr("maxmargin.solvers.auto.SINGLE_TARGET", 0.0)
+    solution = solve(wide_with_a_few_contradictions(1000.0), tol=1e-11)
+    assert solution.status is Status.CERTIFIED
+    assert "float32 is not enough" in {row.reason for row in solution.trace}
+
+
+@pytest.mark.parametrize("scale", [1e-15, 1.0, 1e15])
+def test_values_that_float32_would_round_to_nothing_are_kept_in_float64(scale):
+    problem = wide_with_a_few_contradictions(1000.0)
+    scaled = LinearProblem.build(problem.rows.matrix * scale, problem.y, 1000.0 / scale**2)
+    solution = solve(scaled, tol=1e-4)
+    assert solvers(solution)[-1] == "avsf"
+    assert solution.certificate.primal * scale**2 == pytest.approx(solve(problem, tol=1e-4).certificate.primal, rel=1e-4)

@@ -477,3 +477,21 @@ def test_shifting_the_data_changes_no_decision(loss, n_classes):
     scores = model.fit(X, y).decision_function(X)
     shifted = X + np.array([30.0, -20.0, 1.0, 0.0])
     assert model.fit(shifted, y).decision_function(shifted) == pytest.approx(scores, abs=1e-4)
+
+
+def test_alphas_of_either_sign_are_balanced_although_their_class_adds_up_to_zero():
+    problem = LinearProblem.build(np.eye(3), [1, 1, -1], 1.0, LeastSquares(), 1.0, penalizes_intercept=False)
+    assert problem.dual(problem.balanced(np.array([1.0, -1.0, -1.0]))) > -np.inf
+
+
+def test_the_rounding_error_is_never_negative():
+    problem = LinearProblem.build(np.array([[1.0], [-1.0]]), [1, -1], 1.0, LeastSquares(), 1.0, penalizes_intercept=False)
+    assert certify(problem, np.array([0.4, 0.0]), np.array([1.0, -2.0])).rounding_error >= 0.0
+
+
+def test_a_small_problem_whose_dual_point_is_not_unique_is_finished_in_few_steps():
+    X = np.array([[3, 0], [0, 1], [0, 2], [1, 1], [1, 2], [2, 1], [0, 3], [1, 0], [2, 0], [4, 4], [2, 3], [3, 2]], float)
+    y = [-1, -1, -1, 1, 1, 1, -1, -1, -1, 1, 1, 1]
+    solution = solve(LinearProblem.build(X, y, 1.0, Hinge(), 1.0, penalizes_intercept=False), tol=1e-4, max_epochs=30_000)
+    assert solution.epochs <= 200
+    assert solution.certificate.relative_gap <= 1e-12

@@ -438,3 +438,21 @@ def test_a_penalty_that_is_far_off_costs_steps_and_never_honesty(penalty):
 def test_settings_that_make_no_sense_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be positive and finite; got {value!r}"):
         Newton(**{name: value})
+
+
+@pytest.mark.parametrize("scale", [1e154, 1e160])
+@pytest.mark.parametrize("solver", ["newton", "auto"])
+def test_no_nan_comes_out_of_an_overflow(scale, solver):
+    X, y = labelled(30, 3, 1.0, 0)
+    solution = solve(LinearProblem.build(scale * X, y, 1e10, Hinge(), 1.0), solver, tol=1e-6, max_epochs=500)
+    assert np.isfinite(solution.w).all()
+    assert np.isfinite(solution.alpha).all()
+
+
+@pytest.mark.parametrize("solver", ["newton", "auto"])
+def test_a_feature_on_another_scale_leaves_an_answer_no_worse_than_zero(solver):
+    X = np.random.default_rng(853167).normal(size=(31, 7))
+    X[:, 0] *= 1e8
+    problem = LinearProblem.build(X, np.where(np.arange(31) % 3 == 0, 1, -1), 1.0, Hinge(), 1.0)
+    solution = solve(problem, solver, tol=1e-6, max_epochs=300)
+    assert solution.certificate.primal <= problem.primal(np.zeros(problem.n_weights))

@@ -118,6 +118,16 @@ def test_renumbered_columns_have_the_same_dual_and_the_same_weights(shape):
 
 @settings(max_examples=60, deadline=None)
 @given(shapes)
+def test_in_single_the_values_are_those_in_double_rounded_once_and_the_diagonal_is_the_same(shape):
+    problem = shape.problem()
+    single, double = RenumberedColumns.of(problem, in_single=True).problem, RenumberedColumns.of(problem).problem
+    assert single.rows.matrix.data.dtype == np.float32
+    assert np.array_equal(single.rows.matrix.data, double.rows.matrix.data.astype(np.float32))
+    assert np.array_equal(single.folded, double.folded)
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes)
 def test_columns_are_left_in_falling_order_of_frequency_and_those_that_occur_once_are_gone(shape):
     problem = shape.problem()
     reduction = RenumberedColumns.of(problem)

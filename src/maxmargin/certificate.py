@@ -32,7 +32,7 @@ Number = TypeVar("Number", bound=Array | float)
 SMALLEST = 2.0**-1074
 PAIRWISE_ROUNDINGS = 64
 """NumPy adds up a contiguous array in pairs, so no element goes through more roundings than this."""
-ROWS_A_BLOCK = 1 << 15
+ROWS_A_BLOCK = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -149,16 +149,18 @@ class Judge:
 
         That point is alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class) <= 2 |r| / sum alpha.
         D is quadratic and |dD/dalpha_i| <= 1 + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i| the fall is at most
-        e (sum alpha + |w(alpha)| s) + e^2 s^2 / 2."""
-        total = float(np.sum(alpha))
+        e (sum alpha + |w(alpha)| s) + e^2 s^2 / 2. Where alpha has no lower bound, every |alpha_i| grows or falls by that share
+        at most, and what the diagonal takes, q = sum_i D_ii alpha_i^2, can grow too: e (1 + e / 2) q more."""
+        total, box = float(np.sum(np.abs(alpha))), self.problem.box
         if self.problem.penalizes_intercept or total == 0.0:
             return 0.0, 0.0, 0.0
         b = abs(float(w[-1])) * self.problem.intercept_scaling
         norm, s = float(np.linalg.norm(self._weights[0])), sums.weights_scale
+        q = float(np.sum(box.D * np.square(alpha))) if np.isinf(box.L).any() else 0.0
 
         def fall(r: float) -> float:
             e = 2.0 * r / total
-            return e * (total + norm * s) + 0.5 * (e * s) ** 2
+            return e * (total + norm * s) + 0.5 * (e * s) ** 2 + e * (1.0 + 0.5 * e) * q
 
         r, r_error = abs(float(np.sum(alpha * self.problem.y))), gamma(PAIRWISE_ROUNDINGS) * total
         return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b

@@ -89,6 +89,8 @@ class LinearProblem:
         """alpha with sum_i alpha_i y_i = 0 and still in the box: the class with the greater sum is scaled down, only where
         it is not at a bound if that suffices."""
         excess = float(np.sum(alpha * self.y))
+        if excess and np.isinf(self.box.L).any():
+            return alpha - self.y * np.abs(alpha) * (excess / np.abs(alpha).sum())
         heavier = self.y > 0 if excess > 0.0 else self.y < 0
         inside = heavier & (alpha > self.box.L) & (alpha < self.box.U)
         chosen = inside if abs(excess) <= alpha[inside].sum() else heavier
@@ -118,7 +120,7 @@ class LinearProblem:
         """D(alpha), and minus infinity outside the box or, with an intercept without penalty, off sum_i alpha_i y_i = 0."""
         if not self.is_feasible(alpha):
             return -np.inf
-        if not self.penalizes_intercept and abs(np.sum(alpha * self.y)) > BALANCE * np.sum(alpha):
+        if not self.penalizes_intercept and abs(np.sum(alpha * self.y)) > BALANCE * np.sum(np.abs(alpha)):
             return -np.inf
         return float(np.sum(alpha - 0.5 * self.box.D * np.square(alpha))) - 0.5 * self.sqnorm(self.weights(alpha))
 

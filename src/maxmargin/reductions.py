@@ -53,7 +53,9 @@ class RenumberedColumns:
     w: Array
 
     @classmethod
-    def of(cls, problem: LinearProblem) -> RenumberedColumns:
+    def of(cls, problem: LinearProblem, in_single: bool = False) -> RenumberedColumns:
+        """``in_single`` keeps the values in float32: less memory, faster steps, and a problem that is equal only up to that
+        rounding."""
         rows, n = problem.compiled_rows, problem.n_samples
         crew = Crew(problem.rows.n_stored)
         counts, numbers = np.zeros(problem.rows.n_features, np.uint32), np.empty(problem.rows.n_features, np.uint32)
@@ -62,7 +64,7 @@ class RenumberedColumns:
         indptr = np.zeros(n + 1, np.int64)
         crew.share(n, lambda _, *part: compiled.kept_lengths(rows, numbers, indptr[1:], *part))
         np.cumsum(indptr, out=indptr)
-        values, indices = np.empty(indptr[-1], rows.values.dtype), np.empty(indptr[-1], np.uint32)
+        values, indices = np.empty(indptr[-1], np.float32 if in_single else rows.values.dtype), np.empty(indptr[-1], np.uint32)
         folded = np.empty(n)
         crew.share(n, lambda _, *part: compiled.renumber(rows, numbers, values, indices, indptr, folded, *part))
         matrix = sparse.csr_array((n, max(1, n_left)), dtype=values.dtype)

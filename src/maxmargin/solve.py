@@ -156,22 +156,21 @@ class _Answer(NamedTuple):
 
 
 class _Best:
-    """The best w and the best alpha so far, which may come from different moments: the gap is between those two."""
+    """The best w and the best alpha so far, which may come from different moments: the gap is between those two. Zero is the
+    first of both."""
 
     def __init__(self, problem: LinearProblem) -> None:
         self.problem = problem
-        self.w = self.alpha = np.empty(0)
-        self.primal, self.dual = np.inf, -np.inf
+        self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
+        self.primal, self.dual = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0]), 0.0
         self.certificate: Certificate | None = None
         self.margins: Array | None = None
         self._point: PrimalPoint | None = None
-        self._w_here = np.empty(0)
 
     def learn(self, here: _Answer) -> None:
         """Take over what is better, into the same memory every time, as new pages are slow; then look for a better w still."""
         certificate = here.certificate
-        is_first = len(self.alpha) == 0
-        improves = is_first or certificate.primal < self.primal, is_first or certificate.dual > self.dual
+        improves = certificate.primal < self.primal, certificate.dual > self.dual
         if any(improves):
             self.certificate = certificate if all(improves) else None
         if improves[0]:
@@ -187,8 +186,7 @@ class _Best:
             self.margins = np.empty(self.problem.n_samples)
             return
         self._point = self._point or PrimalPoint(self.problem)
-        self._w_here = _copied(here.w, self._w_here)
-        primal = self._point.offer(self._w_here, self.margins, float(here.w @ here.w))
+        primal = self._point.offer(here.w, self.margins, float(here.w @ here.w))
         if primal < self.primal:
             assert self._point.best is not None
             self.primal, self.certificate = primal, None

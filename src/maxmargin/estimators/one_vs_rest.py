@@ -13,6 +13,8 @@ from maxmargin.solve import Callback, Limits
 
 Job = Callable[[threading.Event], Solution]
 
+HEAR_SECONDS = 0.2
+
 
 def run_jobs(jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
     """Run every job. When one is stopped, by the callback, Ctrl-C or an error, the others stop soon after."""
@@ -25,13 +27,20 @@ def run_jobs(jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
         try:
             for job in jobs:
                 futures.append(pool.submit(job, stop))
-            wait(futures, return_when=FIRST_EXCEPTION)
+            _wait(futures)
         except KeyboardInterrupt:
             stop.set()
             futures += [pool.submit(job, stop) for job in jobs[len(futures) :]]
         if any(future.done() and future.exception() for future in futures):
             stop.set()
         return [future.result() for future in futures]
+
+
+def _wait(futures: list[Future[Solution]]) -> None:
+    """Until all are done or one has failed. A Ctrl-C that comes just before a wait begins does not end it, so none is long."""
+    while wait(futures, HEAR_SECONDS, FIRST_EXCEPTION).not_done:
+        if any(future.done() and future.exception() for future in futures):
+            return
 
 
 def _thread_count(n_jobs: int | None, n_tasks: int) -> int:

@@ -32,13 +32,17 @@ PATIENCE = 4.0
 MOST_NEWTON_WEIGHTS = 2000
 SMALL_WEIGHTS = 256
 """A problem with few elements and no more weights than this is finished to rounding error."""
-MERGE_SAVING = 0.1
+MERGE_SAVING = 0.3
 """Equal rows are merged when at least this share of the samples goes."""
 CACHE_WEIGHTS, CACHE_ELEMENTS = 1 << 16, 1 << 20
 """A longer w, or an X with more elements, does not stay in the near caches."""
 OPTIMISM = 2.0
 """The gap falls more and more slowly, and that of the shrunk problem is not all of it: what is left is about twice the
 forecast."""
+SINGLE_TARGET, SINGLE_RANGE = 5e-7, 1e12
+"""For a gap no smaller than this, and values no farther from one, the reduced data is kept in float32 ..."""
+MOST_REFUSALS = 3
+"""... until so many certificates were refused: then float32 may be the reason."""
 LOOK_EPOCHS, LOOK_GROWTH = 4, 0.2
 """How often a better primal point is looked for: it costs half an epoch."""
 
@@ -80,10 +84,11 @@ class Auto:
         return state
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
-        state.looks_done = False
+        was_refused, state.looks_done = state.looks_done, False
         if state.stage.solver == "dcd":
             state.descend(budget)
         elif state.stage.solver == "avsf":
+            state.refine(was_refused)
             state.ascend(budget)
         else:
             state.finish(budget)
@@ -110,11 +115,13 @@ class AutoState:
     steps_before: int = 0
     last_active: int = 0  # during the last sweep
     next_look: int = 0
+    is_in_single: bool = False
+    refusals: int = 0
     history: list[tuple[int, float]] = field(default_factory=list)  # sweeps and relative gap, falling
 
     @property
     def steps(self) -> int:
-        return self.steps_before + int(self.inner.steps)
+        return self.steps_before + (int(self.inner.steps) if self.inner else 0)
 
     @property
     def active(self) -> int:
@@ -127,10 +134,13 @@ class AutoState:
         return problem
 
     def begin(self, solver: Solver, problem: LinearProblem, alpha: Array | None, reason: str) -> None:
-        self.steps_before = self.steps if self.inner else 0
+        self._end_inner()
         self.solver, self.stage = solver, Stage(solver.name, reason)
-        self.inner = None  # frees its memory
         self.inner = solver.init(problem, alpha, self.seed)
+
+    def _end_inner(self) -> None:
+        """Free the memory of the method at work."""
+        self.steps_before, self.inner = self.steps, None
 
     def candidate(self) -> tuple[Array, Array]:
         w, alpha = self.solver.candidate(self.working, self.inner)
@@ -170,7 +180,8 @@ class AutoState:
         if self._is_narrow and steps_left * self.costs.descent_step > self.costs.newton:
             self._switch_to_newton(f"{self._forecast(steps_left)}, and the features are few")
         elif not self._is_narrow and steps_left > PATIENCE * self.steps:
-            self._switch_to_avsf(f"{self._forecast(steps_left)}, and the features are many")
+            in_single = target >= SINGLE_TARGET and self._is_in_range
+            self._switch_to_avsf(f"{self._forecast(steps_left)}, and the features are many", in_single)
         else:
             return False
         return True
@@ -212,17 +223,34 @@ class AutoState:
             alpha = self.reduction.reduce(alpha) if self.reduction else alpha
         self.begin(Newton(), self.working, alpha, reason)
 
-    def _switch_to_avsf(self, reason: str) -> None:
+    @property
+    def _is_in_range(self) -> bool:
+        """Whether float32 holds every value of X to its full precision."""
+        values = self.problem.compiled_rows.values.reshape(-1)
+        blocks = (np.abs(values[start : start + CACHE_ELEMENTS]) for start in range(0, len(values), CACHE_ELEMENTS))
+        low, high = 1.0 / SINGLE_RANGE, SINGLE_RANGE
+        return all(np.all((block <= high) & ((block >= low) | (block == 0.0))) for block in blocks)
+
+    def _switch_to_avsf(self, reason: str, in_single: bool) -> None:
         from maxmargin.reductions import RenumberedColumns
         from maxmargin.solvers.avsf import AVSF
         from maxmargin.solvers.primal_point import PrimalSearch
 
         alpha = self.inner.samples["alpha"].copy()
+        self._end_inner()
+        self.primal_point = self.reduction = None
         if self.problem.rows.is_sparse:
-            self.reduction = RenumberedColumns.of(self.problem)
+            self.reduction = RenumberedColumns.of(self.problem, in_single)
+        self.is_in_single, self.refusals = in_single and self.problem.rows.is_sparse, 0
         self.primal_point = PrimalSearch(self.working, self.reduction)
         self.begin(AVSF(), self.working, alpha, reason)
         self.next_look = self.steps + LOOK_EPOCHS * self.problem.n_samples
+
+    def refine(self, was_refused: bool) -> None:
+        """What float32 cannot do, float64 finishes."""
+        self.refusals += was_refused
+        if self.is_in_single and (self.refusals >= MOST_REFUSALS or (was_refused and self.inner.is_stuck)):
+            self._switch_to_avsf("float32 is not enough", in_single=False)
 
     def ascend(self, budget: Budget) -> None:
         """AVSF, and now and then a look for a better primal point: its gap, not that of w(alpha), says when to certify."""
@@ -240,7 +268,7 @@ class AutoState:
         """Newton; a small problem as far as float64 goes."""
         self.solver.advance(self.working, self.inner, budget._replace(target=0.0) if self.is_small else budget)
         self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
-        is_done = np.isfinite(self.inner.gap) and self.inner.gap <= budget.target * abs(self.inner.dual)
+        is_done = np.isfinite(self.inner.gap) and self.inner.gap <= budget.target * abs(self.inner.best_dual)
         if self.is_stuck and self._can_go_back and not is_done:
             self._go_back()
 

@@ -50,6 +50,8 @@ MOST_STEPS_A_CALL = 200
 """On small data a step is far cheaper than its elements say, and Ctrl-C is heard only between calls."""
 STILL_OUTER_STEPS = 3
 """So many outer steps in a row that do not raise the dual value are the end."""
+IDLE_STEPS, IDLE_FACTOR = 100, 0.9
+"""And so many Newton steps in which the gap does not fall to this share of what it was."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,14 @@ class Newton:
     def advance(self, problem: LinearProblem, state: NewtonState, budget: Budget) -> None:
         """Whole Newton steps, each counted as an epoch; at least one, and not so many that Ctrl-C would wait."""
         end = state.steps + min(budget.steps, MOST_STEPS_A_CALL * problem.n_samples)
-        if state.looks_done:
-            state.look_closer()
         with single_threaded_blas(), np.errstate(all="ignore"):
+            if state.looks_done:
+                state.look_closer()
             while not state.looks_done and state.steps < end:
                 if state.solves_inner_problem(self.acceptance):
                     state.go_outside(self._factor(state.inner_steps))
                 state.step()
-                state.looks_done = state.is_stuck or state.gap <= budget.target * state.caution * abs(state.dual)
+                state.looks_done = state.is_stuck or state.gap <= budget.target * state.caution * abs(state.best_dual)
 
     def candidate(self, problem: LinearProblem, state: NewtonState) -> tuple[Array, Array]:
         w, alpha = state.answer()
@@ -114,7 +116,8 @@ class NewtonState:
         self.steps = self.inner_steps = self.n_free = self.still_outer_steps = 0
         self.looks_done = self.is_stuck = self.is_at_rounding = False
         self.caution = 1.0
-        self.least_primal = np.inf
+        self.least_primal = self.least_gap = np.inf
+        self.idle_steps = 0
         self.w = self.passes.restart(self.alpha)
         self.best_w = self.w.copy()
         self.passes.products(self.w, self.margin)
@@ -132,9 +135,13 @@ class NewtonState:
         return min(self.pair_gap, self._difference)
 
     @property
+    def best_dual(self) -> float:
+        return max(self.dual, self.anchor_dual)
+
+    @property
     def _difference(self) -> float:
-        difference = self.least_primal - max(self.dual, self.anchor_dual)
-        return difference if difference > TRUSTED_DIFFERENCE * abs(self.dual) else np.inf
+        difference = self.least_primal - self.best_dual
+        return difference if difference > TRUSTED_DIFFERENCE * abs(self.best_dual) else np.inf
 
     def answer(self) -> tuple[Array, Array]:
         """The present pair; or the best w so far with the better of the two dual points, if their gap is less."""
@@ -174,6 +181,14 @@ class NewtonState:
         if decrement > 0.0:
             self.passes.products(direction, self.along)
             self._move(direction, self._search(direction))
+        self._note_progress()
+
+    def _note_progress(self) -> None:
+        if self.gap <= IDLE_FACTOR * self.least_gap:
+            self.least_gap, self.idle_steps = self.gap, 0
+        else:
+            self.idle_steps += 1
+            self.is_stuck |= self.idle_steps >= IDLE_STEPS
 
     def _move(self, direction: Array, length: float) -> None:
         n_free, inner_gap = self.n_free, self.inner_gap

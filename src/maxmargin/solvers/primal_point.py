@@ -23,6 +23,7 @@ FEWEST_PASSES, MOST_PASSES = 5, 30
 ELEMENTS_A_PASS = 4
 """More points on a line cost more than they give where rows are short; with many elements a row, a pass over the margins is
 cheap."""
+BLOCK = 1 << 16
 FARTHEST = 4.0
 """w(alpha) is never multiplied by more."""
 
@@ -50,24 +51,20 @@ class PrimalPoint:
 
     def offer(self, w: Array, margins: Array, sqnorm: float) -> float:
         """Look on the ray through w, and between the best point and what was found there; returns the best primal value.
-        ``w`` and ``margins`` are scaled in place."""
-        found = self._scaled(w, margins, sqnorm)
+        ``margins`` is scaled in place."""
+        t, primal = self._minimum(self._origin, margins, lambda t: (0.5 * t * t * sqnorm, t * sqnorm), FARTHEST)
+        margins *= t
         if self.best is None:
-            self.best = Point(found.w.copy(), found.margins.copy(), found.sqnorm, found.primal)
+            self.best = Point(t * w, margins.copy(), t * t * sqnorm, primal)
         else:
-            self._move_towards(found)
+            self._move_towards(t, Point(w, margins, t * t * sqnorm, primal))
         return self.best.primal
 
-    def _scaled(self, w: Array, margins: Array, sqnorm: float) -> Point:
-        t, primal = self._minimum(self._origin, margins, lambda t: (0.5 * t * t * sqnorm, t * sqnorm), FARTHEST)
-        w *= t
-        margins *= t
-        return Point(w, margins, t * t * sqnorm, primal)
-
-    def _move_towards(self, found: Point) -> None:
+    def _move_towards(self, scale: float, found: Point) -> None:
+        """``found`` is the point whose w is ``scale`` times the one it holds."""
         best = self.best
         assert best is not None
-        product = float(best.w @ found.w)
+        product = scale * float(best.w @ found.w)
 
         def regulariser(t: float) -> tuple[float, float]:
             value = (1.0 - t) ** 2 * best.sqnorm + 2.0 * t * (1.0 - t) * product + t * t * found.sqnorm
@@ -75,8 +72,8 @@ class PrimalPoint:
 
         t, primal = self._minimum(best.margins, found.margins, regulariser, 1.0)
         if primal < best.primal:
-            best.w += t * (found.w - best.w)
-            best.margins += t * (found.margins - best.margins)
+            _mix(best.w, 1.0 - t, found.w, t * scale)
+            _mix(best.margins, 1.0 - t, found.margins, t)
             best.sqnorm, best.primal = 2.0 * regulariser(t)[0], primal
 
     def _minimum(
@@ -95,6 +92,13 @@ class PrimalPoint:
     def _kind(self) -> tuple[bool, bool]:
         loss = self.problem.loss
         return not isinstance(loss, Hinge), not isinstance(loss, LeastSquares)
+
+
+def _mix(target: Array, scale: float, other: Array, other_scale: float) -> None:
+    """target = scale target + other_scale other, with no more memory than a block takes: w can be long."""
+    for start in range(0, len(target), BLOCK):
+        block = slice(start, start + BLOCK)
+        target[block] = scale * target[block] + other_scale * other[block]
 
 
 def _least(look: Callable[[float], tuple[float, float]], farthest: float, passes: int) -> tuple[float, float]:

@@ -80,9 +80,7 @@ class RenumberedColumns:
     def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
         """The original's w, in memory that the next call writes to again, and alpha as it is."""
         n_features = self.original.rows.n_features
-        kept = self.numbers != compiled.SINGLE
-        self.w[:n_features][kept] = w[self.numbers[kept]]
-        self.w[:n_features][~kept] = 0.0
+        compiled.spread(np.ascontiguousarray(w), self.numbers, self.w)
         self.w[n_features:] = w[self.problem.rows.n_features :]
         scales, rows = alpha * self.original.y, self.original.compiled_rows
         self.crew.share(len(alpha), lambda _, *part: compiled.unfold(rows, self.numbers, scales, self.w, *part))

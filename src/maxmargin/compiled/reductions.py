@@ -69,6 +69,13 @@ def renumber(rows, numbers, values, indices, indptr, folded, start, stop):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
+def spread(reduced, numbers, w):
+    """w_j = the weight of feature j under its new number, zero for those that have none."""
+    for j in range(uint64(numbers.shape[0])):
+        w[j] = 0.0 if numbers[j] == SINGLE else reduced[numbers[j]]
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
 def unfold(rows, numbers, scales, w, start, stop):
     """w_j = scale_i x_ij for every feature j that occurs in row i only."""
     for i in range(uint64(start), uint64(stop)):

@@ -179,7 +179,7 @@ class TwoMinds:
         self.good, self.bad = good, bad
 
     def init(self, problem, warm_start, seed):
-        return SimpleNamespace(steps=0, stage=Stage(self.name), active=0, looks_done=False, is_stuck=False)
+        return SimpleNamespace(steps=0, stage=Stage(self.name), active=0, looks_done=False, has_best_w=False, is_stuck=False)
 
     def advance(self, problem, state, budget):
         state.steps += budget.steps

@@ -34,6 +34,8 @@ CERTIFICATE_GROWTH = 0.5
 many epochs they are spaced by half of the steps so far."""
 CERTIFICATE_ELEMENTS = 4_000_000
 """On small problems the fixed cost of a certificate counts: this much work must lie between two."""
+TIE = 1e-12
+"""Primal values that differ by less, relatively, are the same."""
 STALL_ELEMENTS = 10_000_000_000
 STALL_FACTOR = 100.0
 """After this much work (some ten seconds) a solve has stalled when, at the rate at which the dual value rose over the latter
@@ -164,33 +166,35 @@ class _Best:
         self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
         self.primal, self.dual = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0]), 0.0
         self.certificate: Certificate | None = None
-        self.margins: Array | None = None
+        self.margins = np.empty(problem.n_samples) if problem.penalizes_intercept else None
         self._point: PrimalPoint | None = None
+        self._own_w = self.w
 
-    def learn(self, here: _Answer) -> None:
-        """Take over what is better, into the same memory every time, as new pages are slow; then look for a better w still."""
+    def learn(self, here: _Answer, may_search: bool) -> None:
+        """Take over what is better, into the same memory every time, as new pages are slow; and look for a better w still."""
         certificate = here.certificate
-        improves = certificate.primal < self.primal, certificate.dual > self.dual
+        found = self._search(here) if may_search and np.isfinite(certificate.gap) else np.inf
+        is_here = certificate.is_limited_by_rounding or certificate.primal < found * (1.0 - TIE)
+        improves = min(found, certificate.primal) < self.primal, certificate.dual > self.dual
         if any(improves):
-            self.certificate = certificate if all(improves) else None
-        if improves[0]:
-            self.primal, self.w = certificate.primal, _copied(here.w, self.w)
+            self.certificate = certificate if all(improves) and is_here else None
         if improves[1]:
-            self.dual, self.alpha = certificate.dual, _copied(here.alpha, self.alpha)
-        if self.problem.penalizes_intercept and np.isfinite(certificate.gap):
-            self._search(here)
-
-    def _search(self, here: _Answer) -> None:
-        """From the second certificate on: the first asks for the margins that this needs."""
-        if self.margins is None:
-            self.margins = np.empty(self.problem.n_samples)
-            return
-        self._point = self._point or PrimalPoint(self.problem)
-        primal = self._point.offer(here.w, self.margins, float(here.w @ here.w))
-        if primal < self.primal:
+            self.dual = certificate.dual
+            np.copyto(self.alpha, here.alpha)
+        if improves[0] and is_here:
+            self.primal, self.w = certificate.primal, self._own_w
+            np.copyto(self.w, here.w)
+        elif improves[0]:
+            assert self._point is not None
             assert self._point.best is not None
-            self.primal, self.certificate = primal, None
-            self.w = _copied(self._point.best.w, self.w)
+            self.primal, self.w = found, self._point.best.w  # owns its memory, and moves only to a better point
+
+    def _search(self, here: _Answer) -> float:
+        """The primal value of the best point on a few lines; infinite where there is no such search."""
+        if self.margins is None:
+            return np.inf
+        self._point = self._point or PrimalPoint(self.problem)
+        return self._point.offer(here.w, self.margins, float(here.w @ here.w))
 
     @property
     def gap(self) -> float:
@@ -204,15 +208,7 @@ class _Best:
     def certified(self, judge: Judge) -> _Answer:
         if self.certificate is None:
             self.certificate = judge.certify(self.w, self.alpha)
-            self.primal, self.dual = self.certificate.primal, self.certificate.dual
         return _Answer(self.w, self.alpha, self.certificate)
-
-
-def _copied(source: Array, target: Array) -> Array:
-    if target.shape != source.shape:
-        return np.array(source)
-    np.copyto(target, source)
-    return target
 
 
 @dataclass
@@ -255,7 +251,7 @@ class _Run:
         if here.certificate.meets(self.limits.tol):
             self.answer = here
         else:
-            self.best.learn(here)
+            self.best.learn(here, may_search=not self.state.has_best_w)
             if self.best.relative_gap <= self.limits.tol:
                 pair = self.best.certified(self.certifier)
                 self.answer = pair if pair.certificate.meets(self.limits.tol) else None

@@ -109,6 +109,10 @@ class CheckpointedState:
         return bool(self.inner.looks_done)
 
     @property
+    def has_best_w(self) -> bool:
+        return bool(self.inner.has_best_w)
+
+    @property
     def is_stuck(self) -> bool:
         return bool(self.inner.is_stuck)
 

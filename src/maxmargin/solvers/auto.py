@@ -128,6 +128,10 @@ class AutoState:
         return int(self.inner.active)
 
     @property
+    def has_best_w(self) -> bool:
+        return self.primal_point is not None or self.inner.has_best_w
+
+    @property
     def working(self) -> LinearProblem:
         """The problem that the method at work sees."""
         problem: LinearProblem = self.reduction.problem if self.reduction else self.problem

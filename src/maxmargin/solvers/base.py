@@ -42,6 +42,10 @@ class State(Protocol):
         ``advance`` again, and the solver looks closer than before."""
 
     @property
+    def has_best_w(self) -> bool:
+        """The w of ``candidate`` is not merely w(alpha): the solver has looked for the best one itself."""
+
+    @property
     def is_stuck(self) -> bool:
         """No further step changes anything in floating point."""
 

@@ -135,6 +135,7 @@ class DCDState:
     sweep: Array
     still_sweeps_to_be_stuck: int
     stage: ClassVar[Stage] = Stage("dcd")
+    has_best_w: ClassVar[bool] = False
     caution: float = 1.0  # falls with every certificate that was refused
     refreshed_at: int = 0
     was_refreshed_when_still: bool = False

@@ -100,6 +100,8 @@ class Newton:
 class NewtonState:
     """w with its margins, the answer ``alpha`` to them, and the ``anchor`` of the proximal term."""
 
+    has_best_w = True
+
     def __init__(self, problem: LinearProblem, warm_start: Array | None, penalty: float) -> None:
         n, box = problem.n_samples, problem.box
         self.problem = problem

@@ -30,8 +30,11 @@ format: $(VENV)/test.stamp
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.dcd_algorithm
 	$(BIN)/python -m benchmarks.linear_fit
+	$(BIN)/python -m benchmarks.linear_grid
+	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.papers.dual_coordinate_descent
+	$(BIN)/python -m benchmarks.papers.adaptive_variable_selection_frequencies
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m fuzz.mutate

@@ -1,8 +1,8 @@
 """The default solver: it starts with dual coordinate descent, watches the gap, and switches when another method would be
 done sooner.
 
-From the fifth sweep on the work that is left is extrapolated from the gap's decay. If that is more than a Newton method
-would need, and the features are few enough for one, **semismooth Newton** takes over from the present alpha; with many
+From the second sweep on the work that is left is extrapolated from the gap's decay. If that is more than a Newton method
+would need (before the fifth sweep: far more), and the features are few enough for one, **semismooth Newton** takes over from the present alpha; with many
 features it is **AVSF**, on data with its features renumbered by frequency and those that occur once folded away. Nothing is
 ever begun anew, every alpha is a valid start for the others. A small problem goes to Newton at once and is finished to
 rounding error: there that costs next to nothing.
@@ -25,8 +25,9 @@ from maxmargin.solvers.dcd import DCD
 from maxmargin.solvers.newton_passes import SMALL_ELEMENTS
 from maxmargin.threads import Crew
 
-FIRST_LOOK_SWEEPS = 5
-"""Before this many sweeps the decay of the gap says little."""
+FIRST_LOOK_SWEEPS, SURE_SWEEPS, SURE_FACTOR = 2, 5, 4.0
+"""The first sweeps say little of how the gap will fall: before so many of them what is left must be so many times more than
+another method needs."""
 PATIENCE = 4.0
 """AVSF is worth a switch when what is left is more than this many times what was done."""
 MOST_NEWTON_WEIGHTS = 2000
@@ -181,9 +182,10 @@ class AutoState:
         if self.is_last or is_done or takes_all_back or self.inner.sweeps < FIRST_LOOK_SWEEPS:
             return False
         steps_left = math.inf if self.inner.is_stuck else self._steps_left(target)
-        if self._is_narrow and steps_left * self.costs.descent_step > self.costs.newton:
+        sure = SURE_FACTOR if self.inner.sweeps < SURE_SWEEPS else 1.0
+        if self._is_narrow and steps_left * self.costs.descent_step > sure * self.costs.newton:
             self._switch_to_newton(f"{self._forecast(steps_left)}, and the features are few")
-        elif not self._is_narrow and steps_left > PATIENCE * self.steps:
+        elif not self._is_narrow and self.inner.sweeps >= SURE_SWEEPS and steps_left > PATIENCE * self.steps:
             in_single = target >= SINGLE_TARGET and self._is_in_range
             self._switch_to_avsf(f"{self._forecast(steps_left)}, and the features are many", in_single)
         else:

@@ -2,10 +2,10 @@
 done sooner.
 
 From the second sweep on the work that is left is extrapolated from the gap's decay. If that is more than a Newton method
-would need (before the fifth sweep: far more), and the features are few enough for one, **semismooth Newton** takes over from the present alpha; with many
-features it is **AVSF**, on data with its features renumbered by frequency and those that occur once folded away. Nothing is
-ever begun anew, every alpha is a valid start for the others. A small problem goes to Newton at once and is finished to
-rounding error: there that costs next to nothing.
+would need (before the fifth sweep: far more), and the features are few enough for one, **semismooth Newton** takes over
+from the present alpha; with many features it is **AVSF**, on data with its features renumbered by frequency and those that
+occur once folded away. Nothing is ever begun anew, every alpha is a valid start for the others. A small problem goes to
+Newton at once and is finished to rounding error: there that costs next to nothing.
 
 All of it is decided by counted work in estimated nanoseconds, never by the clock, so the same call gives the same answer.
 """

@@ -24,6 +24,7 @@ ORDER = [
     "reductions",
     "solution",
     "solvers",
+    "answers",
     "solve",
     "estimators",
     "io",

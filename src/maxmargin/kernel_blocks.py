@@ -31,9 +31,11 @@ from maxmargin.kernels import RBF, Custom, Kernel, Linear, Polynomial, Precomput
 
 SPARSE_BELOW = 1.0 / 3.0
 """The share of X that is not zero up to which the narrow form is faster than a matrix product."""
-NARROW_BYTES = 1 << 20
-"""A block of dense rows may take this much, and must be at least LEAST_WIDTH wide: else the form is wide."""
+NARROW_BYTES = 1 << 18
+"""A block of dense rows should take no more than this, but is never narrower than LEAST_WIDTH."""
 LEAST_WIDTH, GREATEST_WIDTH = 64, 256
+NARROW_FEATURES = 1 << 14
+"""With more features than this the form is wide."""
 NS_A_FEATURE, NS_A_NONZERO, NS_A_VALUE = 0.025, 0.06, 0.5
 
 Form = Any
@@ -60,9 +62,9 @@ class KernelBlocks:
         self.is_thread_safe = not isinstance(problem.kernel, Custom)
         self._matrix = _matrix(problem, self.dtype)
         self._scratch = threading.local()
-        n_features = problem.rows.n_features
-        fitting = NARROW_BYTES // (n_features * self.dtype.itemsize)
-        self._width = min(GREATEST_WIDTH, fitting // LEAST_WIDTH * LEAST_WIDTH)
+        fitting = NARROW_BYTES // (problem.rows.n_features * self.dtype.itemsize)
+        self._width = min(GREATEST_WIDTH, max(LEAST_WIDTH, fitting // LEAST_WIDTH * LEAST_WIDTH))
+        self._is_wide = problem.rows.n_features > NARROW_FEATURES
         self._norm_scale = -problem.kernel.gamma / math.log(2.0) if isinstance(problem.kernel, RBF) else 0.0
 
     @property
@@ -91,7 +93,7 @@ class KernelBlocks:
     def right(self, samples: Array | slice) -> Side:
         """These samples, gathered to be the columns of tiles."""
         side = self.left(samples)
-        if isinstance(side.form, CsrRows) and self._width == 0:
+        if isinstance(side.form, CsrRows) and self._is_wide:
             part = self._matrix if isinstance(samples, slice) else self._matrix[samples]
             return replace(side, form=None, transpose=_csr(part.T.tocsr()))
         return side

@@ -1,11 +1,12 @@
 """Rows of the kernel matrix: computed in blocks on all cores, and kept in a cache that honours its budget.
 
-Memory that is touched for the first time is slow, on a virtual machine below 1 GB/s: to keep a new row can take longer than
-to compute it five times. A row is therefore kept only when what it has cost already would have paid for that (the ski-rental
+Memory that is touched for the first time is slow, 0.3 to 4 GB/s on a virtual machine: to keep a new row can take longer than
+to compute it again. A row is therefore kept only when what it has cost already would have paid for that (the ski-rental
 rule: never more than twice the cost of the best decision in hindsight)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from maxmargin.threads import Crew, single_threaded_blas
 
 ROWS_A_TILE, COLUMNS_A_TILE = 512, 1024
 MEGABYTE = 1e6
-NS_A_NEW_BYTE = 1.25
+NS_A_NEW_BYTE = 0.5
 """What it takes to touch a byte of memory for the first time."""
 
 Consumer = Callable[[Array, int], None]
@@ -89,8 +90,8 @@ class KernelRows:
         self.dtype = np.dtype(dtype)
         self.kernel_evaluations = 0
         self._blocks = KernelBlocks(problem, dtype)
-        asks_to_be_kept = round(NS_A_NEW_BYTE * self.dtype.itemsize / self._blocks.ns_a_value)
-        self._cache = RowCache(problem.n_samples, dtype, cache_mb, max(1, min(8, asks_to_be_kept)))
+        asks_to_be_kept = math.ceil(NS_A_NEW_BYTE * self.dtype.itemsize / self._blocks.ns_a_value)
+        self._cache = RowCache(problem.n_samples, dtype, cache_mb, asks_to_be_kept)
 
     def block(self, chosen: Array, among: Array | None = None, out: Array | None = None) -> Array:
         """k(x_i, x_j) for the chosen i, and for all j or those among which, into ``out`` if given."""

@@ -251,3 +251,25 @@ def gap_and_dual(v, y, s, lower, upper, b):
         gap += (upper[i] - s[i]) * greater(g, 0.0) + (s[i] - lower[i]) * greater(-g, 0.0)
         dual += 0.5 * s[i] * (y[i] + v[i])
     return gap, dual
+
+
+@njit(cache=True, nogil=True, boundscheck=False, fastmath=FLAGS)
+def best_offset(v, lower, upper):
+    """The b that minimises the primal, up to rounding: the weighted quantile of v at which sum over v_i <= b of C_i reaches
+    the sum over the positive class, by bisection, since 50 passes take a fifth of the time of sorting."""
+    low, high, positive = np.inf, -np.inf, 0.0
+    for i in range(np.uint64(v.shape[0])):
+        is_present = upper[i] > lower[i]
+        low = lesser(low, v[i] if is_present else np.inf)
+        high = greater(high, v[i] if is_present else -np.inf)
+        positive += upper[i]
+    for _ in range(52):
+        middle = 0.5 * (low + high)
+        weight = 0.0
+        for i in range(np.uint64(v.shape[0])):
+            weight += upper[i] - lower[i] if v[i] <= middle else 0.0
+        if weight < positive:
+            low = middle
+        else:
+            high = middle
+    return high

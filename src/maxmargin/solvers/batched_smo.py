@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from maxmargin.certificate import relative
-from maxmargin.compiled.batched_smo import RUN, extremes, gap_and_dual, solve_with_offset, solve_without_offset
+from maxmargin.compiled.batched_smo import RUN, best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import KernelRows
@@ -213,7 +213,8 @@ class BatchedSMOState:
         self.top, self.bottom = extremes(v, self.s, self.lower, self.upper)
         if not problem.has_offset:
             self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
-        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, problem.best_offset(self.f))
+        b = best_offset(v, self.lower, self.upper) if problem.has_offset else 0.0
+        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, b)
         self.relative_gap = relative(gap, dual + gap, dual)
         is_better = gap < 0.99 * self.least_gap or dual > self.greatest_dual
         self.still_iterations = 0 if is_better else self.still_iterations + 1

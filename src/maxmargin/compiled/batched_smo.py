@@ -150,10 +150,7 @@ def solve_without_offset(K, diagonal, v, s, lower, upper, tolerance, max_steps):
                 bottom, bottom_run = run_bottom, first
         if not max(top, -bottom) > tolerance:
             return steps
-        if top >= -bottom:
-            i = place_of(v, cannot_rise, top, top_run)
-        else:
-            i = place_of(v, cannot_fall, bottom, bottom_run)
+        i = place_of(v, cannot_rise, top, top_run) if top >= -bottom else place_of(v, cannot_fall, bottom, bottom_run)
         j = best_companion(K, diagonal, v, cannot_rise, cannot_fall, i)
 
         old_i, old_j = s[i], s[j]

@@ -139,9 +139,7 @@ def add_sparse_row(one, i, columns, width, tile, place, count):
         k0, k1 = np.uint64(one.indices[s]) * width, np.uint64(one.indices[s + ONE]) * width
         k2, k3 = np.uint64(one.indices[s + TWO]) * width, np.uint64(one.indices[s + THREE]) * width
         for j in range(count):
-            tile[i, place + j] += (v0 * columns[k0 + j] + v1 * columns[k1 + j]) + (
-                v2 * columns[k2 + j] + v3 * columns[k3 + j]
-            )
+            tile[i, place + j] += (v0 * columns[k0 + j] + v1 * columns[k1 + j]) + (v2 * columns[k2 + j] + v3 * columns[k3 + j])
         s += FOUR
     while s < end:
         v0, k0 = one.values[s], np.uint64(one.indices[s]) * width

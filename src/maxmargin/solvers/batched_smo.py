@@ -16,6 +16,7 @@ does not reach the target, rows become float64. In signed variables s_i = y_i al
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -25,20 +26,23 @@ from maxmargin.certificate import relative
 from maxmargin.compiled.batched_smo import RUN, best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernel_rows import KernelRows
+from maxmargin.kernel_rows import MEGABYTE, KernelRows
+from maxmargin.kernels import OfDotProducts
 from maxmargin.solvers.base import Budget, Stage
 
 STEPS_A_VARIABLE = 20
-LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = 0.1, 0.05
+LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = 0.02, 0.01
 WIDEST = 4
 """A working set may grow to this many times its usual size when there are that many free variables."""
 FLOAT32_IS_GOOD_TO = 1e-4
-"""The relative gap down to which f may come from float32 kernel values alone."""
+"""The relative gap down to which all of f may come from float32 kernel values."""
 SINGLE_STEPS_ABOVE = 1e-4
 """The local violation above which the local gradient may be float32."""
 FLOAT32_RANGE = 1e30
 STILL_ITERATIONS = 4
-LOOKS_TO_BE_STUCK = 3
+LOOKS_TO_BE_STUCK, LOOKS_EVER = 3, 60
+BLOCK_SHARE = 0.1
+"""Of the cache's budget, what the block of a working set larger than usual may take."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +76,16 @@ class BatchedSMO:
             rows=KernelRows(problem, self._first_dtype(problem), self.cache_mb),
             random=np.random.default_rng(seed),
         )
-        if state.s.any():
-            state.refresh(problem)
+        state.is_exact = not state.s.any()
+        state.refresh(problem)
         state.survey(problem)
         return state
 
     def _first_dtype(self, problem: KernelProblem) -> type[np.floating]:
         if self.dtype == "auto":
-            greatest = max(float(problem.points.sqnorms.max()), float(np.abs(problem.diagonal).max()))
+            greatest = float(np.abs(problem.diagonal).max())
+            if isinstance(problem.kernel, OfDotProducts):
+                greatest = max(greatest, float(problem.points.sqnorms.max()))
             return np.float32 if greatest < FLOAT32_RANGE else np.float64
         return np.float32 if self.dtype == "float32" else np.float64
 
@@ -96,9 +102,15 @@ class BatchedSMO:
         """The present alpha."""
         return np.abs(state.s)
 
+    def take_outputs(self, problem: KernelProblem, state: BatchedSMOState, outputs: Array) -> None:
+        """The f of the present alpha, which a certificate has computed anyway: saves the solver doing it again."""
+        state.f[:] = outputs
+        state.drift = 0.0
+        state.is_exact = True
+
     def _is_over(self, problem: KernelProblem, state: BatchedSMOState, target: float) -> bool:
         goal = target * state.caution
-        if target < FLOAT32_IS_GOOD_TO and not state.was_refreshed and state.relative_gap <= FLOAT32_IS_GOOD_TO:
+        if goal < state.precision and state.relative_gap <= state.precision:
             state.refresh(problem)
             state.survey(problem)
         state.looks_done = state.relative_gap <= goal
@@ -109,30 +121,33 @@ class BatchedSMO:
 
     def _look_closer(self, problem: KernelProblem, state: BatchedSMOState) -> None:
         """A certificate was refused, or nothing moves: f anew in float64, then rows in float64, then give up."""
-        state.looks += 1
-        state.still_iterations = 0
-        if state.looks > LOOKS_TO_BE_STUCK:
-            state.is_stuck = True
-        if state.looks > 1 and self.dtype == "auto" and state.rows.dtype == np.float32:
+        looks = state.looks + 1
+        state.looks_ever += 1
+        if looks > 1 and self.dtype == "auto" and state.rows.dtype == np.float32:
             state.exchange_rows(KernelRows(problem, np.float64, self.cache_mb))
-            state.looks = 1
+            looks = 1
+        state.is_stuck = looks > LOOKS_TO_BE_STUCK or state.looks_ever > LOOKS_EVER
         state.refresh(problem)
         state.survey(problem)
+        state.looks = looks
 
     def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
         """One working set: choose it, solve it, tell everyone."""
-        chosen = state.choose(self._size(state))
+        chosen = state.choose(problem, self._size(state))
         before = state.s[chosen]
         state.steps += state.solve(problem, chosen, min(STEPS_A_VARIABLE * len(chosen), max_steps))
         change = state.s[chosen] - before
         moved = change != 0.0
-        state.rows.add_to(state.f, chosen[moved], change[moved])
+        state.add(chosen[moved], change[moved])
         state.survey(problem)
         if not moved.any():
             state.still_iterations = STILL_ITERATIONS
 
     def _size(self, state: BatchedSMOState) -> int:
-        return int(np.clip(state.n_free, self.working_set, WIDEST * self.working_set))
+        """As many as there are free variables, from the usual size to the widest."""
+        affordable = math.isqrt(int(BLOCK_SHARE * MEGABYTE * self.cache_mb / state.rows.dtype.itemsize))
+        widest = max(self.working_set, min(WIDEST * self.working_set, affordable))
+        return min(max(state.n_free, self.working_set), widest)
 
 
 def feasible(problem: KernelProblem, warm_start: Array | None) -> Array:
@@ -165,9 +180,11 @@ class BatchedSMOState:
     steps: int = 0
     looks_done: bool = False
     is_stuck: bool = False
-    was_refreshed: bool = True  # while f is zero
+    drift: float = 0.0  # sum of the changes of alpha that have met float32 kernel values since f was exact
+    is_exact: bool = True  # f was computed in float64 from the present alpha
     caution: float = 1.0  # falls with every certificate that was refused
-    looks: int = 0  # closer looks since the gap last fell
+    looks: int = 0  # closer looks since the gap last fell to half
+    looks_ever: int = 0
     still_iterations: int = 0  # outer iterations, one after the other, that made nothing better
     top: float = np.inf
     bottom: float = -np.inf
@@ -197,23 +214,42 @@ class BatchedSMOState:
         self.evaluations_before = self.kernel_evaluations
         self.rows = rows
 
+    @property
+    def precision(self) -> float:
+        """The relative gap down to which the present f can be trusted."""
+        total = float(np.abs(self.s).sum())
+        return FLOAT32_IS_GOOD_TO * min(1.0, self.drift / total) if total > 0.0 else 0.0
+
+    def add(self, changed: Array, change: Array) -> None:
+        """Bring f up to date with a change of s."""
+        self.rows.add_to(self.f, changed, change)
+        self.is_exact = self.is_exact and len(changed) == 0
+        if self.rows.dtype == np.float32:
+            self.drift += float(np.abs(change).sum())
+
     def refresh(self, problem: KernelProblem) -> None:
-        """f from s in float64, free of the rounding of kernel values and of the steps that led here."""
-        rows = self.rows if self.rows.dtype == np.float64 else KernelRows(problem, np.float64, 0.0)
-        support = np.flatnonzero(self.s)
-        self.f[:] = 0.0
-        rows.add_to(self.f, support, self.s[support])
-        if rows is not self.rows:
-            self.evaluations_before += rows.kernel_evaluations
-        self.was_refreshed = True
+        """f from s in float64, free of the rounding of kernel values and of the steps that led here. What was reached with
+        the old f is forgotten, for it may have been too good to be true."""
+        if not self.is_exact:
+            rows = self.rows if self.rows.dtype == np.float64 else KernelRows(problem, np.float64, 0.0)
+            before = rows.kernel_evaluations
+            support = np.flatnonzero(self.s)
+            self.f[:] = 0.0
+            rows.add_to(self.f, support, self.s[support])
+            if rows is not self.rows:
+                self.evaluations_before += rows.kernel_evaluations - before
+        self.drift, self.is_exact = 0.0, True
+        self.least_gap, self.greatest_dual = np.inf, -np.inf
 
     def survey(self, problem: KernelProblem) -> None:
         """The violation and the gap at the present f, and whether they are getting better."""
         v = self.v
         self.top, self.bottom = extremes(v, self.s, self.lower, self.upper)
-        if not problem.has_offset:
+        b = 0.0
+        if problem.has_offset:
+            b = best_offset(v, self.lower, self.upper)
+        else:
             self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
-        b = best_offset(v, self.lower, self.upper) if problem.has_offset else 0.0
         gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, b)
         self.relative_gap = relative(gap, dual + gap, dual)
         is_better = gap < 0.99 * self.least_gap or dual > self.greatest_dual
@@ -222,11 +258,11 @@ class BatchedSMOState:
             self.looks = 0
         self.least_gap, self.greatest_dual = min(gap, self.least_gap), max(dual, self.greatest_dual)
 
-    def choose(self, size: int) -> Array:
+    def choose(self, problem: KernelProblem, size: int) -> Array:
         """The working set, in the order of the samples."""
         v = self.v
         can_rise, can_fall = self.s < self.upper, self.s > self.lower
-        middle = 0.5 * (self.top + self.bottom)
+        middle = 0.5 * (self.top + self.bottom) if problem.has_offset else 0.0
         slack = 0.5 * LOCAL_TOLERANCE * (self.top - self.bottom)
         is_free = can_rise & can_fall
         rising = np.flatnonzero((can_rise & (v > middle + slack)) | (is_free & (v >= middle)))
@@ -236,7 +272,7 @@ class BatchedSMOState:
         half = size // 2
         n_rising = min(len(rising), max(half, size - len(falling)))
         drawn = [self._draw(rising, n_rising), self._draw(falling, size - n_rising)]
-        worst = [rising[[np.argmax(v[rising])]], falling[[np.argmin(v[falling])]]] if len(rising) and len(falling) else []
+        worst = [side[[np.argmax(np.abs(v[side] - middle))]] for side in (rising, falling) if len(side)]
         return np.unique(np.concatenate(drawn + worst))
 
     def _draw(self, among: Array, count: int) -> Array:

@@ -118,7 +118,7 @@ def test_only_values_that_are_computed_count_as_evaluations():
 
 
 def test_the_least_recently_used_row_makes_room():
-    cache = RowCache(10, np.float32, 3 * 40 / 1e6, asks_to_be_kept=1)
+    cache = RowCache(10, np.float32, 125.0 / 1e6, asks_to_be_kept=1)
     assert cache.capacity == 3
     for sample in (0, 1, 2):
         cache.find(np.array([sample]))
@@ -130,7 +130,7 @@ def test_the_least_recently_used_row_makes_room():
 
 
 def test_a_row_in_use_never_makes_room_and_a_full_cache_keeps_no_more():
-    cache = RowCache(10, np.float32, 2 * 40 / 1e6, asks_to_be_kept=1)
+    cache = RowCache(10, np.float32, 85.0 / 1e6, asks_to_be_kept=1)
     samples = np.arange(5)
     cache.find(samples)
     places = cache.make_room(samples)

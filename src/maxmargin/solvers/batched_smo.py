@@ -111,8 +111,7 @@ class BatchedSMO:
     def _is_over(self, problem: KernelProblem, state: BatchedSMOState, target: float) -> bool:
         goal = target * state.caution
         if goal < state.precision and state.relative_gap <= state.precision:
-            state.refresh(problem)
-            state.survey(problem)
+            self._look_closer(problem, state)
         state.looks_done = state.relative_gap <= goal
         if not state.looks_done and state.still_iterations >= STILL_ITERATIONS:
             self._look_closer(problem, state)
@@ -120,16 +119,17 @@ class BatchedSMO:
         return state.looks_done or state.is_stuck
 
     def _look_closer(self, problem: KernelProblem, state: BatchedSMOState) -> None:
-        """A certificate was refused, or nothing moves: f anew in float64, then rows in float64, then give up."""
-        looks = state.looks + 1
-        state.looks_ever += 1
-        if looks > 1 and self.dtype == "auto" and state.rows.dtype == np.float32:
-            state.exchange_rows(KernelRows(problem, np.float64, self.cache_mb))
-            looks = 1
-        state.is_stuck = looks > LOOKS_TO_BE_STUCK or state.looks_ever > LOOKS_EVER
+        """A certificate was refused, or f is not good enough, or nothing moves: f anew in float64; if the gap has not
+        fallen to half since it was last exact, rows in float64; if that does not help either, give up."""
         state.refresh(problem)
         state.survey(problem)
-        state.looks = looks
+        state.looks = 1 if state.relative_gap < 0.5 * state.least_exact_gap else state.looks + 1
+        state.looks_ever += 1
+        state.least_exact_gap = min(state.relative_gap, state.least_exact_gap)
+        if state.looks > 1 and self.dtype == "auto" and state.rows.dtype == np.float32:
+            state.exchange_rows(KernelRows(problem, np.float64, self.cache_mb))
+            state.looks = 1
+        state.is_stuck = state.looks > LOOKS_TO_BE_STUCK or state.looks_ever > LOOKS_EVER
 
     def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
         """One working set: choose it, solve it, tell everyone."""
@@ -183,13 +183,14 @@ class BatchedSMOState:
     drift: float = 0.0  # sum of the changes of alpha that have met float32 kernel values since f was exact
     is_exact: bool = True  # f was computed in float64 from the present alpha
     caution: float = 1.0  # falls with every certificate that was refused
-    looks: int = 0  # closer looks since the gap last fell to half
+    looks: int = 0  # closer looks since the exact gap last fell to half
     looks_ever: int = 0
     still_iterations: int = 0  # outer iterations, one after the other, that made nothing better
     top: float = np.inf
     bottom: float = -np.inf
     relative_gap: float = np.inf
     least_gap: float = np.inf
+    least_exact_gap: float = np.inf  # relative, of the closer looks
     greatest_dual: float = -np.inf
     evaluations_before: int = 0
 
@@ -254,8 +255,6 @@ class BatchedSMOState:
         self.relative_gap = relative(gap, dual + gap, dual)
         is_better = gap < 0.99 * self.least_gap or dual > self.greatest_dual
         self.still_iterations = 0 if is_better else self.still_iterations + 1
-        if gap < 0.5 * self.least_gap:
-            self.looks = 0
         self.least_gap, self.greatest_dual = min(gap, self.least_gap), max(dual, self.greatest_dual)
 
     def choose(self, problem: KernelProblem, size: int) -> Array:

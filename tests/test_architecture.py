@@ -21,6 +21,8 @@ ORDER = [
     "kernel_problem",
     "certificate",
     "kernel_certificate",
+    "kernel_blocks",
+    "kernel_rows",
     "reductions",
     "solution",
     "solvers",

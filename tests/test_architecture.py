@@ -22,6 +22,7 @@ ORDER = [
     "certificate",
     "kernel_certificate",
     "reductions",
+    "screening",
     "solution",
     "solvers",
     "solve",

@@ -75,13 +75,15 @@ def screen_with_offset(kinks: Array, y: Array, reach: Array, offsets: Interval) 
     return Screened(np.where(y > 0, below, above), np.where(y > 0, above, below))
 
 
-def offset_interval(kinks: Array, C: Array, level: float, reach: Array) -> Interval:
-    """Every optimal b*, when each optimal kink is within ``reach`` of the one given.
+def offset_interval(kinks: Array, C: Array, level: float, reach: Array, imbalance: float = 0.0) -> Interval:
+    """Every optimal b*, when each optimal kink is within ``reach`` of the one given, and the level within ``imbalance``: what
+    rounding has left of sum_i alpha_i y_i.
 
     The slope of the primal in b is sum_{t_i < b} C_i - level, so that the optimal offsets are the weighted quantiles of the
     kinks at ``level`` (see :func:`offset_level`), and quantiles rise with every kink.
     """
-    return Interval(_quantiles(kinks - reach, C, level).low, _quantiles(kinks + reach, C, level).high)
+    low, high = _quantiles(kinks - reach, C, level, imbalance).low, _quantiles(kinks + reach, C, level, imbalance).high
+    return Interval(low, high)
 
 
 def best_offsets(kinks: Array, C: Array, level: float) -> Interval:
@@ -95,13 +97,17 @@ def offset_level(y: Array, alpha: Array, C: Array) -> float:
     return float(np.sum(np.where(y > 0, C - alpha, alpha)))
 
 
-def _quantiles(kinks: Array, C: Array, level: float) -> Interval:
+def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0) -> Interval:
     """inf {b : sum_{t_i <= b} C_i >= level} and sup {b : sum_{t_i < b} C_i <= level}, rounded outwards."""
-    order = np.argsort(kinks, kind="stable")
+    n = len(kinks)
+    is_even = n > 0 and bool(np.all(C == C[0]))
+    order = np.arange(n) if is_even else np.argsort(kinks, kind="stable")
     sums = np.cumsum(C[order])
-    total = float(sums[-1]) if len(sums) else 0.0
-    slack = 4.0 * UNIT_ROUNDOFF * (len(sums) + 1.0) * (total + abs(level))
+    slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (float(C.sum()) + abs(level)) + imbalance
     low = int(np.searchsorted(sums, level - slack, side="left"))
     high = int(np.searchsorted(sums, level + slack, side="right"))
-    has_low, has_high = level - slack > 0.0 and low < len(sums), high < len(sums)
-    return Interval(float(kinks[order[low]]) if has_low else -math.inf, float(kinks[order[high]]) if has_high else math.inf)
+    # With one C for all the two ranks are known before anything is sorted, and two order statistics are enough.
+    ranks = [rank for rank in (low, high) if rank < n]
+    ordered = np.partition(kinks, ranks) if is_even and ranks else kinks[order]
+    has_low, has_high = level - slack > 0.0 and low < n, high < n
+    return Interval(float(ordered[low]) if has_low else -math.inf, float(ordered[high]) if has_high else math.inf)

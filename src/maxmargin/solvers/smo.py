@@ -30,7 +30,7 @@ from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.screening import best_offsets, gap_ball, gap_terms, gradient_reach, offset_interval, offset_level
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.row_cache import KernelValues, RowCache
-from maxmargin.solvers.shrinking import ActiveSet, FSafe, ShrinkingRule
+from maxmargin.solvers.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, ShrinkingRule
 from maxmargin.threads import single_threaded_blas
 
 CURVATURE_FLOOR = 1e-12
@@ -46,7 +46,7 @@ class SMO:
     """``working_set`` is the number of samples that a step changes; ``cache_mb`` the megabytes of kernel rows kept."""
 
     working_set: int = 2
-    shrinking: ShrinkingRule = FSafe()
+    shrinking: ShrinkingRule = DEFAULT_RULE
     cache_mb: float = 500.0
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class SMO:
                 self._work(state, min(end, state.next_check))
                 if state.is_still or state.steps >= state.next_check:
                     self._check(state, budget.target * state.caution)
-                    state.next_check = state.steps + max(1, min(state.present, self.shrinking.every))
+                    state.next_check = state.steps + max(1, min(state.present, self.shrinking.every, GAP_STEPS))
 
     def candidate(self, problem: KernelProblem, state: SMOState) -> Array:
         """The present alpha."""
@@ -114,8 +114,9 @@ class SMO:
             state.take_all_back()
         elif state.is_still:
             state.end_or_refresh()
-        if not state.looks_done:
+        if not state.looks_done and state.steps >= state.next_removal:
             state.remove(self.shrinking.removable(state.active_set()))
+            state.next_removal = state.steps + min(state.present, self.shrinking.every)
 
     def _check_all(self, state: SMOState, target: float) -> None:
         """Lines 12 and 13. What was removed safely is not taken back."""
@@ -161,6 +162,8 @@ class SMOState:
     removals: int = 0
     resets: int = 0
     next_check: int = 0
+    next_removal: int = 0
+    checking_evaluations: int = 0
     caution: float = 1.0  # falls with every certificate that was refused
     inner: float = 1.0  # falls when the gap of all was too large though that of the active samples was small enough
     looks_done: bool = False
@@ -227,6 +230,12 @@ class SMOState:
         magnitude = 1.0 + float(alpha @ np.sqrt(np.abs(diagonal))) * float(np.sqrt(np.abs(diagonal).max(initial=0.0)))
         return self.entry_error * float(alpha.sum()) + UNIT_ROUNDOFF * n_additions * magnitude
 
+    @property
+    def imbalance(self) -> float:
+        """How far rounding may have led sum_i alpha_i y_i from zero."""
+        alpha, y = self.variables.alpha, self.variables.y
+        return abs(float(alpha @ y)) + UNIT_ROUNDOFF * len(y) * float(alpha.sum()) if self.has_offset else 0.0
+
     def active_set(self, everyone: bool = False) -> ActiveSet:
         """The active samples, or all, with the gap of the problem in which the others are fixed where they are."""
         stop = self.present if everyone else self.active
@@ -234,7 +243,7 @@ class SMOState:
         level = offset_level(y, alpha, C) if self.has_offset else 0.0
         b = best_offsets(kinks, C, level).middle if self.has_offset else 0.0
         gap = float(np.sum(gap_terms(y * (kinks - b), alpha, C)))
-        return ActiveSet(y, C, alpha, kinks, diagonal, self.has_offset, level, b, gap, self.noise)
+        return ActiveSet(y, C, alpha, kinks, diagonal, self.has_offset, level, self.imbalance, b, gap, self.noise)
 
     def allowed_on_the_wrong_side(self) -> Array:
         """By how much the gradient of a removed sample may now have the sign that it cannot have at the optimum, if the
@@ -243,7 +252,7 @@ class SMOState:
         reach = gradient_reach(self.variables.diagonal, radius) + self.noise
         if self.has_offset:
             active = self.active_set()
-            offsets = offset_interval(active.kinks, active.C, active.level, reach[: self.active])
+            offsets = offset_interval(active.kinks, active.C, active.level, reach[: self.active], active.imbalance)
             reach += max(active.b - offsets.low, offsets.high - active.b)
         return reach[self.active :]
 
@@ -260,10 +269,13 @@ class SMOState:
 
     def update_removed(self) -> None:
         """Line 13: the kinks of the removed samples, made anew."""
+        before = self.kernel_evaluations
         self._renew(self.active)
+        self.checking_evaluations += self.kernel_evaluations - before
 
     def take_all_back(self) -> None:
-        """Line 12."""
+        """Line 12. As in LIBSVM, those that may go again go at once."""
+        self.next_removal = self.steps
         self.progress["active"] = self.present
         self.is_still = False
         self.inner = 1.0

@@ -36,7 +36,7 @@ from maxmargin.threads import single_threaded_blas
 CURVATURE_FLOOR = 1e-12
 """Relative to the greatest k(x, x): a smaller curvature, or a negative one, is raised to this, as LIBSVM does."""
 LEAST_NOISE = 4.0
-"""A gradient of so many units in the last place of the greatest kink is nothing but rounding."""
+"""A gradient of so many units in the last place of what it was added up from is nothing but rounding."""
 CLOSER = 0.3
 """By which factor the inner target falls when what it led to was not enough."""
 
@@ -219,7 +219,10 @@ class SMOState:
 
     @property
     def least_noise(self) -> float:
-        return LEAST_NOISE * UNIT_ROUNDOFF * (1.0 + float(np.abs(self.variables.kink[: self.active]).max(initial=0.0)))
+        """What rounding leaves in a kink at least: a difference of gradients below that says nothing."""
+        _, _, _, alpha, kinks, diagonal = self.variables
+        size = float(np.abs(kinks[: self.active]).max(initial=0.0)) + float(np.linalg.norm(alpha * diagonal))
+        return LEAST_NOISE * UNIT_ROUNDOFF * (1.0 + size)
 
     @property
     def noise(self) -> float:
@@ -274,8 +277,8 @@ class SMOState:
         self.checking_evaluations += self.kernel_evaluations - before
 
     def take_all_back(self) -> None:
-        """Line 12. As in LIBSVM, those that may go again go at once."""
-        self.next_removal = self.steps
+        """Line 12. Those that may go again go at once, unless nothing moves without the others."""
+        self.next_removal = self.steps + (1 if self.is_still else 0)
         self.progress["active"] = self.present
         self.is_still = False
         self.inner = 1.0
@@ -308,6 +311,7 @@ class SMOState:
         self.caution = CLOSER * min(self.caution, self.relative_gap / target if target > 0.0 else 1.0)
         self.refresh()
         self.next_check = self.steps
-        self.is_stuck = self.looks_done = self.active_set(everyone=True).gap == 0.0
+        self.gap = self.active_set(everyone=True).gap
+        self.is_stuck = self.looks_done = self.relative_gap <= UNIT_ROUNDOFF
         if self.active < self.present and not self.removals_are_safe:
             self.take_all_back()

@@ -304,12 +304,12 @@ def figure_1(shown: list[Experiment]) -> Figure:
 
 NOTES = (
     "In brackets the paper's figures. A gap is over all samples, also while some are removed; '-' means that so many were "
-    "never removed. A re-shrinking is a look at the removed samples that has to take them back; Joachims' rule takes all back "
-    "once, at ten times the tolerance, as LIBSVM does. 'No row kept' computes a row whenever a step needs it, for the "
+    "never removed. A re-shrinking is a look at the removed samples that has to take them back; Joachims' rule takes all "
+    "back once, at ten times the tolerance, as LIBSVM does. 'No row kept' computes a row whenever a step needs it, for the "
     "active samples only; 'all rows kept' computes no value twice. Both count the look at all removed samples that ends "
-    "Algorithm 1 (line 13), for the safe rule too, whose result needs it only for its certificate. The paper does "
-    "not say what it counts or where it stops: 1.8e6 evaluations are 148 rows of 12,188, fewer than there are support vectors, so that it cannot have "
-    "counted that last look."
+    "Algorithm 1 (line 13), for the safe rule too, whose result needs it only for its certificate. The paper does not say "
+    "what it counts or where it stops: 1.8e6 evaluations are 148 rows of 12,188, fewer than there are support vectors, so "
+    "that it cannot have counted that last look."
 )
 
 

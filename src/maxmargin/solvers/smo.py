@@ -305,13 +305,13 @@ class SMOState:
             self.refresh()
 
     def look_closer(self, target: float) -> None:
-        """A certificate was refused: all samples, a new gradient, and a target below the present gap. If there is none, there
-        is nothing left to do."""
+        """A certificate was refused: all samples, a new gradient, and a target below the present gap, unless that is nothing
+        but rounding."""
         self.looks_done = False
         self.caution = CLOSER * min(self.caution, self.relative_gap / target if target > 0.0 else 1.0)
         self.refresh()
         self.next_check = self.steps
         self.gap = self.active_set(everyone=True).gap
-        self.is_stuck = self.looks_done = self.relative_gap <= UNIT_ROUNDOFF
+        self.is_stuck = self.looks_done = self.gap <= self.least_noise * float(self.variables.C.sum())
         if self.active < self.present and not self.removals_are_safe:
             self.take_all_back()

@@ -24,6 +24,7 @@ ORDER = [
     "kernel_blocks",
     "kernel_rows",
     "reductions",
+    "screening",
     "solution",
     "solvers",
     "answers",

@@ -89,6 +89,10 @@ class SMO:
         alpha[state.variables.sample] = state.variables.alpha
         return alpha
 
+    def take_outputs(self, problem: KernelProblem, state: SMOState, outputs: Array) -> None:
+        """The f of the present alpha, which a certificate has computed anyway."""
+        state.take_outputs(outputs)
+
     def _work(self, state: SMOState, end: int) -> None:
         """Line 8: steps on the active samples, and whatever rows they ask for."""
         noise = state.least_noise
@@ -286,8 +290,21 @@ class SMOState:
 
     def refresh(self) -> None:
         """All kinks and the dual value from alpha, free of the rounding of the steps that led here."""
-        self._renew(0)
-        _, _, _, alpha, _, _ = self.variables
+        if not self.is_fresh:
+            self._renew(0)
+        self._note_refreshed()
+
+    def take_outputs(self, outputs: Array) -> None:
+        self.variables.kink[:] = self.variables.y - outputs[self.variables.sample]
+        self._note_refreshed()
+
+    @property
+    def is_fresh(self) -> bool:
+        """No step since all kinks were made anew."""
+        return self.refreshed_at == self.steps > 0
+
+    def _note_refreshed(self) -> None:
+        alpha = self.variables.alpha
         self.progress["dual"] = 0.5 * float(alpha @ (1.0 + self.variables.y * self.variables.kink))
         self.refreshed_at = self.steps
 

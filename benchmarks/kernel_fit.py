@@ -43,7 +43,7 @@ CACHE_MB = 500.0
 SLOW_SECONDS = 120.0
 """A search ends with a run that took longer."""
 METHOD = f"""
-Seconds are of whole `fit` calls on data in memory, caches of {CACHE_MB:g} MB for everyone, everything compiled; the contestants take
+Seconds are of whole `fit` calls on data in memory, caches of {CACHE_MB:g} MB for everyone, everything compiled; contestants take
 turns and the fastest run counts. maxmargin and oneDAL use both cores, LIBSVM has one. A peer's tolerance is the loosest of
 10^(-k/2) that brings the gap of its alpha, clipped to the box and judged by our certificate, within the target; x: none does,
 and the nearest gap is in brackets. oneDAL is scikit-learn-intelex in float64 and, on X in float32, in float32.

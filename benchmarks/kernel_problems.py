@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from benchmarks.datasets import Data, folder, load
+from benchmarks.datasets import Data, data_folder, load
 from maxmargin import RBF, KernelProblem
 from maxmargin.data import Array
 
@@ -40,7 +40,7 @@ def _dense(data: Data) -> Data:
 
 
 def _raw(file: str, n_features: int) -> tuple[Any, Array]:
-    with lzma.open(folder() / f"{file}.xz", "rb") as text:
+    with lzma.open(data_folder() / f"{file}.xz", "rb") as text:
         X, labels = load_svmlight_file(text, n_features=n_features, zero_based=False)
     return sparse.csr_matrix(X), labels
 

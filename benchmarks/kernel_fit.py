@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,8 @@ CACHE_MB = 500.0
 SLOW_SECONDS = 120.0
 """A search ends with a run that took longer."""
 METHOD = f"""
-Seconds are of whole `fit` calls on data in memory, caches of {CACHE_MB:g} MB for everyone, everything compiled; contestants take
-turns and the fastest run counts. maxmargin and oneDAL use both cores, LIBSVM has one. A peer's tolerance is the loosest of
+Seconds are of whole `fit` calls on data in memory, caches of {CACHE_MB:g} MB for everyone, everything compiled; they take turns
+and the fastest run counts. maxmargin and oneDAL use both cores, LIBSVM has one. A peer's tolerance is the loosest of
 10^(-k/2) that brings the gap of its alpha, clipped to the box and judged by our certificate, within the target; x: none does,
 and the nearest gap is in brackets. oneDAL is scikit-learn-intelex in float64 and, on X in float32, in float32.
 """.strip()
@@ -82,12 +83,12 @@ def peers() -> dict[str, Peer]:
     """Those that are installed."""
     found = {"LIBSVM": Peer("LIBSVM", sklearn.svm.SVC)}
     try:
-        from sklearnex.svm import SVC as OneDal
+        one_dal = import_module("sklearnex.svm").SVC
     except ImportError:
         return found
     return found | {
-        "oneDAL f64": Peer("oneDAL f64", OneDal),
-        "oneDAL f32": Peer("oneDAL f32", OneDal, np.float32),
+        "oneDAL f64": Peer("oneDAL f64", one_dal),
+        "oneDAL f32": Peer("oneDAL f32", one_dal, np.float32),
     }
 
 

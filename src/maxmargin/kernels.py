@@ -65,10 +65,21 @@ class Kernel(Protocol):
         """How wrong an entry of ``block`` can be by rounding."""
 
 
+DENSE_FEATURES = 1 << 12
+"""Up to this many features a block of sparse rows is made dense: a product of dense matrices is ten times faster, if it
+fits in a cache."""
+
+
 def dot_products(one: Points, other: Points) -> Array:
     """x . z in float64, one matrix product."""
-    product = one.matrix.astype(np.float64, copy=False) @ other.matrix.astype(np.float64, copy=False).T
+    product = _double(one.matrix) @ _double(other.matrix).T
     return np.asarray(product.toarray() if sparse.issparse(product) else product)
+
+
+def _double(matrix: Any) -> Any:
+    if sparse.issparse(matrix) and matrix.shape[1] <= DENSE_FEATURES:
+        return matrix.toarray().astype(np.float64, copy=False)
+    return matrix.astype(np.float64, copy=False)
 
 
 class OfDotProducts(ABC):

@@ -29,6 +29,10 @@ from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
 
 
+DENSE_FEATURES = 1 << 12
+"""Up to this many features a block of sparse rows may be made dense."""
+
+
 @dataclass(frozen=True, eq=False)
 class Points:
     """Some rows of X, dense or CSR, and their squared norms in float64."""
@@ -50,6 +54,12 @@ class Points:
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
 
+    def in_double(self) -> Points:
+        """In float64, and dense if that is not many more numbers: a product of dense blocks is ten times faster."""
+        is_narrow = sparse.issparse(self.matrix) and self.matrix.shape[1] <= DENSE_FEATURES
+        matrix = self.matrix.toarray() if is_narrow else self.matrix
+        return Points(matrix.astype(np.float64, copy=False), self.sqnorms)
+
 
 class Kernel(Protocol):
     @property
@@ -65,21 +75,10 @@ class Kernel(Protocol):
         """How wrong an entry of ``block`` can be by rounding."""
 
 
-DENSE_FEATURES = 1 << 12
-"""Up to this many features a block of sparse rows is made dense: a product of dense matrices is ten times faster, if it
-fits in a cache."""
-
-
 def dot_products(one: Points, other: Points) -> Array:
     """x . z in float64, one matrix product."""
-    product = _double(one.matrix) @ _double(other.matrix).T
+    product = one.in_double().matrix @ other.in_double().matrix.T
     return np.asarray(product.toarray() if sparse.issparse(product) else product)
-
-
-def _double(matrix: Any) -> Any:
-    if sparse.issparse(matrix) and matrix.shape[1] <= DENSE_FEATURES:
-        return matrix.toarray().astype(np.float64, copy=False)
-    return matrix.astype(np.float64, copy=False)
 
 
 class OfDotProducts(ABC):

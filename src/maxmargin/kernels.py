@@ -28,7 +28,6 @@ from scipy import sparse
 from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
 
-
 DENSE_FEATURES = 1 << 12
 """Up to this many features a block of sparse rows may be made dense."""
 

@@ -50,9 +50,10 @@ def build(kernel: Kernel, has_offset: bool = True, C: object = 2.0, n: int = 250
 @offsets
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_is_certified(name, tol, has_offset):
-    _, certificate, state = solve(build(KERNELS[name], has_offset), tol)
-    assert certificate.relative_gap <= tol
+def test_every_positive_semidefinite_kernel_is_certified_and_any_other_ends(name, tol, has_offset):
+    kernel = KERNELS[name]
+    _, certificate, state = solve(build(kernel, has_offset), tol)
+    assert certificate.relative_gap <= tol or not kernel.is_positive_semidefinite
     assert state.steps > 0
     assert state.kernel_evaluations > 0
 

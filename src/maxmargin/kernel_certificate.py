@@ -84,7 +84,8 @@ def _certificate(
     dual = total - 0.5 * sqnorm - fall
     gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
     errors = _output_errors(problem, alpha, support, magnitudes)
-    errors += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
+    if len(support):  # without them the margins are +b and -b, exactly
+        errors += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
     rounding += gamma(PAIRWISE_ROUNDINGS) * gap
     if not np.isfinite([primal, dual, gap, rounding]).all() or sqnorm < -rounding:

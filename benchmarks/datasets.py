@@ -73,7 +73,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 def _load(name: str, file: str) -> Data:
     cached = CACHE / "data" / f"{file}.npz"
     if not cached.exists():
-        X, y = _parse(_folder() / f"{file}.xz", SOURCES[name])
+        X, y = _parse(data_folder() / f"{file}.xz", SOURCES[name])
         write_atomically(
             cached,
             lambda path: np.savez(path, values=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y),
@@ -83,7 +83,7 @@ def _load(name: str, file: str) -> Data:
         return Data(X, arrays["y"])
 
 
-def _folder() -> Path:
+def data_folder() -> Path:
     return Path(os.environ.get("MAXMARGIN_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -94,3 +94,21 @@ def _parse(path: Path, source: _Source) -> Data:
     X = sparse.csr_matrix((values, raw.indices.astype(np.int32), raw.indptr.astype(np.int32)), shape=raw.shape)
     X.sort_indices()
     return Data(X, np.where(labels == source.positive, 1.0, -1.0))
+
+
+def load_digits(one: int, other: int) -> Data:
+    """Two digits of mnist's training set, pixels in [0, 1]: +1 for the first."""
+    X, labels = load("mnist").X, _digits()
+    chosen = np.flatnonzero((labels == one) | (labels == other))
+    return Data(X[chosen], np.where(labels[chosen] == one, 1.0, -1.0))
+
+
+def _digits() -> Array:
+    """The digit of every training sample: ``load`` keeps only whether it is an 8."""
+    cached = CACHE / "data" / "mnist.digits.npy"
+    if not cached.exists():
+        with lzma.open(data_folder() / "mnist.xz", "rt") as text:
+            labels = np.array([float(line.split(maxsplit=1)[0]) for line in text])
+        write_atomically(cached, lambda path: np.save(path, labels))
+    digits: Array = np.load(cached)
+    return digits

@@ -37,11 +37,12 @@ class KernelProblem:
     has_offset: bool = True
 
     @classmethod
-    def build(cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True) -> KernelProblem:
-        """Check everything; a kernel that is not one of ours must have ``block`` and ``diagonal``."""
+    def build(cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, check: bool = True) -> KernelProblem:
+        """Check everything; a kernel that is not one of ours must have ``block`` and ``diagonal``. ``check=False`` trusts that
+        scikit-learn's ``check_array`` has seen X already."""
         if isinstance(kernel, type) or not hasattr(kernel, "block"):
             raise TypeError(f"kernel must be a kernel object such as RBF(gamma=1.0); got {kernel!r}.")
-        rows = Rows.from_matrix(X)
+        rows = Rows.from_matrix(X, check=check)
         if isinstance(kernel, Precomputed):
             _check_gram(rows)
         return cls(rows, signs_of(y, rows), costs_of(C, rows), kernel, bool(has_offset))

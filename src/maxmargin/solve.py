@@ -12,30 +12,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate import Certificate, Judge, relative
+from maxmargin.answers import Answer, Known, answers_to
 from maxmargin.data import Array
+from maxmargin.kernel_problem import KernelProblem
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Progress, Solution, Status
-from maxmargin.solvers.base import Budget, Solver
-from maxmargin.solvers.primal_point import PrimalPoint
-from maxmargin.solvers.registry import solver_named
+from maxmargin.solvers.base import Budget, KernelSolver, Solver
+from maxmargin.solvers.registry import kernel_solver_named, solver_named
 
 Callback = Callable[[Progress], Any]
 
 CHUNK_ELEMENTS = 20_000_000
 """Stored elements that one call of ``advance`` may touch: about a tenth of a second, so that Ctrl-C is heard."""
-CERTIFICATE_EPOCHS = 24
-CERTIFICATE_GROWTH = 0.5
-"""A certificate costs at most about one epoch, mostly a third: one in twelve stays well under a tenth of the time. After
-many epochs they are spaced by half of the steps so far."""
-CERTIFICATE_ELEMENTS = 4_000_000
-"""On small problems the fixed cost of a certificate counts: this much work must lie between two."""
-TIE = 1e-12
-"""Primal values that differ by less, relatively, are the same."""
 STALL_ELEMENTS = 10_000_000_000
 STALL_FACTOR = 100.0
 """After this much work (some ten seconds) a solve has stalled when, at the rate at which the dual value rose over the latter
@@ -43,8 +35,8 @@ half of the run, closing the gap would take this many times the work done so far
 
 
 def solve(
-    problem: LinearProblem,
-    solver: str | Solver = "auto",
+    problem: LinearProblem | KernelProblem,
+    solver: str | Solver | KernelSolver = "auto",
     *,
     tol: float = 1e-4,
     max_epochs: float = math.inf,
@@ -57,10 +49,10 @@ def solve(
 
     Parameters
     ----------
-    problem : LinearProblem
+    problem : LinearProblem or KernelProblem
     solver : str or a solver object, default "auto"
-        "auto" chooses and switches by itself; "dcd", "avsf", "newton", or an instance with settings such as
-        ``DCD(order=Order.CYCLIC)``.
+        "auto" chooses and switches by itself; "dcd", "avsf", "newton" for linear problems, "batched-smo", "smo" for kernels;
+        or an instance with settings such as ``DCD(order=Order.CYCLIC)``.
     tol : float
         Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give.
     max_epochs, max_seconds : float, default infinity
@@ -78,7 +70,7 @@ def solve(
         raise ValueError(f"callback must be callable; got {callback!r}.")
     return drive(
         problem,
-        solver_named(solver),
+        kernel_solver_named(solver) if isinstance(problem, KernelProblem) else solver_named(solver),  # type: ignore[arg-type]
         Limits(tol, max_epochs, max_seconds),
         warm_start=warm_start,
         callback=callback,
@@ -116,8 +108,8 @@ def seed_from(random_state: Any) -> int:
 
 
 def drive(
-    problem: LinearProblem,
-    solver: Solver,
+    problem: LinearProblem | KernelProblem,
+    solver: Solver | KernelSolver,
     limits: Limits,
     *,
     warm_start: Array | Solution | None,
@@ -140,7 +132,7 @@ def drive(
     return run.solution(status)
 
 
-def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem) -> Array | None:
+def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem) -> Array | None:
     if warm_start is None:
         return None
     alpha = np.asarray(warm_start.alpha if isinstance(warm_start, Solution) else warm_start, dtype=np.float64)
@@ -151,88 +143,27 @@ def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem) -> Ar
     return alpha
 
 
-class _Answer(NamedTuple):
-    w: Array
-    alpha: Array
-    certificate: Certificate
-
-
-class _Best:
-    """The best w and the best alpha so far, which may come from different moments: the gap is between those two. Zero is the
-    first of both."""
-
-    def __init__(self, problem: LinearProblem) -> None:
-        self.problem = problem
-        self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
-        self.primal, self.dual = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0]), 0.0
-        self.certificate: Certificate | None = None
-        self.margins = np.empty(problem.n_samples) if problem.penalizes_intercept else None
-        self._point: PrimalPoint | None = None
-        self._own_w = self.w
-
-    def learn(self, here: _Answer, may_search: bool) -> None:
-        """Take over what is better, into the same memory every time, as new pages are slow; and look for a better w still."""
-        certificate = here.certificate
-        found = self._search(here) if may_search and np.isfinite(certificate.gap) else np.inf
-        is_here = certificate.is_limited_by_rounding or certificate.primal < found * (1.0 - TIE)
-        improves = min(found, certificate.primal) < self.primal, certificate.dual > self.dual
-        if any(improves):
-            self.certificate = certificate if all(improves) and is_here else None
-        if improves[1]:
-            self.dual = certificate.dual
-            np.copyto(self.alpha, here.alpha)
-        if improves[0] and is_here:
-            self.primal, self.w = certificate.primal, self._own_w
-            np.copyto(self.w, here.w)
-        elif improves[0]:
-            assert self._point is not None
-            assert self._point.best is not None
-            self.primal, self.w = found, self._point.best.w  # owns its memory, and moves only to a better point
-
-    def _search(self, here: _Answer) -> float:
-        """The primal value of the best point on a few lines; infinite where there is no such search."""
-        if self.margins is None:
-            return np.inf
-        self._point = self._point or PrimalPoint(self.problem)
-        return self._point.offer(here.w, self.margins, float(here.w @ here.w))
-
-    @property
-    def gap(self) -> float:
-        """By the certificate of the pair if there is one, else by the difference of the two values."""
-        return self.certificate.gap if self.certificate else self.primal - self.dual
-
-    @property
-    def relative_gap(self) -> float:
-        return relative(self.gap, self.primal, self.dual)
-
-    def certified(self, judge: Judge) -> _Answer:
-        if self.certificate is None:
-            self.certificate = judge.certify(self.w, self.alpha)
-        return _Answer(self.w, self.alpha, self.certificate)
-
-
 @dataclass
 class _Run:
     """One solve under way."""
 
-    problem: LinearProblem
-    solver: Solver
+    problem: LinearProblem | KernelProblem
+    solver: Any
     limits: Limits
     callback: Callback | None
     stop: threading.Event
     state: Any = None
-    certifier: Any = None
-    best: Any = None
-    answer: _Answer | None = None  # the one that meets tol: the solver's own arrays, or the best pair
+    answers: Any = None
+    answer: Answer | None = None  # the one that meets tol
     trace: list[Progress] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
-    next_certificate: int = 0
+    next_certificate: float = 0.0
 
     def start(self, warm_start: Array | None, seed: int) -> None:
-        self.certifier, self.best = Judge(self.problem), _Best(self.problem)
+        self.answers = answers_to(self.problem)
         self.state = self.solver.init(self.problem, warm_start, seed)
         if warm_start is None:
-            self.next_certificate = self._spacing()
+            self.next_certificate = self.answers.spacing(0)
 
     def to_the_end(self) -> Status:
         """Advance and judge until there is a reason to end."""
@@ -245,20 +176,12 @@ class _Run:
             self.solver.advance(self.problem, self.state, self._budget())
 
     def judge(self) -> None:
-        """Certify where the solver stands, or the best pair of points if that is better, and write a row of the trace."""
-        w, alpha = self.solver.candidate(self.problem, self.state)
-        here = _Answer(w, alpha, self.certifier.certify(w, alpha, self.best.margins))
-        if here.certificate.meets(self.limits.tol):
-            self.answer = here
-        else:
-            self.best.learn(here, may_search=not self.state.has_best_w)
-            if self.best.relative_gap <= self.limits.tol:
-                pair = self.best.certified(self.certifier)
-                self.answer = pair if pair.certificate.meets(self.limits.tol) else None
-        self._write_trace(self.answer.certificate if self.answer else self.best)
-        self.next_certificate = self.state.steps + self._spacing()
+        """Certify where the solver stands, and write a row of the trace."""
+        self.answer = self.answers.judge(self.solver, self.state, self.limits.tol)
+        self._write_trace(self.answer.certificate if self.answer else self.answers.known())
+        self.next_certificate = self.state.steps + self.answers.spacing(self.state.steps)
 
-    def _write_trace(self, known: Certificate | _Best) -> None:
+    def _write_trace(self, known: Known) -> None:
         stage = self.state.stage
         self.trace.append(
             Progress(
@@ -276,18 +199,18 @@ class _Run:
         )
 
     def solution(self, status: Status) -> Solution:
-        answer = self.answer or self.best.certified(self.certifier)
-        scaling = self.problem.intercept_scaling
+        answer = self.answer or self.answers.best()
         return Solution(
             w=answer.w,
             alpha=np.ascontiguousarray(answer.alpha),
-            b=float(answer.w[-1] * scaling) if scaling else 0.0,
+            b=answer.b,
             certificate=answer.certificate,
             status=status,
             trace=tuple(self.trace),
             seconds=self.seconds,
             steps=self.state.steps,
             epochs=self.epochs,
+            kernel_evaluations=self.answers.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
         )
 
     @property
@@ -323,12 +246,11 @@ class _Run:
         return None
 
     def _is_at_its_limit(self) -> bool:
-        certificate = self.best.certificate
-        return self.state.is_stuck or (certificate and certificate.is_limited_by_rounding) or self._is_stalled()
+        return self.state.is_stuck or self.answers.is_limited_by_rounding or self._is_stalled()
 
     def _is_stalled(self) -> bool:
         now = self.trace[-1]
-        if now.steps * self._elements_a_step < STALL_ELEMENTS:
+        if now.steps * self.answers.elements_a_step < STALL_ELEMENTS:
             return False
         half = next(row for row in self.trace if row.steps >= 0.5 * now.steps)
         rise, steps = now.dual - half.dual, now.steps - half.steps
@@ -336,18 +258,9 @@ class _Run:
 
     def _budget(self) -> Budget:
         now = self.state.steps
-        wanted = min(self.next_certificate - now, CHUNK_ELEMENTS / self._elements_a_step, self._max_steps - now)
+        wanted = min(self.next_certificate - now, CHUNK_ELEMENTS / self.answers.elements_a_step, self._max_steps - now)
         return Budget(max(1, int(wanted)), self.limits.tol)
-
-    def _spacing(self) -> int:
-        least = max(CERTIFICATE_EPOCHS * self.problem.n_samples, CERTIFICATE_ELEMENTS / self._elements_a_step)
-        return int(max(least, CERTIFICATE_GROWTH * self.state.steps if self.state else 0.0))
 
     @property
     def _max_steps(self) -> float:
         return self.limits.max_epochs * self.problem.n_samples
-
-    @property
-    def _elements_a_step(self) -> float:
-        """Stored elements a row, and what a step costs besides."""
-        return self.problem.rows.n_stored / self.problem.n_samples + 8.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 from maxmargin.data import Array
+from maxmargin.kernel_problem import KernelProblem
 from maxmargin.problem import LinearProblem
 
 
@@ -68,3 +69,21 @@ class Solver(Protocol):
 
     def candidate(self, problem: LinearProblem, state: Any) -> tuple[Array, Array]:
         """The present (w, alpha). They may be views that the next ``advance`` changes."""
+
+
+class KernelSolver(Protocol):
+    """The same for kernel problems, whose w is known only through alpha."""
+
+    @property
+    def name(self) -> str: ...
+
+    def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> Any: ...
+
+    def advance(self, problem: KernelProblem, state: Any, budget: Budget) -> None: ...
+
+    def candidate(self, problem: KernelProblem, state: Any) -> Array:
+        """The present alpha."""
+
+    def take_outputs(self, problem: KernelProblem, state: Any, outputs: Array) -> None:
+        """f_i = sum_j alpha_j y_j k(x_j, x_i) of the present alpha in float64: a certificate that was refused has computed
+        it anyway."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
-from maxmargin.solvers.base import Solver
+from maxmargin.solvers.base import KernelSolver, Solver
 
 SOLVERS: dict[str, tuple[str, str]] = {
     "auto": ("auto", "Auto"),
@@ -15,14 +16,31 @@ SOLVERS: dict[str, tuple[str, str]] = {
 """Names, and the module and class that each is: loaded when it is asked for."""
 
 
+KERNEL_SOLVERS: dict[str, tuple[str, str]] = {
+    "auto": ("batched_smo", "BatchedSMO"),
+    "batched-smo": ("batched_smo", "BatchedSMO"),
+    "smo": ("smo", "SMO"),
+}
+
+
 def solver_named(solver: str | Solver) -> Solver:
-    """A solver from its name, or the solver itself."""
+    """A solver for linear problems from its name, or the solver itself."""
+    made: Solver = _named(solver, SOLVERS, "DCD()")
+    return made
+
+
+def kernel_solver_named(solver: str | KernelSolver) -> KernelSolver:
+    """A solver for kernel problems from its name, or the solver itself."""
+    made: KernelSolver = _named(solver, KERNEL_SOLVERS, "SMO()")
+    return made
+
+
+def _named(solver: Any, solvers: dict[str, tuple[str, str]], example: str) -> Any:
     if not isinstance(solver, str):
         if isinstance(solver, type) or not hasattr(solver, "advance"):
-            raise TypeError(f"solver must be a name or a solver object such as DCD(); got {solver!r}.")
+            raise TypeError(f"solver must be a name or a solver object such as {example}; got {solver!r}.")
         return solver
-    if solver not in SOLVERS:
-        raise ValueError(f"There is no solver named {solver!r}; there are {', '.join(map(repr, sorted(SOLVERS)))}.")
-    module, name = SOLVERS[solver]
-    made: Solver = getattr(import_module(f"maxmargin.solvers.{module}"), name)()
-    return made
+    if solver not in solvers:
+        raise ValueError(f"There is no solver named {solver!r}; there are {', '.join(map(repr, sorted(solvers)))}.")
+    module, name = solvers[solver]
+    return getattr(import_module(f"maxmargin.solvers.{module}"), name)()

@@ -1,0 +1,214 @@
+"""The answers to one problem so far: what the certificate says of them, and which is best.
+
+For a linear problem that is a pair, the best w and the best alpha, which may come from different moments; for a kernel
+problem it is an alpha alone, for its w is known only through it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from maxmargin.certificate import Certificate, Judge, relative
+from maxmargin.data import Array
+from maxmargin.kernel_certificate import KernelVerdict, certify_kernel
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.problem import LinearProblem
+from maxmargin.solvers.base import KernelSolver, Solver
+from maxmargin.solvers.primal_point import PrimalPoint
+
+CERTIFICATE_EPOCHS = 24
+CERTIFICATE_GROWTH = 0.5
+"""A certificate costs at most about one epoch, mostly a third: one in 24 stays well under a tenth of the time. After
+many epochs they are spaced by half of the steps so far."""
+CERTIFICATE_ELEMENTS = 4_000_000
+"""On small problems the fixed cost of a certificate counts: this much work must lie between two."""
+KERNEL_STEP_ELEMENTS = 1024.0
+"""What a step on a kernel problem costs, as it is made on a block of about that many rows."""
+TIE = 1e-12
+"""Primal values that differ by less, relatively, are the same."""
+
+
+class Answer(NamedTuple):
+    w: Array
+    alpha: Array
+    b: float
+    certificate: Certificate
+
+
+class Known(Protocol):
+    """What a row of the trace says of the best answer."""
+
+    @property
+    def primal(self) -> float: ...
+
+    @property
+    def dual(self) -> float: ...
+
+    @property
+    def gap(self) -> float: ...
+
+    @property
+    def relative_gap(self) -> float: ...
+
+
+class Answers(Protocol):
+    """What the driver keeps of the answers to its problem."""
+
+    @property
+    def elements_a_step(self) -> float:
+        """Stored elements that a step touches, and what it costs besides."""
+
+    @property
+    def kernel_evaluations(self) -> int:
+        """That the certificates took."""
+
+    @property
+    def is_limited_by_rounding(self) -> bool: ...
+
+    def judge(self, solver: Any, state: Any, tol: float) -> Answer | None:
+        """Certify where the solver stands, and give the answer that meets ``tol`` if there is one now."""
+
+    def known(self) -> Known: ...
+
+    def best(self) -> Answer: ...
+
+    def spacing(self, steps: int) -> float:
+        """How many steps until the next certificate, if the solver does not ask for one before."""
+
+
+def answers_to(problem: LinearProblem | KernelProblem) -> Answers:
+    return KernelAnswers(problem) if isinstance(problem, KernelProblem) else LinearAnswers(problem)
+
+
+class LinearAnswers:
+    """The best w and the best alpha. Zero is the first of both."""
+
+    kernel_evaluations = 0
+
+    def __init__(self, problem: LinearProblem) -> None:
+        self.problem = problem
+        self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
+        self.primal, self.dual = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0]), 0.0
+        self.certificate: Certificate | None = None
+        self._judge = Judge(problem)
+        self._margins = np.empty(problem.n_samples) if problem.penalizes_intercept else None
+        self._point: PrimalPoint | None = None
+        self._own_w = self.w
+
+    def judge(self, solver: Solver, state: Any, tol: float) -> Answer | None:
+        """The solver's own point, or the best pair if that is better."""
+        w, alpha = solver.candidate(self.problem, state)
+        here = self._answer(w, alpha, self._judge.certify(w, alpha, self._margins))
+        if here.certificate.meets(tol):
+            return here
+        self.learn(here, may_search=not state.has_best_w)
+        if self.relative_gap > tol:
+            return None
+        pair = self.best()
+        return pair if pair.certificate.meets(tol) else None
+
+    def learn(self, here: Answer, may_search: bool) -> None:
+        """Take over what is better, into the same memory every time, as new pages are slow; and look for a better w still."""
+        certificate = here.certificate
+        found = self._search(here) if may_search and np.isfinite(certificate.gap) else np.inf
+        is_here = certificate.is_limited_by_rounding or certificate.primal < found * (1.0 - TIE)
+        improves = min(found, certificate.primal) < self.primal, certificate.dual > self.dual
+        if any(improves):
+            self.certificate = certificate if all(improves) and is_here else None
+        if improves[1]:
+            self.dual = certificate.dual
+            np.copyto(self.alpha, here.alpha)
+        if improves[0] and is_here:
+            self.primal, self.w = certificate.primal, self._own_w
+            np.copyto(self.w, here.w)
+        elif improves[0]:
+            assert self._point is not None
+            assert self._point.best is not None
+            self.primal, self.w = found, self._point.best.w  # owns its memory, and moves only to a better point
+
+    def _search(self, here: Answer) -> float:
+        """The primal value of the best point on a few lines; infinite where there is no such search."""
+        if self._margins is None:
+            return np.inf
+        self._point = self._point or PrimalPoint(self.problem)
+        return self._point.offer(here.w, self._margins, float(here.w @ here.w))
+
+    def known(self) -> Known:
+        return self
+
+    @property
+    def gap(self) -> float:
+        """By the certificate of the pair if there is one, else by the difference of the two values."""
+        return self.certificate.gap if self.certificate else self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        return relative(self.gap, self.primal, self.dual)
+
+    @property
+    def is_limited_by_rounding(self) -> bool:
+        return self.certificate is not None and self.certificate.is_limited_by_rounding
+
+    def best(self) -> Answer:
+        if self.certificate is None:
+            self.certificate = self._judge.certify(self.w, self.alpha)
+        return self._answer(self.w, self.alpha, self.certificate)
+
+    def _answer(self, w: Array, alpha: Array, certificate: Certificate) -> Answer:
+        scaling = self.problem.intercept_scaling
+        return Answer(w, alpha, float(w[-1] * scaling) if scaling else 0.0, certificate)
+
+    @property
+    def elements_a_step(self) -> float:
+        return self.problem.rows.n_stored / self.problem.n_samples + 8.0
+
+    def spacing(self, steps: int) -> float:
+        least = max(CERTIFICATE_EPOCHS * self.problem.n_samples, CERTIFICATE_ELEMENTS / self.elements_a_step)
+        return int(max(least, CERTIFICATE_GROWTH * steps))
+
+
+class KernelAnswers:
+    """The alpha with the least gap. A certificate is as much work as a good part of a fit, so it comes only when the solver
+    asks for one or the driver has to end."""
+
+    elements_a_step = KERNEL_STEP_ELEMENTS
+
+    def __init__(self, problem: KernelProblem) -> None:
+        self.problem = problem
+        self.kernel_evaluations = 0
+        self._alpha = np.zeros(problem.n_samples)
+        self._verdict: KernelVerdict | None = None
+
+    def judge(self, solver: KernelSolver, state: Any, tol: float) -> Answer | None:
+        alpha = solver.candidate(self.problem, state)
+        verdict = certify_kernel(self.problem, alpha)
+        self.kernel_evaluations += verdict.kernel_evaluations
+        if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
+            self._alpha, self._verdict = np.array(alpha), verdict
+        if verdict.certificate.meets(tol):
+            return self.best()
+        solver.take_outputs(self.problem, state, verdict.outputs)
+        return None
+
+    def known(self) -> Known:
+        return self._certified.certificate
+
+    @property
+    def is_limited_by_rounding(self) -> bool:
+        return self._certified.certificate.is_limited_by_rounding
+
+    def best(self) -> Answer:
+        verdict = self._certified
+        return Answer(np.empty(0), self._alpha, verdict.b, verdict.certificate)
+
+    @property
+    def _certified(self) -> KernelVerdict:
+        if self._verdict is None:
+            self._verdict = certify_kernel(self.problem, self._alpha)
+        return self._verdict
+
+    def spacing(self, steps: int) -> float:
+        return math.inf

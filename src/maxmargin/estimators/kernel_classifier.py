@@ -1,0 +1,284 @@
+"""Kernel classification without scikit-learn: the parameters, the problems of pairs of classes, and the fitted attributes.
+
+``SVC`` adds scikit-learn's checks and interface. With more than two classes every pair has its problem, in the order of
+LIBSVM: (0, 1), (0, 2), ..., and the first class of a pair is its positive one.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data import Array
+from maxmargin.estimators import checks
+from maxmargin.estimators.linear_classifier import one_or_all
+from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernel_rows import KernelRows
+from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
+from maxmargin.solution import Solution
+from maxmargin.solve import Limits, drive, seed_from
+from maxmargin.solvers.base import KernelSolver
+from maxmargin.solvers.registry import kernel_solver_named
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+ROWS_A_BLOCK = 4096
+"""Samples that are predicted at a time."""
+
+
+class KernelClassifier:
+    """What :class:`maxmargin.SVC` is, for data that is known to be sound."""
+
+    classes_: Array
+    support_vectors_: Any
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: Any = True,
+        tol: float = 1e-3,
+        cache_size: float = 500.0,
+        class_weight: Any = None,
+        verbose: int = 0,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        solver: Any = "auto",
+        fit_intercept: bool = True,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        callback: Any = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def _check_parameters(self) -> Limits:
+        if not callable(self.kernel):
+            checks.one_of("kernel", self.kernel, KERNELS)
+        checks.number("C", self.C, above=0.0)
+        checks.number("tol", self.tol, at_least=0.0)
+        checks.number("coef0", self.coef0)
+        checks.number("cache_size", self.cache_size, above=0.0)
+        checks.flag("fit_intercept", self.fit_intercept)
+        checks.flag("warm_start", self.warm_start)
+        checks.flag("break_ties", self.break_ties)
+        checks.one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        checks.thread_count(self.n_jobs)
+        if isinstance(self.gamma, str):
+            checks.one_of("gamma", self.gamma, ("scale", "auto"))
+        else:
+            checks.number("gamma", self.gamma, above=0.0)
+        self._solver()
+        seed_from(self.random_state if isinstance(self.random_state, (int, np.integer)) else None)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be callable; got {self.callback!r}.")
+        return Limits(float(self.tol), checks.epochs_from(self.max_iter), checks.seconds_from(self.max_seconds))
+
+    def _solver(self) -> KernelSolver:
+        """``solver`` with ``shrinking`` and ``cache_size``, unless it is an object with settings of its own."""
+        if not isinstance(self.solver, str):
+            return kernel_solver_named(self.solver)
+        if self.solver == "smo":
+            from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
+            from maxmargin.solvers.smo import SMO
+
+            rule = (DEFAULT_RULE if self.shrinking else NoShrinking()) if _is_flag(self.shrinking) else self.shrinking
+            return SMO(shrinking=rule, cache_mb=float(self.cache_size))
+        if not _is_flag(self.shrinking):
+            raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {self.shrinking!r}.")
+        kernel_solver_named(self.solver)
+        from maxmargin.solvers.batched_smo import BatchedSMO
+
+        return BatchedSMO(cache_mb=float(self.cache_size))
+
+    def _kernel(self, X: Any) -> Kernel:
+        if callable(self.kernel):
+            return Custom(self.kernel)
+        if self.kernel in ("linear", "precomputed"):
+            return Linear() if self.kernel == "linear" else Precomputed()
+        gamma = width(self.gamma, X)
+        if self.kernel == "rbf":
+            return RBF(gamma)
+        if self.kernel == "sigmoid":
+            return Sigmoid(gamma, float(self.coef0))
+        return Polynomial(gamma, float(self.coef0), self.degree)
+
+    def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
+        classes = checks.classes_of(y)
+        costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
+        kernel, codes = self._kernel(X), np.searchsorted(classes, y)
+        pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
+        solutions = self._solve(X, kernel, costs, pairs, limits)
+        self._keep(X, kernel, classes, codes, pairs, solutions)
+        return solutions
+
+    def _solve(self, X: Any, kernel: Kernel, costs: Array, pairs: list[Pair], limits: Limits) -> list[Solution]:
+        solver, seed = self._solver(), seed_from(self.random_state)
+        callback = serialised(self.callback, self.verbose)
+
+        def job(pair: Pair, start: Array | None) -> Callable[[threading.Event], Solution]:
+            def run(stop: threading.Event) -> Solution:
+                problem = KernelProblem.build(
+                    pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, self.fit_intercept, check=False
+                )
+                return drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+
+            return run
+
+        starts = self._starts(pairs) or [None] * len(pairs)
+        return run_jobs([job(*each) for each in zip(pairs, starts, strict=True)], self.n_jobs)
+
+    def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
+        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
+        last: _WarmStart | None = getattr(self, "_warm_start", None)
+        if not self.warm_start or last is None or len(last.alphas) != len(pairs):
+            return None
+        if any(len(alpha) != len(pair.samples) for alpha, pair in zip(last.alphas, pairs, strict=True)):
+            return None
+        return [alpha * (self.C / last.C) for alpha in last.alphas]
+
+    def _keep(self, X: Any, kernel: Kernel, classes: Array, codes: Array, pairs: list[Pair], solutions: list[Solution]) -> None:
+        """scikit-learn's attributes: support vectors class by class, and for each a coefficient in each of its pairs."""
+        n, n_classes = X.shape[0], len(classes)
+        signed = np.zeros((n_classes - 1, n))
+        for pair, solution in zip(pairs, solutions, strict=True):
+            rows = np.where(codes[pair.samples] == pair.first, pair.second - 1, pair.first)
+            signed[rows, pair.samples] = pair.signs * solution.alpha
+        is_support = np.any(signed != 0.0, axis=0)
+        self.support_ = np.concatenate([np.flatnonzero(is_support & (codes == k)) for k in range(n_classes)]).astype(np.int32)
+        self.n_support_ = np.bincount(codes[self.support_], minlength=n_classes).astype(np.int32)
+        sign = -1.0 if n_classes == 2 else 1.0  # with two classes the second is the positive one
+        self.dual_coef_ = sign * signed[:, self.support_]
+        self.intercept_ = np.array([sign * solution.b for solution in solutions])
+        self.support_vectors_ = X[self.support_] if not isinstance(kernel, Precomputed) else np.empty((0, 0))
+        self.classes_ = classes
+        self.n_features_in_ = X.shape[1]
+        self.shape_fit_ = X.shape
+        self.n_iter_ = np.array([max(1, math.ceil(solution.epochs)) for solution in solutions])
+        self.fit_status_ = int(not all(solution.status.is_certified for solution in solutions))
+        self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
+        self.certificate_ = one_or_all([solution.certificate for solution in solutions])
+        self.status_ = one_or_all([solution.status for solution in solutions])
+        self.trace_ = one_or_all([solution.trace for solution in solutions])
+        self._kernel_ = kernel
+        self._warm_start = _WarmStart(self.C, [s.alpha for s in solutions]) if self.warm_start else None
+
+    def _pair_values(self, X: Any) -> Array:
+        """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
+        weights = pair_weights(self.dual_coef_, self.n_support_)
+        values = np.empty((X.shape[0], weights.shape[1]))
+        for start in range(0, len(values), ROWS_A_BLOCK):
+            block = slice(start, start + ROWS_A_BLOCK)
+            values[block] = self._kernel_values(X[block]) @ weights + self.intercept_
+        return values
+
+    def _kernel_values(self, X: Any) -> Array:
+        """k(x, support vector)."""
+        kernel = self._kernel_
+        if isinstance(kernel, Precomputed):
+            part = X[:, self.support_]
+            return np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
+        if isinstance(kernel, Custom):
+            return kernel.block(Points.of(X), Points.of(self.support_vectors_))
+        both, n = _stacked(self.support_vectors_, X), self.support_vectors_.shape[0]
+        problem = KernelProblem.build(both, np.ones(both.shape[0]), 1.0, kernel, check=False)
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        return KernelRows(problem, dtype, 0.0).block(np.arange(n, both.shape[0]), np.arange(n))
+
+
+def _stacked(vectors: Any, X: Any) -> Any:
+    """Both in one matrix, dense or sparse as X is: a model fitted on one predicts for the other."""
+    if sparse.issparse(X):
+        return sparse.vstack([sparse.csr_array(vectors), sparse.csr_array(X)], format="csr")
+    dense = vectors.toarray() if sparse.issparse(vectors) else vectors
+    return np.concatenate([np.asarray(dense, dtype=X.dtype), X])
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The samples of two classes; the first is the positive one."""
+
+    first: int
+    second: int
+    samples: Array
+    signs: Array
+
+    @classmethod
+    def of(cls, first: int, second: int, codes: Array) -> Pair:
+        samples = np.flatnonzero((codes == first) | (codes == second))
+        return cls(first, second, samples, np.where(codes[samples] == first, np.int8(1), np.int8(-1)))
+
+    def part(self, X: Any, kernel: Kernel) -> Any:
+        if len(self.samples) == X.shape[0]:
+            return X
+        part = X[self.samples]
+        return part[:, self.samples] if isinstance(kernel, Precomputed) else part
+
+
+class _WarmStart(NamedTuple):
+    """What the next fit may start from."""
+
+    C: float
+    alphas: list[Array]
+
+
+def width(gamma: Any, X: Any) -> float:
+    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself."""
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma != "scale":
+        return float(gamma)
+    if sparse.issparse(X):
+        squares = X.multiply(X).mean(dtype=np.float64)
+        variance = float(squares) - float(X.mean(dtype=np.float64)) ** 2
+    else:
+        variance = float(X.var(dtype=np.float64))
+    return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
+
+
+def pair_weights(dual_coef: Array, n_support: Array) -> Array:
+    """The coefficients of all support vectors in each pair of classes, a column a pair."""
+    n_classes = len(n_support)
+    ends = np.cumsum(n_support)
+    parts = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
+    weights = np.zeros((dual_coef.shape[1], n_classes * (n_classes - 1) // 2))
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        weights[parts[i], k] = dual_coef[j - 1, parts[i]]
+        weights[parts[j], k] = dual_coef[i, parts[j]]
+    return weights

@@ -1,0 +1,149 @@
+"""SVC: support vector classification with kernels and a certificate."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maxmargin.data import DTYPES, Array
+from maxmargin.estimators import checks
+from maxmargin.estimators.kernel_classifier import KernelClassifier, pair_weights
+from maxmargin.estimators.one_vs_rest import warn_if_uncertified
+
+
+class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
+    r"""Support vector classification with kernels, trained to a certified optimum.
+
+    For each pair of classes it minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (w \cdot \phi(x_i) + b))`,
+    with scikit-learn's parameters, defaults and attributes. What is added: ``tol`` is the relative duality gap, the fit goes
+    on until the certificate shows it, and every answer says how far from the optimum it can be.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
+        "sigmoid" is not positive semidefinite: its problem may have no optimum to certify, and the fit then says so.
+    degree, gamma, coef0
+        As in scikit-learn.
+    shrinking : bool or a rule, default True
+        True is the best rule of the solver; with ``solver="smo"`` also an object such as ``FSafe(0.1)``.
+    tol : float, default 1e-3
+        The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
+    cache_size : float, default 500
+        Megabytes for kernel rows; the budget is kept.
+    class_weight : dict or "balanced", optional
+        C_i is C times the weight of the sample's class times its ``sample_weight``.
+    verbose : int, default 0
+        Print a line for each certificate.
+    max_iter : int, default -1
+        Limit on epochs, each as many steps as there are samples; -1 for none.
+    decision_function_shape : {"ovr", "ovo"}, default "ovr"
+    break_ties : bool, default False
+        As in scikit-learn.
+    random_state : int, RandomState or None
+        Seeds the choice of working sets. None means 0, so the same call gives the same answer.
+    solver : str or solver object, default "auto"
+        "auto", "batched-smo", "smo", or for example ``SMO(shrinking=FSafe(0.1))``.
+    fit_intercept : bool, default True
+        False trains without the offset b.
+    max_seconds : float, optional
+        Limit on the time of each pair's problem.
+    warm_start : bool, default False
+        Start from the last fit's dual variables when the samples are as many; they are scaled to the new C.
+    n_jobs : int, optional
+        Threads for the pairs of a multiclass fit.
+    callback : callable, optional
+        Called with a :class:`maxmargin.Progress` at each certificate; returning True stops the fit.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_, coef_, n_iter_, fit_status_, shape_fit_
+        As in scikit-learn; ``n_iter_`` counts epochs.
+    certificate_ : Certificate, or a list with one for each pair of classes
+    relative_gap_ : float
+        The worst.
+    status_ : Status, or a list with one for each pair
+    trace_ : tuple of Progress, or a list with one for each pair
+
+    Probabilities are not a parameter, as scikit-learn deprecates that one: wrap the model in
+    ``sklearn.calibration.CalibratedClassifierCV``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> model = SVC(tol=1e-6).fit(*load_iris(return_X_y=True))
+    >>> bool(model.relative_gap_ <= 1e-6)
+    True
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
+        """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
+        X is the kernel matrix."""
+        with checks.unchanged_on_error(self):
+            limits = self._check_parameters()
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", ensure_min_features=1)
+            check_classification_targets(y)
+            solutions = self._train(X, y, sample_weight, limits)
+            self.class_weight_ = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight
+            )
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @property
+    def coef_(self) -> Array:
+        """The weights of the features, for the linear kernel only."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ exists for kernel='linear' only.")
+        coefficients = self.dual_coef_
+        if len(self.classes_) > 2:
+            coefficients = pair_weights(self.dual_coef_, self.n_support_).T
+        return np.asarray(safe_sparse_dot(coefficients, self.support_vectors_, dense_output=True))
+
+    def decision_function(self, X: Any) -> Array:
+        """One value a sample with two classes, positive for the second; else one column a class, or a pair of classes if
+        ``decision_function_shape="ovo"``."""
+        values = self._checked_pair_values(X)
+        if len(self.classes_) == 2:
+            return values.ravel()
+        if self.decision_function_shape == "ovo":
+            return values
+        return np.asarray(_ovr_decision_function(values < 0, -values, len(self.classes_)))
+
+    def predict(self, X: Any) -> Array:
+        """The class with most votes of the pairs; with ``break_ties`` the one with the greatest decision value."""
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
+        return np.asarray(self.classes_[self._codes(X)])
+
+    def _codes(self, X: Any) -> Array:
+        n_classes = len(self.classes_)
+        if self.break_ties and n_classes > 2:
+            return np.asarray(self.decision_function(X).argmax(axis=1))
+        values = self._checked_pair_values(X)
+        if n_classes == 2:
+            return (values[:, 0] > 0.0).astype(int)
+        votes = np.zeros((len(values), n_classes), int)
+        for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+            votes[:, i] += values[:, k] > 0.0
+            votes[:, j] += values[:, k] <= 0.0
+        return np.asarray(votes.argmax(axis=1))
+
+    def _checked_pair_values(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self._pair_values(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags

@@ -1,0 +1,305 @@
+"""SMO on working sets of a thousand, for hardware that multiplies matrices faster than it reads memory.
+
+An outer iteration chooses a working set W, computes the block K_WW alone, moves pairs of W with the second-order choice of
+SMO until W is nearly optimal, and then computes whole rows for those variables only that have changed:
+
+    f += sum over changed j of (s_j - s_j before) K[j, :]     in float64, whatever the rows are.
+
+While more samples violate optimality than W can hold, W is drawn at random from the violators and the free variables, half
+from each side, and the worst pair (F. Perez-Cruz et al., "Double chunking for solving SVMs for very large datasets", 2004,
+and the rule of papers/irwls_svc): the worst alone make W swing between sets. Later, W is the worst.
+
+Rows are float32 first. What they are wrong by enters f, so f is computed anew in float64 when the target asks for it or a
+certificate was refused; from then on only the *changes* of alpha meet float32, which is iterative refinement. If even that
+does not reach the target, rows become float64. In signed variables s_i = y_i alpha_i, as in ``maxmargin.compiled.batched_smo``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from maxmargin.certificate import relative
+from maxmargin.compiled.batched_smo import RUN, best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
+from maxmargin.data import Array
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernel_rows import MEGABYTE, KernelRows
+from maxmargin.kernels import OfDotProducts
+from maxmargin.solvers.base import Budget, Stage
+
+STEPS_A_VARIABLE = 20
+LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = 0.02, 0.01
+WIDEST = 4
+"""A working set may grow to this many times its usual size when there are that many free variables."""
+FLOAT32_IS_GOOD_TO = 1e-4
+"""The relative gap down to which all of f may come from float32 kernel values."""
+SINGLE_STEPS_ABOVE = 1e-4
+"""The local violation above which the local gradient may be float32."""
+FLOAT32_RANGE = 1e30
+STILL_ITERATIONS = 4
+LOOKS_TO_BE_STUCK, LOOKS_EVER = 3, 60
+BLOCK_SHARE = 0.1
+"""Of the cache's budget, what the block of a working set larger than usual may take."""
+
+
+@dataclass(frozen=True)
+class BatchedSMO:
+    """``dtype`` is that of the kernel rows: "auto" is float32, and float64 when that cannot reach the target."""
+
+    working_set: int = 1024
+    cache_mb: float = 500.0
+    dtype: Literal["auto", "float32", "float64"] = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.working_set >= 2:
+            raise ValueError(f"working_set must be at least 2; got {self.working_set!r}.")
+        if not self.cache_mb >= 0.0:
+            raise ValueError(f"cache_mb must be a number of megabytes >= 0; got {self.cache_mb!r}.")
+        if self.dtype not in ("auto", "float32", "float64"):
+            raise ValueError(f"dtype must be 'auto', 'float32' or 'float64'; got {self.dtype!r}.")
+
+    @property
+    def name(self) -> str:
+        return "batched-smo"
+
+    def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> BatchedSMOState:
+        y = problem.y.astype(np.float64)
+        state = BatchedSMOState(
+            y=y,
+            lower=np.minimum(y * problem.C, 0.0),
+            upper=np.maximum(y * problem.C, 0.0),
+            s=y * feasible(problem, warm_start),
+            f=np.zeros(problem.n_samples),
+            rows=KernelRows(problem, self._first_dtype(problem), self.cache_mb),
+            random=np.random.default_rng(seed),
+        )
+        state.is_exact = not state.s.any()
+        state.refresh(problem)
+        state.survey(problem)
+        return state
+
+    def _first_dtype(self, problem: KernelProblem) -> type[np.float32] | type[np.float64]:
+        if self.dtype == "auto":
+            greatest = float(np.abs(problem.diagonal).max())
+            if isinstance(problem.kernel, OfDotProducts):
+                greatest = max(greatest, float(problem.points.sqnorms.max()))
+            return np.float32 if greatest < FLOAT32_RANGE else np.float64
+        return np.float32 if self.dtype == "float32" else np.float64
+
+    def advance(self, problem: KernelProblem, state: BatchedSMOState, budget: Budget) -> None:
+        if state.looks_done:
+            state.looks_done = False
+            state.caution *= 0.5
+            self._look_closer(problem, state)
+        end = state.steps + budget.steps
+        while not self._is_over(problem, state, budget.target) and state.steps < end:
+            self._iterate(problem, state, end - state.steps)
+
+    def candidate(self, problem: KernelProblem, state: BatchedSMOState) -> Array:
+        """The present alpha."""
+        return np.abs(state.s)
+
+    def take_outputs(self, problem: KernelProblem, state: BatchedSMOState, outputs: Array) -> None:
+        """The f of the present alpha, which a certificate has computed anyway: saves the solver doing it again."""
+        state.f[:] = outputs
+        state.drift = 0.0
+        state.is_exact = True
+
+    def _is_over(self, problem: KernelProblem, state: BatchedSMOState, target: float) -> bool:
+        goal = target * state.caution
+        if goal < state.precision and state.relative_gap <= state.precision:
+            self._look_closer(problem, state)
+        state.looks_done = state.relative_gap <= goal
+        if not state.looks_done and state.still_iterations >= STILL_ITERATIONS:
+            self._look_closer(problem, state)
+            state.looks_done = state.relative_gap <= goal
+        return state.looks_done or state.is_stuck
+
+    def _look_closer(self, problem: KernelProblem, state: BatchedSMOState) -> None:
+        """A certificate was refused, or f is not good enough, or nothing moves: f anew in float64; if the gap has not
+        fallen to half since it was last exact, rows in float64; if that does not help either, give up."""
+        state.refresh(problem)
+        state.survey(problem)
+        state.looks = 1 if state.relative_gap < 0.5 * state.least_exact_gap else state.looks + 1
+        state.looks_ever += 1
+        state.least_exact_gap = min(state.relative_gap, state.least_exact_gap)
+        if state.looks > 1 and self.dtype == "auto" and state.rows.dtype == np.float32:
+            state.exchange_rows(KernelRows(problem, np.float64, self.cache_mb))
+            state.looks = 1
+        state.is_stuck = state.looks > LOOKS_TO_BE_STUCK or state.looks_ever > LOOKS_EVER
+
+    def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
+        """One working set: choose it, solve it, tell everyone."""
+        chosen = state.choose(problem, self._size(state))
+        before = state.s[chosen]
+        state.steps += state.solve(problem, chosen, min(STEPS_A_VARIABLE * len(chosen), max_steps))
+        change = state.s[chosen] - before
+        moved = change != 0.0
+        state.add(chosen[moved], change[moved])
+        state.survey(problem)
+        if not moved.any():
+            state.still_iterations = STILL_ITERATIONS
+
+    def _size(self, state: BatchedSMOState) -> int:
+        """As many as there are free variables, from the usual size to the widest."""
+        affordable = math.isqrt(int(BLOCK_SHARE * MEGABYTE * self.cache_mb / state.rows.dtype.itemsize))
+        widest = max(self.working_set, min(WIDEST * self.working_set, affordable))
+        return min(max(state.n_free, self.working_set), widest)
+
+
+def feasible(problem: KernelProblem, warm_start: Array | None) -> Array:
+    """A point of the box, with sum_i alpha_i y_i = 0 if there is an offset: the heavier class is scaled down."""
+    if warm_start is None:
+        return np.zeros(problem.n_samples)
+    alpha = np.clip(np.nan_to_num(np.asarray(warm_start, dtype=np.float64)), 0.0, problem.C)
+    if problem.has_offset:
+        is_positive = problem.y > 0
+        sums = float(alpha[is_positive].sum()), float(alpha[~is_positive].sum())
+        if min(sums) <= 0.0:
+            return np.zeros(problem.n_samples)
+        alpha[is_positive] *= min(sums) / sums[0]
+        alpha[~is_positive] *= min(sums) / sums[1]
+    return np.minimum(alpha, problem.C)
+
+
+@dataclass
+class BatchedSMOState:
+    """s_i = y_i alpha_i in its box, f = K s, and how far from optimal they are."""
+
+    y: Array
+    lower: Array
+    upper: Array
+    s: Array
+    f: Array
+    rows: KernelRows
+    random: np.random.Generator
+    stage: ClassVar[Stage] = Stage("batched-smo")
+    steps: int = 0
+    looks_done: bool = False
+    is_stuck: bool = False
+    drift: float = 0.0  # sum of the changes of alpha that have met float32 kernel values since f was exact
+    is_exact: bool = True  # f was computed in float64 from the present alpha
+    caution: float = 1.0  # falls with every certificate that was refused
+    looks: int = 0  # closer looks since the exact gap last fell to half
+    looks_ever: int = 0
+    still_iterations: int = 0  # outer iterations, one after the other, that made nothing better
+    top: float = np.inf
+    bottom: float = -np.inf
+    relative_gap: float = np.inf
+    least_gap: float = np.inf
+    least_exact_gap: float = np.inf  # relative, of the closer looks
+    greatest_dual: float = -np.inf
+    evaluations_before: int = 0
+
+    @property
+    def v(self) -> Array:
+        """The gradient of the dual."""
+        return self.y - self.f
+
+    @property
+    def active(self) -> int:
+        return int(np.count_nonzero(self.lower < self.upper))
+
+    @property
+    def n_free(self) -> int:
+        return int(np.count_nonzero((self.lower < self.s) & (self.s < self.upper)))
+
+    @property
+    def kernel_evaluations(self) -> int:
+        return self.evaluations_before + self.rows.kernel_evaluations
+
+    def exchange_rows(self, rows: KernelRows) -> None:
+        self.evaluations_before = self.kernel_evaluations
+        self.rows = rows
+
+    @property
+    def precision(self) -> float:
+        """The relative gap down to which the present f can be trusted."""
+        total = float(np.abs(self.s).sum())
+        return FLOAT32_IS_GOOD_TO * min(1.0, self.drift / total) if total > 0.0 else 0.0
+
+    def add(self, changed: Array, change: Array) -> None:
+        """Bring f up to date with a change of s."""
+        self.rows.add_to(self.f, changed, change)
+        self.is_exact = self.is_exact and len(changed) == 0
+        if self.rows.dtype == np.float32:
+            self.drift += float(np.abs(change).sum())
+
+    def refresh(self, problem: KernelProblem) -> None:
+        """f from s in float64, free of the rounding of kernel values and of the steps that led here. What was reached with
+        the old f is forgotten, for it may have been too good to be true."""
+        if not self.is_exact:
+            rows = self.rows if self.rows.dtype == np.float64 else KernelRows(problem, np.float64, 0.0)
+            before = rows.kernel_evaluations
+            support = np.flatnonzero(self.s)
+            self.f[:] = 0.0
+            rows.add_to(self.f, support, self.s[support])
+            if rows is not self.rows:
+                self.evaluations_before += rows.kernel_evaluations - before
+        self.drift, self.is_exact = 0.0, True
+        self.least_gap, self.greatest_dual = np.inf, -np.inf
+
+    def survey(self, problem: KernelProblem) -> None:
+        """The violation and the gap at the present f, and whether they are getting better."""
+        v = self.v
+        self.top, self.bottom = extremes(v, self.s, self.lower, self.upper)
+        b = 0.0
+        if problem.has_offset:
+            b = best_offset(v, self.lower, self.upper)
+        else:
+            self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
+        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, b)
+        self.relative_gap = relative(gap, dual + gap, dual)
+        is_better = gap < 0.99 * self.least_gap or dual > self.greatest_dual
+        self.still_iterations = 0 if is_better else self.still_iterations + 1
+        self.least_gap, self.greatest_dual = min(gap, self.least_gap), max(dual, self.greatest_dual)
+
+    def choose(self, problem: KernelProblem, size: int) -> Array:
+        """The working set, in the order of the samples."""
+        v = self.v
+        can_rise, can_fall = self.s < self.upper, self.s > self.lower
+        middle = 0.5 * (self.top + self.bottom) if problem.has_offset else 0.0
+        slack = 0.5 * LOCAL_TOLERANCE * (self.top - self.bottom)
+        is_free = can_rise & can_fall
+        rising = np.flatnonzero((can_rise & (v > middle + slack)) | (is_free & (v >= middle)))
+        falling = np.flatnonzero((can_fall & (v < middle - slack)) | (is_free & (v < middle)))
+        if len(rising) + len(falling) <= size:
+            return self._worst(v, can_rise, can_fall, size)
+        half = size // 2
+        n_rising = min(len(rising), max(half, size - len(falling)))
+        drawn = [self._draw(rising, n_rising), self._draw(falling, size - n_rising)]
+        worst = [side[[np.argmax(np.abs(v[side] - middle))]] for side in (rising, falling) if len(side)]
+        return np.unique(np.concatenate(drawn + worst))
+
+    def _draw(self, among: Array, count: int) -> Array:
+        return among if count >= len(among) else self.random.choice(among, count, replace=False, shuffle=False)
+
+    def _worst(self, v: Array, can_rise: Array, can_fall: Array, size: int) -> Array:
+        """The greatest v of those that can rise, and the least of those that can fall, as many of each."""
+        rising, falling = np.flatnonzero(can_rise), np.flatnonzero(can_fall)
+        return np.union1d(rising[_greatest(v[rising], size // 2)], falling[_greatest(-v[falling], size // 2)])
+
+    def solve(self, problem: KernelProblem, chosen: Array, max_steps: int) -> int:
+        """SMO on the local block. The steps made."""
+        size = len(chosen)
+        padded = -(-size // int(RUN)) * int(RUN)
+        K = np.zeros((padded, padded), self.rows.dtype)
+        self.rows.block(chosen, chosen, out=K[:size, :size])
+        violation = self.top - self.bottom
+        is_single = self.rows.dtype == np.float32 and violation > SINGLE_STEPS_ABOVE
+        number = np.float32 if is_single else np.float64
+        v, s, lower, upper = (np.zeros(padded, kind) for kind in (number, np.float64, np.float64, np.float64))
+        v[:size], s[:size] = self.v[chosen], self.s[chosen]
+        lower[:size], upper[:size] = self.lower[chosen], self.upper[chosen]
+        tolerance = number(min(LOCAL_TOLERANCE * violation, GREATEST_LOCAL_TOLERANCE))
+        solve = solve_with_offset if problem.has_offset else solve_without_offset
+        steps = solve(K, np.diagonal(K).astype(number), v, s, lower, upper, tolerance, max_steps)
+        self.s[chosen] = s[:size]
+        return int(steps)
+
+
+def _greatest(values: Array, count: int) -> Array:
+    return np.arange(len(values)) if count >= len(values) else np.argpartition(values, len(values) - count)[-count:]

@@ -1,0 +1,157 @@
+"""Shrinking as a type: which of the active samples a solver may leave out for a while, or for good.
+
+A rule names samples that are at a bound and look as if they stay there. ``is_safe`` says that this is proved, so that they
+need not be looked at again; after any other rule every sample is checked before the solver says that it is done
+(Zimmert et al. 2015, Algorithm 1, lines 12 and 13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from maxmargin.data import Array
+from maxmargin.screening import Screened, gap_ball, gradient_reach, offset_interval, screen, screen_with_offset
+
+LIBSVM_STEPS = 1000
+GAP_STEPS = 100
+"""Algorithm 1 looks after every step. A look costs about as much as a step, and the gap falls by little in a hundred."""
+
+
+class ActiveSet(NamedTuple):
+    """What a rule may look at: the samples that are not removed, their gap, and the offset b at which it was computed."""
+
+    y: Array
+    C: Array
+    alpha: Array
+    kinks: Array
+    diagonal: Array
+    has_offset: bool
+    level: float
+    imbalance: float
+    b: float
+    gap: float
+    noise: float
+    """How wrong a kink may be by rounding."""
+
+    @property
+    def gradient(self) -> Array:
+        product: Array = self.y * (self.kinks - self.b)
+        return product
+
+
+class ShrinkingRule(Protocol):
+    @property
+    def is_safe(self) -> bool: ...
+
+    @property
+    def every(self) -> int:
+        """Steps from one removal to the next, if there are not fewer samples than that."""
+
+    @property
+    def unshrinks_at(self) -> float:
+        """When the gap first comes within so many times the target, all samples are taken back once."""
+
+    def removable(self, active: ActiveSet) -> Array:
+        """A mask of the active samples."""
+
+
+@dataclass(frozen=True)
+class NoShrinking:
+    is_safe: ClassVar[bool] = True
+    every: ClassVar[int] = GAP_STEPS
+    unshrinks_at: ClassVar[float] = 0.0
+
+    def removable(self, active: ActiveSet) -> Array:
+        return np.zeros(len(active.y), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Joachims:
+    """T. Joachims, "Making large-scale SVM learning practical", 1999, as LIBSVM does it (C.-C. Chang, C.-J. Lin, "LIBSVM",
+    2011, section 5.1): a sample at a bound is left out when its gradient is beyond that of every sample which can still move
+    against it. Without an offset that is rule (16) of Hsieh et al. (ICML 2008)."""
+
+    every: int = LIBSVM_STEPS
+    is_safe: ClassVar[bool] = False
+    unshrinks_at: ClassVar[float] = 10.0
+
+    def __post_init__(self) -> None:
+        _check_steps(self.every)
+
+    def removable(self, active: ActiveSet) -> Array:
+        if not active.has_offset:
+            return _beyond(active.gradient, active.alpha < active.C, active.alpha > 0.0, zero=0.0)
+        positive = active.y > 0
+        may_rise = np.where(positive, active.alpha < active.C, active.alpha > 0.0)
+        may_fall = np.where(positive, active.alpha > 0.0, active.alpha < active.C)
+        return _beyond(active.kinks, may_rise, may_fall, zero=None)
+
+
+def _beyond(values: Array, may_rise: Array, may_fall: Array, zero: float | None) -> Array:
+    """Those that may only fall and lie above all that may rise, or the other way round. ``zero`` is the optimal offset where it
+    is known: a threshold on the wrong side of it is none."""
+    greatest, least = values[may_rise].max(initial=-np.inf), values[may_fall].min(initial=np.inf)
+    if zero is not None:
+        greatest = greatest if greatest > zero else np.inf
+        least = least if least < zero else -np.inf
+    mask: Array = (~may_rise & (values > greatest)) | (~may_fall & (values < least))
+    return mask
+
+
+@dataclass(frozen=True)
+class Safe:
+    """Section 5: what is removed is at its bound in every optimal alpha, if the kernel is positive semidefinite."""
+
+    every: int = GAP_STEPS
+    is_safe: ClassVar[bool] = True
+    unshrinks_at: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        _check_steps(self.every)
+
+    def removable(self, active: ActiveSet) -> Array:
+        gap = active.gap + active.noise * float(active.C.sum())
+        return _at_their_bounds(active, gap_ball(gap), active.noise)
+
+
+@dataclass(frozen=True)
+class FSafe:
+    """Rule (1): the safe rule with f times the radius of its ball. With an offset the interval for b* shrinks with the ball."""
+
+    f: float = 0.1
+    every: int = GAP_STEPS
+    is_safe: ClassVar[bool] = False
+    unshrinks_at: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        _check_steps(self.every)
+        if not 0.0 < self.f <= 1.0:
+            raise ValueError(f"The factor f of FSafe must lie in (0, 1]; got {self.f!r}.")
+
+    def removable(self, active: ActiveSet) -> Array:
+        return _at_their_bounds(active, self.f * gap_ball(active.gap), 0.0)
+
+
+def _at_their_bounds(active: ActiveSet, radius: float, noise: float) -> Array:
+    """Those that the ball of this radius puts at the bound at which they are already."""
+    reach = gradient_reach(active.diagonal, radius) + noise
+    screened = _screened(active, reach)
+    mask: Array = (screened.at_zero & (active.alpha == 0.0)) | (screened.at_C & (active.alpha == active.C))
+    return mask
+
+
+def _screened(active: ActiveSet, reach: Array) -> Screened:
+    if not active.has_offset:
+        return screen(active.gradient, reach)
+    offsets = offset_interval(active.kinks, active.C, active.level, reach, active.imbalance)
+    return screen_with_offset(active.kinks, active.y, reach, offsets)
+
+
+def _check_steps(every: int) -> None:
+    if not isinstance(every, int) or every < 1:
+        raise ValueError(f"every must be a whole number >= 1; got {every!r}.")
+
+
+DEFAULT_RULE: ShrinkingRule = FSafe()

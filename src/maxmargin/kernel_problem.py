@@ -73,6 +73,16 @@ class KernelProblem:
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= 0.0) & (alpha <= self.C)))
 
+    def nearest_feasible(self, alpha: Array) -> Array:
+        """alpha clipped to its box; with an offset the heavier class is scaled down until sum_i alpha_i y_i = 0."""
+        clipped: Array = np.clip(np.asarray(alpha, dtype=np.float64), 0.0, self.C)
+        if self.has_offset:
+            sums = {sign: float(clipped[self.y == sign].sum()) for sign in (1, -1)}
+            heavier = max(sums, key=sums.__getitem__)
+            if sums[heavier] > sums[-heavier]:
+                clipped[self.y == heavier] *= sums[-heavier] / sums[heavier]
+        return clipped
+
     def best_offset(self, outputs: Array) -> float:
         """The b with the least sum_i C_i max(0, 1 - y_i (f_i + b)); the middle one if it is an interval; 0 without an offset.
 

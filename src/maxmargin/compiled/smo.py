@@ -55,8 +55,8 @@ NOBODY = -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def ascend_singles(variables, cache, progress, end, floor, noise):
-    """Working sets of one: that alpha_i moves to its best value which gains most."""
+def ascend_without_offset(variables, cache, progress, end, floor, noise, working_set):
+    """That alpha_i moves to its best value which gains most; in a working set of two, with the partner best for it."""
     _, y, C, alpha, kink, diagonal = variables
     state = progress[0]
     while state.steps < end:
@@ -65,30 +65,9 @@ def ascend_singles(variables, cache, progress, end, floor, noise):
             return STILL
         if not holds_row(cache, state, i):
             return NEEDS_ROW
-        g = y[i] * kink[i]
-        step = best_step(g, alpha[i], C[i], diagonal[i], floor)
-        new_alpha = moved(alpha[i], step, C[i])
-        if new_alpha == alpha[i]:
-            return STILL
-        add_row(cache, state, i, (alpha[i] - new_alpha) * y[i], kink)
-        alpha[i] = new_alpha
-        state.dual += step * (g - 0.5 * step * diagonal[i])
-        state.steps += 1
-    return ALL_STEPS
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def ascend_doubles(variables, cache, progress, end, floor, noise):
-    """Working sets of two without an offset: the single that gains most, and the partner that gains most with it."""
-    _, y, C, alpha, kink, diagonal = variables
-    state = progress[0]
-    while state.steps < end:
-        i = most_gaining(variables, state.active, floor, noise)
-        if i == NOBODY:
-            return STILL
-        if not holds_row(cache, state, i):
-            return NEEDS_ROW
-        j = best_partner(variables, cache.values[cache.slot_of[i]], state.active, i, floor)
+        j = NOBODY
+        if working_set == 2:
+            j = best_partner(variables, cache.values[cache.slot_of[i]], state.active, i, floor)
         if j == NOBODY:
             j = i
         elif not holds_row(cache, state, j):

@@ -71,7 +71,7 @@ class BatchedSMO:
             y=y,
             lower=np.minimum(y * problem.C, 0.0),
             upper=np.maximum(y * problem.C, 0.0),
-            s=y * feasible(problem, warm_start),
+            s=y * problem.nearest_feasible(np.zeros(len(y)) if warm_start is None else warm_start),
             f=np.zeros(problem.n_samples),
             rows=KernelRows(problem, self._first_dtype(problem), self.cache_mb),
             random=np.random.default_rng(seed),
@@ -148,21 +148,6 @@ class BatchedSMO:
         affordable = math.isqrt(int(BLOCK_SHARE * MEGABYTE * self.cache_mb / state.rows.dtype.itemsize))
         widest = max(self.working_set, min(WIDEST * self.working_set, affordable))
         return min(max(state.n_free, self.working_set), widest)
-
-
-def feasible(problem: KernelProblem, warm_start: Array | None) -> Array:
-    """A point of the box, with sum_i alpha_i y_i = 0 if there is an offset: the heavier class is scaled down."""
-    if warm_start is None:
-        return np.zeros(problem.n_samples)
-    alpha = np.clip(np.nan_to_num(np.asarray(warm_start, dtype=np.float64)), 0.0, problem.C)
-    if problem.has_offset:
-        is_positive = problem.y > 0
-        sums = float(alpha[is_positive].sum()), float(alpha[~is_positive].sum())
-        if min(sums) <= 0.0:
-            return np.zeros(problem.n_samples)
-        alpha[is_positive] *= min(sums) / sums[0]
-        alpha[~is_positive] *= min(sums) / sums[1]
-    return np.minimum(alpha, problem.C)
 
 
 @dataclass

@@ -19,9 +19,8 @@ from maxmargin.compiled.smo import (
     PROGRESS,
     STILL,
     Variables,
-    ascend_doubles,
     ascend_pairs,
-    ascend_singles,
+    ascend_without_offset,
     swap_out,
 )
 from maxmargin.data import Array
@@ -67,7 +66,7 @@ class SMO:
         state = SMOState.start(problem, self.cache_mb)
         state.removals_are_safe = self.shrinking.is_safe and problem.kernel.is_positive_semidefinite
         if warm_start is not None:
-            state.variables.alpha[:] = feasible(problem, warm_start)[state.variables.sample]
+            state.variables.alpha[:] = problem.nearest_feasible(warm_start)[state.variables.sample]
             with single_threaded_blas():
                 state.refresh()
         return state
@@ -96,10 +95,10 @@ class SMO:
     def _work(self, state: SMOState, end: int) -> None:
         """Line 8: steps on the active samples, and whatever rows they ask for."""
         noise = state.least_noise
-        ascend = ascend_pairs if state.has_offset else ascend_singles if self.working_set == 1 else ascend_doubles
+        known = state.variables, state.rows.cache, state.progress, end, state.floor, noise
         outcome = NEEDS_ROW
         while outcome == NEEDS_ROW:
-            outcome = ascend(state.variables, state.rows.cache, state.progress, end, state.floor, noise)
+            outcome = ascend_pairs(*known) if state.has_offset else ascend_without_offset(*known, self.working_set)
             if outcome == NEEDS_ROW:
                 state.rows.fetch(state.progress["wanted"], state.active, state.progress)
         state.is_still = outcome == STILL
@@ -137,17 +136,6 @@ class SMO:
             state.end_or_refresh()
         else:
             state.inner *= CLOSER
-
-
-def feasible(problem: KernelProblem, alpha: Array) -> Array:
-    """alpha clipped to its box; with an offset the heavier class is scaled down until sum_i alpha_i y_i = 0."""
-    clipped: Array = np.clip(np.asarray(alpha, dtype=np.float64), 0.0, problem.C)
-    if problem.has_offset:
-        sums = {sign: float(clipped[problem.y == sign].sum()) for sign in (1, -1)}
-        heavier = max(sums, key=sums.__getitem__)
-        if sums[heavier] > sums[-heavier]:
-            clipped[problem.y == heavier] *= sums[-heavier] / sums[heavier]
-    return clipped
 
 
 @dataclass

@@ -21,8 +21,16 @@ from typing import Any
 import numpy as np
 
 from maxmargin import LinearSVC
-from maxmargin.io import MalformedFile, load_model, read_liblinear, read_libsvm, read_svmlight, save_model
-from maxmargin.io.text_models import write_liblinear, write_libsvm
+from maxmargin.io import (
+    MalformedFile,
+    load_model,
+    read_liblinear,
+    read_libsvm,
+    read_svmlight,
+    save_model,
+    write_liblinear,
+    write_libsvm,
+)
 
 RECORD = Path(__file__).with_name("RECORD.md")
 SLOW_SECONDS = 5.0

@@ -37,9 +37,7 @@ class KernelProblem:
     has_offset: bool = True
 
     @classmethod
-    def build(
-        cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, check: bool = True
-    ) -> KernelProblem:
+    def build(cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, check: bool = True) -> KernelProblem:
         """Check everything; a kernel that is not one of ours must have ``block`` and ``diagonal``. ``check=False`` trusts that
         scikit-learn's ``check_array`` has seen X already."""
         if isinstance(kernel, type) or not hasattr(kernel, "block"):

@@ -92,7 +92,9 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", ensure_min_features=1)
             check_classification_targets(y)
             solutions = self._train(X, y, sample_weight, limits)
-            self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight)
+            self.class_weight_ = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight
+            )
         warn_if_uncertified(solutions, limits)
         return self
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import SVC, SMO, BatchedSMO, FSafe, KernelProblem, RBF, Status, certify_kernel, solve
+from maxmargin import RBF, SMO, SVC, BatchedSMO, FSafe, KernelProblem, Status, certify_kernel, solve
 
 KERNELS = {
     "rbf": {"kernel": "rbf", "gamma": 0.5},

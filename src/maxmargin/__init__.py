@@ -57,6 +57,16 @@ if TYPE_CHECKING:
     from maxmargin.certificate import Certificate as Certificate
     from maxmargin.certificate import certify as certify
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from maxmargin.estimators.svc import SVC as SVC
+    from maxmargin.kernel_certificate import KernelVerdict as KernelVerdict
+    from maxmargin.kernel_certificate import certify_kernel as certify_kernel
+    from maxmargin.kernel_problem import KernelProblem as KernelProblem
+    from maxmargin.kernels import RBF as RBF
+    from maxmargin.kernels import Custom as Custom
+    from maxmargin.kernels import Linear as Linear
+    from maxmargin.kernels import Polynomial as Polynomial
+    from maxmargin.kernels import Precomputed as Precomputed
+    from maxmargin.kernels import Sigmoid as Sigmoid
     from maxmargin.losses import Hinge as Hinge
     from maxmargin.losses import LeastSquares as LeastSquares
     from maxmargin.losses import SquaredHinge as SquaredHinge
@@ -67,25 +77,15 @@ if TYPE_CHECKING:
     from maxmargin.solve import solve as solve
     from maxmargin.solvers.auto import Auto as Auto
     from maxmargin.solvers.avsf import AVSF as AVSF
+    from maxmargin.solvers.batched_smo import BatchedSMO as BatchedSMO
     from maxmargin.solvers.dcd import DCD as DCD
     from maxmargin.solvers.dcd import Order as Order
     from maxmargin.solvers.dcd import Shrinking as Shrinking
     from maxmargin.solvers.newton import Newton as Newton
-    from maxmargin.estimators.svc import SVC as SVC
-    from maxmargin.kernel_certificate import certify_kernel as certify_kernel
-    from maxmargin.kernel_certificate import KernelVerdict as KernelVerdict
-    from maxmargin.kernel_problem import KernelProblem as KernelProblem
-    from maxmargin.kernels import Linear as Linear
-    from maxmargin.kernels import RBF as RBF
-    from maxmargin.kernels import Polynomial as Polynomial
-    from maxmargin.kernels import Sigmoid as Sigmoid
-    from maxmargin.kernels import Precomputed as Precomputed
-    from maxmargin.kernels import Custom as Custom
-    from maxmargin.solvers.batched_smo import BatchedSMO as BatchedSMO
-    from maxmargin.solvers.shrinking import NoShrinking as NoShrinking
-    from maxmargin.solvers.shrinking import Joachims as Joachims
-    from maxmargin.solvers.shrinking import Safe as Safe
     from maxmargin.solvers.shrinking import FSafe as FSafe
+    from maxmargin.solvers.shrinking import Joachims as Joachims
+    from maxmargin.solvers.shrinking import NoShrinking as NoShrinking
+    from maxmargin.solvers.shrinking import Safe as Safe
     from maxmargin.solvers.smo import SMO as SMO
 
 

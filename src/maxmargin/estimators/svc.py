@@ -125,18 +125,15 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
         if self.break_ties and n_classes > 2:
-            predicted: Array = self.classes_[self.decision_function(X).argmax(axis=1)]
-            return predicted
+            return np.asarray(self.classes_[self.decision_function(X).argmax(axis=1)])
         values = self._checked_pair_values(X)
         if n_classes == 2:
-            predicted = self.classes_[(values[:, 0] > 0.0).astype(int)]
-            return predicted
+            return np.asarray(self.classes_[(values[:, 0] > 0.0).astype(int)])
         votes = np.zeros((len(values), n_classes), int)
         for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
             votes[:, i] += values[:, k] > 0.0
             votes[:, j] += values[:, k] <= 0.0
-        predicted = self.classes_[votes.argmax(axis=1)]
-        return predicted
+        return np.asarray(self.classes_[votes.argmax(axis=1)])
 
     def _checked_pair_values(self, X: Any) -> Array:
         check_is_fitted(self)

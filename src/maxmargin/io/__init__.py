@@ -27,13 +27,13 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from maxmargin.io.files import MalformedFile as MalformedFile
+    from maxmargin.io.liblinear_models import read_liblinear as read_liblinear
+    from maxmargin.io.liblinear_models import write_liblinear as write_liblinear
+    from maxmargin.io.libsvm_models import read_libsvm as read_libsvm
+    from maxmargin.io.libsvm_models import write_libsvm as write_libsvm
     from maxmargin.io.model_file import load_model as load_model
     from maxmargin.io.model_file import save_model as save_model
     from maxmargin.io.svmlight import read_svmlight as read_svmlight
     from maxmargin.io.svmlight import stream_svmlight as stream_svmlight
     from maxmargin.io.svmlight import write_svmlight as write_svmlight
     from maxmargin.io.tables import read_data as read_data
-    from maxmargin.io.liblinear_models import read_liblinear as read_liblinear
-    from maxmargin.io.libsvm_models import read_libsvm as read_libsvm
-    from maxmargin.io.liblinear_models import write_liblinear as write_liblinear
-    from maxmargin.io.libsvm_models import write_libsvm as write_libsvm

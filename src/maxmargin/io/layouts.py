@@ -1,4 +1,4 @@
-"""What a model file holds of each kind of estimator: which arrays, of which types and shapes, and what else must be true of them.
+"""What a model file holds of each kind of estimator: which arrays, of which types and shapes, and what else must be true.
 
 A kernel machine by the name of its kernel is its support vectors, dense or CSR, and their coefficients; with a precomputed
 kernel it is the places of the support vectors in the kernel matrix. A kernel that is a function of the user's is code, and a

@@ -1,7 +1,8 @@
 """The text models of LIBLINEAR, read and written.
 
-LIBLINEAR and LIBSVM take whole numbers as labels and the first label they list as the positive class; their weights go the other
-way round when the greater label stands second. An imported model predicts, but has no certificate: ``maxmargin certify`` makes one.
+LIBLINEAR and LIBSVM take whole numbers as labels and the first label they list as the positive class; their weights go the
+other way round when the greater label stands second. An imported model predicts, but has no certificate: ``maxmargin certify``
+makes one.
 """
 
 from __future__ import annotations

@@ -69,10 +69,16 @@ def write_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
             file.write(f"{_joined(row)}{features} \n".encode())
 
 
+def width_of(model: Any) -> int | None:
+    """How many features a model has; None for a kernel model of LIBSVM's, which ends with the last of its support vectors'."""
+    is_open = isinstance(model, SVC) and not hasattr(model, "certificate_") and sparse.issparse(model.support_vectors_)
+    return None if is_open else int(model.n_features_in_)
+
+
 def aligned(model: Any, X: Any) -> Any:
-    """X as wide as the model. A model of LIBSVM's ends with the last feature that a support vector has, so both may have to
-    grow, which costs nothing while they are sparse. Others know their width, and their X is left as it is."""
-    if not isinstance(model, SVC) or hasattr(model, "certificate_") or not sparse.issparse(model.support_vectors_):
+    """X as wide as the model. Where the model does not say how wide it is, the narrower of the two grows; while they are sparse
+    that costs nothing."""
+    if width_of(model) is not None:
         return X
     width = max(model.n_features_in_, X.shape[1])
     model.support_vectors_.resize(model.support_vectors_.shape[0], width)

@@ -69,7 +69,7 @@ class Lines:
     def row(self, text: str, length: int) -> list[float]:
         values = [self.number(value) for value in text.split()]
         if len(values) != length:
-            raise self._complaint(f"{len(values)} weights on a line where {length} belong")
+            raise self._complaint(f"{len(values)} numbers on a line where {length} belong")
         return values
 
     def number(self, text: str) -> float:

@@ -56,7 +56,7 @@ def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
 def write_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     """A model that LIBSVM's ``svm-predict`` reads: an SVC, or two linear classes, their weights as the only support vector."""
     name, machine = _linear_machine(estimator) if hasattr(estimator, "loss") else _machine(estimator)
-    settings = "".join(f"{key} {getattr(estimator._kernel_, key)!r}\n" for key in SETTINGS[KERNELS[name]])
+    settings = "".join(f"{key} {np.asarray(getattr(estimator._kernel_, key)).item()!r}\n" for key in SETTINGS[KERNELS[name]])
     with replaced(path) as file:
         file.write(
             f"svm_type c_svc\nkernel_type {name}\n{settings}nr_class {len(machine.labels)}\n"

@@ -89,11 +89,7 @@ class Lines:
 
     def features(self, words: list[str]) -> tuple[Array, Array]:
         """The indices and values of words like 3:0.5, with rising indices."""
-        pairs = [word.split(":") for word in words]
-        try:
-            numbers = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-        except ValueError:
-            numbers = np.full((1, 2), np.nan)
+        numbers = _numbers([word.split(":") for word in words])
         indices = numbers[:, 0]
         is_good = np.isfinite(numbers).all() and (indices >= 1).all() and (indices <= MOST_FEATURES).all()
         if not (is_good and (indices == np.floor(indices)).all()):
@@ -112,3 +108,14 @@ class Lines:
             return int(text)
         except ValueError:
             raise self._complaint(f"{text[:40]!r} is not a whole number") from None
+
+
+def _numbers(pairs: list[list[str]]) -> Array:
+    """One row a pair; NaN if not all are pairs of numbers."""
+    if not pairs:
+        return np.empty((0, 2))
+    try:
+        numbers = np.array(pairs, dtype=np.float64)
+    except ValueError:
+        numbers = np.empty(0)
+    return numbers if numbers.shape == (len(pairs), 2) else np.full((1, 2), np.nan)

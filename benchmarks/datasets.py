@@ -73,7 +73,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 def _load(name: str, file: str) -> Data:
     cached = CACHE / "data" / f"{file}.npz"
     if not cached.exists():
-        X, y = _parse(_folder() / f"{file}.xz", SOURCES[name])
+        X, y = _parse(data_folder() / f"{file}.xz", SOURCES[name])
         write_atomically(
             cached,
             lambda path: np.savez(path, values=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y),
@@ -83,7 +83,7 @@ def _load(name: str, file: str) -> Data:
         return Data(X, arrays["y"])
 
 
-def _folder() -> Path:
+def data_folder() -> Path:
     return Path(os.environ.get("MAXMARGIN_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -107,7 +107,7 @@ def _digits() -> Array:
     """The digit of every training sample: ``load`` keeps only whether it is an 8."""
     cached = CACHE / "data" / "mnist.digits.npy"
     if not cached.exists():
-        with lzma.open(_folder() / "mnist.xz", "rt") as text:
+        with lzma.open(data_folder() / "mnist.xz", "rt") as text:
             labels = np.array([float(line.split(maxsplit=1)[0]) for line in text])
         write_atomically(cached, lambda path: np.save(path, labels))
     digits: Array = np.load(cached)

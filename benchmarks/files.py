@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from benchmarks.datasets import _folder, load
+from benchmarks.datasets import data_folder, load
 from benchmarks.measure import TOLERANCES, Table, arguments, write_report
 from benchmarks.references import reference
 from maxmargin.io import read_liblinear, read_svmlight
@@ -41,7 +41,7 @@ print(grown / (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + y.nbytes))
 
 
 def unpacked(name: str, folder: Path) -> Path:
-    with lzma.open(_folder() / f"{name}.xz") as packed, open(folder / name, "wb") as plain:
+    with lzma.open(data_folder() / f"{name}.xz") as packed, open(folder / name, "wb") as plain:
         shutil.copyfileobj(packed, plain)
     return folder / name
 

@@ -54,7 +54,8 @@ def test_the_gap_is_the_difference_of_the_values_and_never_negative(kernel, has_
     random = np.random.default_rng(0)
     alpha = solve(problem, tol=1e-3).alpha
     for scale in (0.0, 0.1, 10.0):
-        model = KernelModel(scale * random.normal(size=7), random.normal(), random.normal(size=(7, 3)))
+        b = random.normal() if has_offset else 0.0
+        model = KernelModel(scale * random.normal(size=7), b, random.normal(size=(7, 3)))
         certificate = certify_model(problem, model, alpha)
         assert certificate.gap >= 0.0
         assert certificate.gap == pytest.approx(certificate.primal - certificate.dual, abs=1e-6 * certificate.primal)
@@ -85,6 +86,11 @@ def test_a_kernel_that_is_not_positive_semidefinite_has_no_bound():
     problem = problem_with(Sigmoid(0.1))
     with pytest.raises(ValueError, match="not positive semidefinite"):
         certify_model(problem, KernelModel(np.zeros(60), 0.0), np.zeros(60))
+
+
+def test_a_model_with_an_offset_is_no_answer_to_a_problem_without_one():
+    with pytest.raises(ValueError, match="has no offset"):
+        certify_model(problem_with(RBF(0.3), has_offset=False), KernelModel(np.zeros(60), 1.0), np.zeros(60))
 
 
 @pytest.mark.parametrize("alpha", [np.full(60, 2.0), np.full(60, np.nan)])

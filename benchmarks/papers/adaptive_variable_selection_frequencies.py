@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from benchmarks.datasets import QUICK_NAMES, Data, _folder, load
+from benchmarks.datasets import QUICK_NAMES, Data, data_folder, load
 from benchmarks.measure import Table, arguments, interleaved, seconds_text, write_figure, write_report
 from benchmarks.references import linear_problem
 from maxmargin import DCD, LinearProblem, certify
@@ -80,7 +80,7 @@ class Pair(NamedTuple):
 def load_any(name: str) -> Data:
     if name != SECTOR:
         return load(name)
-    X, labels = read_svmlight(_folder() / "sector.scale.xz")
+    X, labels = read_svmlight(data_folder() / "sector.scale.xz")
     return Data(X, np.where(labels == SECTOR_CLASS, 1.0, -1.0))
 
 

@@ -156,11 +156,8 @@ def table_1(e: Experiment) -> Table:
         table.add(label, *(ours(rule) + paper(rule) for rule in RULES))
 
     for k, share in enumerate(SHARES):
-        add(
-            f"at removal of {100 * share:.1f}%",
-            lambda rule, share=share: _number(e.unkept[rule].gaps.get(share, 0.0)),  # type: ignore[misc]
-            lambda rule, k=k: _bracket(PAPER_GAPS, rule, lambda gaps: gaps[k]),  # type: ignore[misc]
-        )
+        cells = (_number(e.unkept[rule].gaps.get(share, 0.0)) + _bracket(PAPER_GAPS, rule, k) for rule in RULES)
+        table.add(f"at removal of {100 * share:.1f}%", *cells)
     add("re-shrinkings", lambda rule: str(e.unkept[rule].reshrinkings), lambda rule: _bracket(PAPER_RESHRINKINGS, rule))
     add("steps", lambda rule: str(e.unkept[rule].steps))
     add(
@@ -179,11 +176,12 @@ def _number(value: float) -> str:
     return f"{value:.1e}" if value else "-"
 
 
-def _bracket(paper: dict[str, Any], rule: str, pick: Callable[[Any], float] = float) -> str:
+def _bracket(paper: dict[str, Any], rule: str, place: int | None = None) -> str:
+    """The paper's figure for this rule, or the one at that place of several."""
     if rule not in paper:
         return ""
-    value = pick(paper[rule])
-    return f" ({value:.1e})" if value >= 1000 or 0.0 < value < 10 else f" ({value:g})"
+    value = float(paper[rule] if place is None else paper[rule][place])
+    return f" ({value:.1e})" if value >= 1000.0 or 0.0 < value < 10.0 else f" ({value:g})"
 
 
 def claims(first: Experiment, tight: Experiment, figure: Experiment) -> Table:

@@ -92,7 +92,7 @@ def train(
             from maxmargin.io.checkpoint import Checkpoint
             from maxmargin.io.model_file import save_model
 
-            of_kernels = {"gamma": gamma, "degree": degree, "coef0": coef0, "cache_size": cache_size}
+            of_kernels: Any = {"gamma": gamma, "degree": degree, "coef0": coef0, "cache_size": cache_size}
             of_linear: Any = {"loss": loss, "kind": kind, "bias": bias, "free_intercept": free_intercept}
             if kernel is None:
                 settings = options.linear_settings(**of_linear, **of_kernels)

@@ -15,6 +15,7 @@ import numpy as np
 from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernels import OfDotProducts, Points
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.threads import Crew, single_threaded_blas
 
@@ -49,18 +50,25 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> tuple[Ar
     n = problem.n_samples
     outputs, magnitudes = np.zeros(n), np.zeros(n)
     signed = (alpha * problem.y)[support]
+    parts = [slice(first, first + COLUMNS_A_TILE) for first in range(0, len(support), COLUMNS_A_TILE)]
+    columns = [_side(problem, support[part]) for part in parts]
 
     def tile(start: int) -> None:
         rows = slice(start, min(start + ROWS_A_TILE, n))
-        for first in range(0, len(support), COLUMNS_A_TILE):
-            columns = slice(first, first + COLUMNS_A_TILE)
-            block = problem.gram(rows, support[columns])
-            outputs[rows] += block @ signed[columns]
-            magnitudes[rows] += np.abs(block, out=block) @ np.abs(signed[columns])
+        here = _side(problem, rows)
+        for part, side in zip(parts, columns, strict=True):
+            block = problem.gram(rows, support[part]) if here is None or side is None else problem.kernel.block(here, side)
+            outputs[rows] += block @ signed[part]
+            magnitudes[rows] += np.abs(block, out=block) @ np.abs(signed[part])
 
     with single_threaded_blas():
         Crew(n * len(support)).run([(start,) for start in range(0, n, ROWS_A_TILE)], tile)
     return outputs, magnitudes
+
+
+def _side(problem: KernelProblem, chosen: Array | slice) -> Points | None:
+    """These samples ready for many products; None where a kernel is not a function of them."""
+    return problem.points[chosen].in_double() if isinstance(problem.kernel, OfDotProducts) else None
 
 
 def _certificate(

@@ -28,6 +28,9 @@ from scipy import sparse
 from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
 
+DENSE_FEATURES = 1 << 12
+"""Up to this many features a block of sparse rows may be made dense."""
+
 
 @dataclass(frozen=True, eq=False)
 class Points:
@@ -50,6 +53,12 @@ class Points:
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
 
+    def in_double(self) -> Points:
+        """In float64, and dense if that is not many more numbers: a product of dense blocks is ten times faster."""
+        is_narrow = sparse.issparse(self.matrix) and self.matrix.shape[1] <= DENSE_FEATURES
+        matrix = self.matrix.toarray() if is_narrow else self.matrix
+        return Points(matrix.astype(np.float64, copy=False), self.sqnorms)
+
 
 class Kernel(Protocol):
     @property
@@ -67,7 +76,7 @@ class Kernel(Protocol):
 
 def dot_products(one: Points, other: Points) -> Array:
     """x . z in float64, one matrix product."""
-    product = one.matrix.astype(np.float64, copy=False) @ other.matrix.astype(np.float64, copy=False).T
+    product = one.in_double().matrix @ other.in_double().matrix.T
     return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
 

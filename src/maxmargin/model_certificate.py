@@ -38,6 +38,8 @@ def certify_model(problem: KernelProblem, model: KernelModel, alpha: Array) -> C
     """Judge the model with alpha as the dual point."""
     if not problem.kernel.is_positive_semidefinite:
         raise ValueError(f"{problem.kernel} is not positive semidefinite: no dual value is a bound on its optimum.")
+    if model.b != 0.0 and not problem.has_offset:
+        raise ValueError(f"The problem has no offset, but the model's is {model.b:g}.")
     alpha = vector(alpha, problem.n_samples, "alpha")
     is_finite = bool(np.isfinite(alpha).all() and np.isfinite(model.coefficients).all() and math.isfinite(model.b))
     if not (is_finite and problem.is_feasible(alpha)):
@@ -88,6 +90,7 @@ def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha:
     margins = y * (w.outputs[:n] + b)
     difference = w.signed - dual_w.signed
     sqdistance = max(0.0, float(difference @ (w.outputs - dual_w.outputs)))
+    sqdistance_error = 2.0 * float(np.abs(difference) @ (w.errors + dual_w.errors))
     total = float(alpha.sum())
     imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
     shift, fall, charge_error = charge(problem, alpha, dual_w.outputs[:n], b, imbalance, total)
@@ -96,7 +99,7 @@ def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha:
     gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + 0.5 * sqdistance + shift + fall
     errors = w.errors[:n] + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
-    rounding += float(np.abs(difference) @ (w.errors + dual_w.errors)) + gamma(PAIRWISE_ROUNDINGS) * gap
+    rounding += 0.5 * sqdistance_error + gamma(PAIRWISE_ROUNDINGS) * gap
     if not np.isfinite([primal, dual, gap, rounding]).all():
         return refusal(alpha)
     return Certificate(
@@ -105,7 +108,9 @@ def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha:
         gap=gap,
         relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
-        distance_bound=math.sqrt(2.0 * (gap + rounding)),
+        distance_bound=min(
+            math.sqrt(2.0 * (gap + rounding)), math.sqrt(gap + rounding) + 0.5 * math.sqrt(sqdistance + sqdistance_error)
+        ),
         n_support=int(np.count_nonzero(w.signed)),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )

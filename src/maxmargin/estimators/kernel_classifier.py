@@ -199,20 +199,18 @@ class KernelClassifier:
             return np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
         if isinstance(kernel, Custom):
             return kernel.block(Points.of(X), Points.of(self.support_vectors_))
-        stacked = sparse.vstack if sparse.issparse(self.support_vectors_) else np.concatenate
-        both = stacked([_as(self.support_vectors_, X), X])
-        both = both.tocsr() if sparse.issparse(both) else np.ascontiguousarray(both)
-        n = self.support_vectors_.shape[0]
+        both, n = _stacked(self.support_vectors_, X), self.support_vectors_.shape[0]
         problem = KernelProblem.build(both, np.ones(both.shape[0]), 1.0, kernel, check=False)
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         return KernelRows(problem, dtype, 0.0).block(np.arange(n, both.shape[0]), np.arange(n))
 
 
-def _as(vectors: Any, X: Any) -> Any:
-    """Support vectors dense or sparse as X is: a model fitted on one predicts for the other."""
-    if sparse.issparse(vectors) == sparse.issparse(X):
-        return vectors
-    return vectors.toarray() if sparse.issparse(vectors) else sparse.csr_array(vectors)
+def _stacked(vectors: Any, X: Any) -> Any:
+    """Both in one matrix, dense or sparse as X is: a model fitted on one predicts for the other."""
+    if sparse.issparse(X):
+        return sparse.vstack([sparse.csr_array(vectors), sparse.csr_array(X)], format="csr")
+    dense = vectors.toarray() if sparse.issparse(vectors) else vectors
+    return np.concatenate([np.asarray(dense, dtype=X.dtype), X])
 
 
 def kernel_named(name: str, gamma: Any, coef0: float, degree: int) -> Kernel:
@@ -237,7 +235,7 @@ def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
         from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
         from maxmargin.solvers.smo import SMO
 
-        rule = {True: DEFAULT_RULE, False: NoShrinking()}.get(shrinking) if _is_flag(shrinking) else shrinking
+        rule = (DEFAULT_RULE if shrinking else NoShrinking()) if _is_flag(shrinking) else shrinking
         return SMO(shrinking=rule, cache_mb=float(cache_mb))
     if not _is_flag(shrinking):
         raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {shrinking!r}.")

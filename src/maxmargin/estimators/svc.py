@@ -121,19 +121,22 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """The class with most votes of the pairs; with ``break_ties`` the one with the greatest decision value."""
         check_is_fitted(self)
-        n_classes = len(self.classes_)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
+        return np.asarray(self.classes_[self._codes(X)])
+
+    def _codes(self, X: Any) -> Array:
+        n_classes = len(self.classes_)
         if self.break_ties and n_classes > 2:
-            return np.asarray(self.classes_[self.decision_function(X).argmax(axis=1)])
+            return np.asarray(self.decision_function(X).argmax(axis=1))
         values = self._checked_pair_values(X)
         if n_classes == 2:
-            return np.asarray(self.classes_[(values[:, 0] > 0.0).astype(int)])
+            return (values[:, 0] > 0.0).astype(int)
         votes = np.zeros((len(values), n_classes), int)
         for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
             votes[:, i] += values[:, k] > 0.0
             votes[:, j] += values[:, k] <= 0.0
-        return np.asarray(self.classes_[votes.argmax(axis=1)])
+        return np.asarray(votes.argmax(axis=1))
 
     def _checked_pair_values(self, X: Any) -> Array:
         check_is_fitted(self)

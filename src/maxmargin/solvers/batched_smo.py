@@ -81,7 +81,7 @@ class BatchedSMO:
         state.survey(problem)
         return state
 
-    def _first_dtype(self, problem: KernelProblem) -> type[np.floating]:
+    def _first_dtype(self, problem: KernelProblem) -> type[np.float32] | type[np.float64]:
         if self.dtype == "auto":
             greatest = float(np.abs(problem.diagonal).max())
             if isinstance(problem.kernel, OfDotProducts):

@@ -1,0 +1,200 @@
+"""Whole fits of SVC with an RBF kernel to certified gaps of 1e-3 and 1e-6, against scikit-learn's SVC (LIBSVM) and oneDAL.
+
+maxmargin is asked for the target, and proves it. The peers have no such option: each gets the loosest tolerance on a grid
+that brings the certified gap of its answer within the target, found beforehand and at no cost to it. Their answers are
+judged by the same certificate as ours.
+
+    python -m benchmarks.kernel_fit [--problems a9a ...] [--peers LIBSVM ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+import sklearn.svm
+
+from benchmarks.datasets import Data
+from benchmarks.kernel_problems import PROBLEMS, QUICK, Named
+from benchmarks.measure import (
+    Search,
+    Table,
+    arguments,
+    fastest_of,
+    geometric_mean,
+    interleaved_by_length,
+    loosest_tolerance,
+    seconds_text,
+    write_report,
+)
+from maxmargin import SVC, KernelProblem, certify_kernel
+from maxmargin.data import Array
+
+TARGETS = (1e-3, 1e-6)
+TOLERANCES = tuple(10.0 ** (-k / 2.0) for k in range(1, 15))
+CACHE_MB = 500.0
+SLOW_SECONDS = 120.0
+"""A search ends with a run that took longer."""
+METHOD = f"""
+Seconds are of whole `fit` calls on data in memory, caches of {CACHE_MB:g} MB for everyone, everything compiled; they take turns
+and the fastest run counts. maxmargin and oneDAL use both cores, LIBSVM has one. A peer's tolerance is the loosest of
+10^(-k/2) that brings the gap of its alpha, clipped to the box and judged by our certificate, within the target; x: none does,
+and the nearest gap is in brackets. oneDAL is scikit-learn-intelex in float64 and, on X in float32, in float32.
+""".strip()
+
+
+class Fit(NamedTuple):
+    seconds: float
+    alpha: Array
+    hit_cap: bool = False
+    gap: float = math.nan
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An estimator with scikit-learn's parameters and attributes."""
+
+    name: str
+    make: Callable[..., Any]
+    dtype: Any = np.float64
+
+    def fit(self, named: Named, data: Data, tolerance: float) -> Fit:
+        model = self.make(C=named.C, gamma=named.gamma, tol=tolerance, cache_size=CACHE_MB)
+        X = data.X.astype(self.dtype, copy=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            start = time.perf_counter()
+            model.fit(X, data.y)
+            seconds = time.perf_counter() - start
+        alpha = np.zeros(len(data.y))
+        alpha[model.support_] = np.abs(np.asarray(model.dual_coef_).ravel())
+        return Fit(seconds, np.minimum(alpha, named.C))
+
+
+def peers() -> dict[str, Peer]:
+    """Those that are installed."""
+    found = {"LIBSVM": Peer("LIBSVM", sklearn.svm.SVC)}
+    try:
+        one_dal = import_module("sklearnex.svm").SVC
+    except ImportError:
+        return found
+    return found | {
+        "oneDAL f64": Peer("oneDAL f64", one_dal),
+        "oneDAL f32": Peer("oneDAL f32", one_dal, np.float32),
+    }
+
+
+def our_fit(named: Named, data: Data, target: float) -> Fit:
+    model = SVC(C=named.C, gamma=named.gamma, tol=target, cache_size=CACHE_MB)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.perf_counter()
+        model.fit(data.X, data.y)
+        seconds = time.perf_counter() - start
+    return Fit(seconds, np.empty(0), not model.status_.is_certified, model.relative_gap_)
+
+
+def gap_of(problem: KernelProblem, fit: Fit) -> float:
+    return certify_kernel(problem, fit.alpha).certificate.relative_gap
+
+
+class Row(NamedTuple):
+    named: Named
+    target: float
+    ours: Fit
+    searches: dict[str, Search]
+    seconds: dict[str, float]
+
+    def ratio(self, peer: str) -> float:
+        return self.seconds[peer] / self.ours.seconds
+
+
+def measure(named: Named, chosen: dict[str, Peer], most_rounds: int) -> list[Row]:
+    data = named.make()
+    problem = named.problem(data)
+    rows = []
+    for target in TARGETS:
+        our_fit(named, data, target)  # compiles, and warms the caches
+        searches = {
+            peer.name: loosest_tolerance(
+                partial(peer.fit, named, data), partial(gap_of, problem), target, TOLERANCES, SLOW_SECONDS
+            )
+            for peer in chosen.values()
+        }
+        contestants: dict[str, Callable[[], Fit]] = {"maxmargin": partial(our_fit, named, data, target)}
+        contestants |= {
+            name: partial(chosen[name].fit, named, data, search.found.tolerance)
+            for name, search in searches.items()
+            if search.found
+        }
+        runs = interleaved_by_length(contestants, most_rounds)
+        seconds = {name: fastest_of(runs[name]).seconds for name in contestants if name != "maxmargin"}
+        rows.append(Row(named, target, fastest_of(runs["maxmargin"]), searches, seconds))
+        print(f"{named} at {target:g}: {seconds_text(rows[-1].ours.seconds)} s; {seconds}", flush=True)
+    return rows
+
+
+def table_of(rows: list[Row], names: list[str]) -> Table:
+    table = Table("problem", "target", "maxmargin s", "gap", *names)
+    for row in rows:
+        gap = f"{row.ours.gap:.0e}{' NOT certified' if row.ours.hit_cap else ''}"
+        cells = [_peer_text(row, name) for name in names]
+        table.add(row.named, f"{row.target:g}", seconds_text(row.ours.seconds), gap, *cells)
+    return table
+
+
+def _peer_text(row: Row, name: str) -> str:
+    search = row.searches[name]
+    if search.found:
+        return f"{seconds_text(row.seconds[name])} ({search.found.tolerance:.1g}) {row.ratio(name):.2f}x"
+    return f"x [{search.best.excess:.0e}]"
+
+
+def verdicts(rows: list[Row], names: list[str]) -> str:
+    lines = []
+    for target in TARGETS:
+        here = [row for row in rows if row.target == target]
+        n_certified = sum(not row.ours.hit_cap for row in here)
+        lines.append(f"Certified {target:g} on {n_certified} of {len(here)} problems.")
+        for name in names:
+            ratios = [row.ratio(name) for row in here if name in row.seconds]
+            if ratios:
+                spread = f"{min(ratios):.1f}x to {max(ratios):.1f}x; it gets there on {len(ratios)} of {len(here)}"
+                lines.append(f"To {target:g}, against {name}: {geometric_mean(ratios):.1f}x (geometric mean; {spread}).")
+        better = [
+            min(t for n, t in row.seconds.items() if n.startswith("oneDAL")) / row.ours.seconds
+            for row in here
+            if any(n.startswith("oneDAL") for n in row.seconds)
+        ]
+        if better:
+            lines.append(f"To {target:g}, against the better of oneDAL's two: {geometric_mean(better):.1f}x.")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _own_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--problems", nargs="+", help="names, such as a9a")
+    parser.add_argument("--peers", nargs="*", help="LIBSVM, 'oneDAL f64', 'oneDAL f32'; all that are installed, if not given")
+
+
+def main() -> None:
+    options = arguments(__doc__, _own_options)
+    chosen = {name: peer for name, peer in peers().items() if options.peers is None or name in options.peers}
+    names = options.problems or (QUICK if options.quick else None)
+    rows: list[Row] = []
+    for named in PROBLEMS:
+        if names is None or named.name in names:
+            rows += measure(named, chosen, 2 if options.quick else 5)
+    parts = (verdicts(rows, list(chosen)), table_of(rows, list(chosen)), METHOD)
+    write_report(options.results / "kernel_fit.md", "SVC: whole fits with an RBF kernel to 1e-3 and 1e-6", parts, options.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -187,7 +187,7 @@ def test_a_killed_command_goes_on_from_its_checkpoint(tmp_path):
     write_svmlight(X, y, tmp_path / "data")
     command = [sys.executable, "-m", "maxmargin", "train", "data", "-t", "2", "-c", "100", "-e", "1e-6", "--json"]
     command += ["--solver", "smo", "--checkpoint", "state", "--checkpoint-seconds", "0.01"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
     while process.poll() is None and not (tmp_path / "state").exists():
         time.sleep(0.005)
     process.kill()

@@ -70,7 +70,8 @@ def verdict_of(estimator: Any, tol: float) -> dict[str, Any]:
         "rounding_error": worst.rounding_error,
         "support_vectors": worst.n_support,
         "at_bound": worst.n_at_bound,
-        "epochs": estimator.n_iter_,
+        "problems": len(certificates),
+        "epochs": max(estimator.n_iter_.tolist()) if hasattr(estimator.n_iter_, "tolist") else estimator.n_iter_,
         "status": (failed or statuses)[0].name,
         "sentence": (failed or statuses)[0].value,
     }
@@ -78,7 +79,7 @@ def verdict_of(estimator: Any, tol: float) -> dict[str, Any]:
 
 def training_report(report: dict[str, Any]) -> str:
     """A few lines for a person."""
-    several = f" (the worst of {report['classes']} classes)" if report["classes"] > 2 else ""
+    several = f" (the worst of {report['problems']} binary problems)" if report["problems"] > 1 else ""
     head = "Certified" if report["certified"] else "NOT certified"
     seconds = report["seconds"]
     return "\n".join(

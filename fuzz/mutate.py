@@ -177,7 +177,7 @@ def main() -> None:
         folder = Path(name)
         path = folder / "mutant"
         kinds = targets(folder)
-        names = [*kinds, "svmlight files", "svmlight files"]  # the parser gets half of them
+        names = [*kinds, *["svmlight files"] * 4]  # the parser gets half of them
         for _ in range(options.mutations):
             kind = chance.choice(names)
             seeds, check = kinds[kind]

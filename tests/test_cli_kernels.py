@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from sklearn.metrics.pairwise import rbf_kernel
 from typer.testing import CliRunner
 
 from maxmargin import SVC
@@ -78,7 +80,7 @@ def test_train_predict_certify_and_info_from_end_to_end(run, three, tmp_path):
     assert out.startswith(f"Accuracy: {100 * np.mean(model.predict(X) == y):.4f}%")
     assert run("certify", three, "three.model", "-e", "1e-3")[0] == 0
     code, out, _ = run("info", "three.model")
-    assert "SVC with 4 features, classes 1.0, 2.0, 3.0" in out
+    assert "SVC with 4 features, classes 1, 2, 3" in out
     assert "support vectors, kernel RBF(gamma=" in out
 
 
@@ -102,10 +104,12 @@ def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("-t", "4"), "-t 4 is not there"),
+        (("-t", "5"), "-t 5 is not there"),
         (("-t", "cubic"), "-t cubic is not there"),
         (("-t", "2", "-g", "wide"), "gamma must be one of 'scale', 'auto'"),
-        (("-t", "2", "-g", "0"), "gamma must be greater than 0"),
+        (("-t", "2", "-g", "0"), "gamma must be greater than 0; got 0.0"),
+        (("-t", "1", "-g", "-1"), "gamma must be greater than 0; got -1.0"),
+        (("-t", "4", "--zero-based"), "leave --zero-based out"),
         (("-t", "2", "--loss", "hinge"), "the loss is hinge"),
         (("-t", "2", "-s", "3"), "the loss is hinge"),
         (("-t", "2", "-R"), "leave -R out"),
@@ -151,7 +155,11 @@ def test_a_wrong_C_is_not_certified(run, data):
 
 
 def test_what_cannot_be_proved_is_said(run, data, three):
-    assert run("train", data, "-t", "3", "-g", "0.01", "--max-seconds", "5")[0] in (0, 3)
+    code, out, _ = run("train", data, "-t", "3", "-g", "0.01", "--max-seconds", "5")
+    assert code == 3
+    assert out.startswith("NOT certified: primal and dual value are ")
+    assert "the kernel is not positive semidefinite" in out
+    assert "apart, which proves no optimum" in run("info", "data.model")[1]
     assert "not positive semidefinite: no bound" in run("certify", data, "data.model")[2]
     run("train", three, "-t", "2")
     assert "has the label" in run("certify", data, "three.model")[2]
@@ -170,6 +178,68 @@ def test_convert_there_and_back(run, three, tmp_path):
     code, _, err = run("convert", "three.model", "liblinear", "--to", "liblinear")
     assert code == 2
     assert "can be written for LIBSVM" in err
+
+
+def write_kernel(K, y, path, numbered=True):
+    """As LIBSVM's -t 4 has it."""
+    names = [f" 0:{i + 1}" if numbered else "" for i in range(len(y))]
+    rows = [" ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row)) for row in K.tolist()]
+    lines = [f"{label}{name} {row}\n" for label, name, row in zip(y.tolist(), names, rows, strict=True)]
+    path.write_text("# kernel values\n\n" + "".join(lines))
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_precomputed_kernel_goes_through_every_command(run, tmp_path, numbered):
+    X, y = labelled(60, 3, 0.7, 0)
+    K = rbf_kernel(X, gamma=0.5)
+    write_kernel(K, y, tmp_path / "kernel", numbered)
+    write_svmlight(X, y, tmp_path / "data")
+    assert run("train", "kernel", "-t", "4", "-e", "1e-6")[0] == 0
+    assert "kernel holds the kernel of 60 samples, not of 3" in run("train", "kernel", "-t", "4", "--n-features", "3")[2]
+    assert run("train", "data", "-t", "2", "-g", "0.5", "-e", "1e-6")[0] == 0
+    assert run("predict", "kernel", "kernel.model", "labels")[0] == 0
+    assert np.array_equal(np.loadtxt(tmp_path / "labels"), load_model(tmp_path / "data.model").predict(X))
+    assert run("certify", "kernel", "kernel.model")[0] == 0
+    assert "60 features" in run("info", "kernel.model")[1]
+    write_kernel(K[:30, :30], y[:30], tmp_path / "less")
+    assert "less holds the kernel of 30 samples, not of 60" in run("certify", "less", "kernel.model")[2]
+
+
+def _with(K, i, j, value):
+    changed = K.copy()
+    changed[i, j] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda K: K[:-1], r"kernel, line 3: a kernel value with sample 20, but there are 19 samples: it is not square"),
+        (lambda K: _with(K, 4, 2, 9.0), r"kernel, line (5|7): sample (3|5) has .* with sample (3|5), .*: it is not symmetric"),
+        (lambda K: _with(K, 4, 2, np.nan), r"kernel, line 7, column \d+: "),
+        (lambda K: _with(K, 4, 2, np.inf), r"kernel, line 7, column \d+: "),
+    ],
+    ids=["not square", "not symmetric", "nan", "inf"],
+)
+def test_a_precomputed_kernel_that_is_none_is_named_with_its_line(run, tmp_path, change, sentence):
+    X, y = labelled(20, 3, 0.7, 0)
+    K = change(rbf_kernel(X, gamma=0.5))
+    write_kernel(K, y[: len(K)], tmp_path / "kernel")
+    code, out, err = run("train", "kernel", "-t", "precomputed")
+    assert (code, out) == (2, "")
+    assert re.match("maxmargin: " + sentence, err)
+
+
+def test_a_damaged_machine_of_libsvms_is_named_with_its_line(run, data, tmp_path):
+    run("train", data, "-t", "2")
+    run("convert", "data.model", "libsvm", "--to", "libsvm")
+    text = (tmp_path / "libsvm").read_text()
+    (tmp_path / "libsvm").write_text(re.sub("gamma .*", "gamma -1", text))
+    assert run("info", "libsvm") == (2, "", "maxmargin: libsvm, line 3: gamma must be positive; it is -1.\n")
+    (tmp_path / "libsvm").write_text(text[:-30])
+    code, _, err = run("predict", data, "libsvm")
+    assert code == 2
+    assert re.match(r"maxmargin: libsvm, line \d+: it ends too early", err)
 
 
 def test_training_from_text_loads_no_scikit_learn(data, tmp_path):

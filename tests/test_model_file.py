@@ -171,7 +171,7 @@ def test_an_impossible_index_in_a_libsvm_model_is_named(tmp_path, index):
     path = tmp_path / "model"
     write_libsvm(fitted()[0], path)
     path.write_text(path.read_text().replace(" 2:", f" {index}:"))
-    with pytest.raises(MalformedFile, match=r"line 9, column 1: .*(whole number|between 1 and)"):
+    with pytest.raises(MalformedFile, match=r"line 9: .*(whole number|between 1 and)"):
         read_libsvm(path)
 
 

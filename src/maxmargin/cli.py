@@ -100,7 +100,8 @@ def train(
                 settings = options.kernel_settings(kernel, **of_linear, **of_kernels)
             started = time.perf_counter()
             progress.begin(f"reading {data.name}")
-            X, y = read(data, label_column, zero_based, n_features, "float32" if float32 else "float64")
+            is_precomputed = settings.get("kernel") == "precomputed"
+            X, y = read(data, label_column, zero_based, n_features, "float32" if float32 else "float64", is_precomputed)
             was_read = time.perf_counter()
             progress.begin("training")
             saved = None if checkpoint is None else Checkpoint.open(checkpoint)
@@ -153,17 +154,18 @@ def predict(
     with bad_input_explained():
         from maxmargin.io.files import replaced
         from maxmargin.io.libsvm_models import aligned, width_of
+        from maxmargin.report import value_text
 
         estimator = load(model)
         n_samples = n_right = 0
         with replaced(output) if output is not None else nowhere() as file:
-            for piece, y in pieces(data, width_of(estimator), zero_based, label_column):
+            for piece, y in pieces(data, width_of(estimator), zero_based, label_column, takes_kernel_values(estimator)):
                 X = aligned(estimator, piece)
                 labels = estimator.predict(X)
                 n_samples, n_right = n_samples + len(labels), n_right + int((labels == y).sum())
                 rows = estimator.decision_function(X).reshape(len(labels), -1) if decision_values else labels.reshape(-1, 1)
                 for row in rows.tolist():
-                    file.write((" ".join(map(as_text, row)) + "\n").encode())
+                    file.write((" ".join(map(value_text, row)) + "\n").encode())
     report = {"samples": n_samples, "accuracy": n_right / n_samples, "output": str(output) if output else None}
     words = f"Accuracy: {100 * n_right / n_samples:.4f}% ({n_right} of {n_samples})"
     say(report, words + (f"\nPredictions: {output}" if output else ""), as_json, quiet)
@@ -190,7 +192,7 @@ def certify(
         estimator = load(model)
         if C is None and not hasattr(estimator, "certificate_"):
             raise ValueError(f"{model} does not say with which C it was trained: give it with -c.")
-        X, y = read(data, label_column, zero_based, width_of(estimator), "float64")
+        X, y = read(data, label_column, zero_based, width_of(estimator), "float64", takes_kernel_values(estimator))
         proofs = prove(estimator, aligned(estimator, X), y, C=estimator.C if C is None else C, tol=tol, max_seconds=max_seconds)
     worst = max(proofs, key=lambda proof: proof.relative_gap)
     report = {
@@ -199,9 +201,10 @@ def certify(
         "certified": all(proof.meets(tol) for proof in proofs),
         "problems": [asdict(p) for p in proofs],
     }
+    several = f" (the worst of {len(proofs)} binary problems)" if len(proofs) > 1 else ""
     words = (
-        f"{model}: its objective {worst.primal:.10g} is at most {worst.relative_gap:.2e} above the optimum, relative to it "
-        f"(no w can be below the dual bound {worst.dual:.10g}).\n"
+        f"{model}: its objective {worst.primal:.10g}{several} is at most {worst.relative_gap:.2e} above the optimum, "
+        f"relative to it (no w can be below the dual bound {worst.dual:.10g}).\n"
         f"It is {'' if report['certified'] else 'NOT proved '}within {tol:g}."
     )
     say(report, words, as_json, quiet=False)
@@ -211,6 +214,8 @@ def certify(
 @app.command()
 def info(model: Model, as_json: AsJson = False) -> None:
     """Say what a model file holds."""
+    from maxmargin.report import model_report
+
     with bad_input_explained():
         estimator = load(model)
     certificates = getattr(estimator, "certificate_", [])
@@ -224,14 +229,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
     }
     if hasattr(estimator, "_kernel_"):
         report |= {"support_vectors": int(estimator.n_support_.sum()), "kernel": repr(estimator._kernel_)}
-    kernel = f", {report['support_vectors']} support vectors, kernel {report['kernel']}" if "kernel" in report else ""
-    classes = ", ".join(map(str, report["classes"][:20]))
-    lines = [
-        f"{report['estimator']} with {report['features']} features, classes {classes}{kernel}",
-        "  " + ", ".join(f"{key}={value!r}" for key, value in report["parameters"].items()),
-        *(f"  {certificate}" for certificate in certificates),
-    ]
-    say(report, "\n".join(lines if certificates else [*lines, "  no certificate: it was imported"]), as_json, quiet=False)
+    say(report, model_report(report, estimator, certificates), as_json, quiet=False)
 
 
 @app.command(epilog="Example: maxmargin convert a9a.model a9a.liblinear --to liblinear")
@@ -276,21 +274,43 @@ def nowhere() -> Iterator[Any]:
         yield file
 
 
-def read(path: Path, label_column: str | None, zero_based: bool | None, n_features: int | None, dtype: str) -> Any:
+def takes_kernel_values(estimator: Any) -> bool:
+    return getattr(estimator, "kernel", None) == "precomputed"
+
+
+def read(
+    path: Path, label_column: str | None, zero_based: bool | None, n_features: int | None, dtype: str, is_kernel: bool
+) -> Any:
+    from maxmargin.io.kernel_values import read_kernel
     from maxmargin.io.tables import read_data
 
+    if is_kernel:
+        refuse_zero_based(zero_based)
+        K, y = read_kernel(path, label_column=label_column, dtype=dtype)
+        if n_features not in (None, K.shape[1]):
+            raise ValueError(f"{path} holds the kernel of {K.shape[1]} samples, not of {n_features}.")
+        return K, y
     base = "auto" if zero_based is None else zero_based
     return read_data(path, label_column=label_column, n_features=n_features, zero_based=base, dtype=dtype)
 
 
-def pieces(path: Path, n_features: int | None, zero_based: bool, label_column: str | None) -> Iterator[Any]:
+def pieces(path: Path, n_features: int | None, zero_based: bool, label_column: str | None, is_kernel: bool) -> Iterator[Any]:
+    from maxmargin.io.kernel_values import stream_kernel
     from maxmargin.io.svmlight import stream_svmlight
     from maxmargin.io.tables import is_text, read_data
 
-    if is_text(path):
+    if is_kernel:
+        refuse_zero_based(zero_based)
+        yield from stream_kernel(path, n_samples=n_features or 0, label_column=label_column)
+    elif is_text(path):
         yield from stream_svmlight(path, n_features=n_features, zero_based=zero_based)
     else:
         yield read_data(path, label_column=label_column)
+
+
+def refuse_zero_based(zero_based: bool | None) -> None:
+    if zero_based:
+        raise ValueError("Kernel values count from 1, feature 0 is the number of the sample: leave --zero-based out.")
 
 
 def load(path: Path) -> Any:
@@ -302,10 +322,6 @@ def load(path: Path) -> Any:
     if start.startswith(b"solver_type"):
         return read_liblinear(path)
     return read_libsvm(path) if start.startswith(b"svm_type") else load_model(path)
-
-
-def as_text(value: Any) -> str:
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def say(report: dict[str, Any], words: str, as_json: bool, quiet: bool) -> None:

@@ -96,7 +96,7 @@ def _certificate(
         gap=gap,
         relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
-        distance_bound=math.sqrt(gap + rounding),
+        distance_bound=math.sqrt(gap + rounding) if problem.kernel.is_positive_semidefinite else math.inf,
         n_support=len(support),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )

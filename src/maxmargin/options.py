@@ -28,9 +28,9 @@ class Format(StrEnum):
 
 LOSS_OF_TYPE = {1: Loss.squared_hinge, 2: Loss.squared_hinge, 3: Loss.hinge}
 """LIBLINEAR's -s."""
-KERNEL_OF_TYPE = {"0": "linear", "1": "poly", "2": "rbf", "3": "sigmoid", "polynomial": "poly"}
+KERNEL_OF_TYPE = {"0": "linear", "1": "poly", "2": "rbf", "3": "sigmoid", "4": "precomputed", "polynomial": "poly"}
 """LIBSVM's -t, and its word for what scikit-learn calls poly."""
-KERNELS = ("linear", "poly", "rbf", "sigmoid")
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 CACHE_MB = 500.0
 
 Data = Annotated[Path, typer.Argument(help="svmlight text (also .gz .bz2 .xz .zst), scipy .npz, .csv or .parquet.")]
@@ -46,7 +46,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Kernel = Annotated[
     str | None,
     typer.Option(
-        "-t", "--kernel", help="As in LIBSVM: 0 linear, 1 poly, 2 rbf, 3 sigmoid. Default: the linear solver, no kernel."
+        "-t",
+        "--kernel",
+        help="As in LIBSVM: 0 linear, 1 poly, 2 rbf, 3 sigmoid, 4 precomputed (DATA holds 0:number 1:k(x, x_1) ...). "
+        "Default: the linear solver, no kernel.",
     ),
 ]
 Gamma = Annotated[
@@ -105,7 +108,7 @@ def refuse_options_of_the_linear_solver(loss: Loss | None, kind: int | None, bia
 def kernel_from(text: str) -> str:
     kernel = KERNEL_OF_TYPE.get(text, text)
     if kernel not in KERNELS:
-        raise ValueError(f"-t {text} is not there: 0 is linear, 1 poly, 2 rbf, 3 sigmoid.")
+        raise ValueError(f"-t {text} is not there: 0 is linear, 1 poly, 2 rbf, 3 sigmoid, 4 precomputed.")
     return kernel
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple, Self
 
@@ -27,6 +27,7 @@ from maxmargin.solution import Solution
 from maxmargin.solve import Limits, drive, seed_from
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.registry import kernel_solver_named
+from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 ROWS_A_BLOCK = 4096
@@ -174,7 +175,7 @@ class KernelClassifier:
         self.n_features_in_ = X.shape[1]
         self.shape_fit_ = X.shape
         self.n_iter_ = np.array([max(1, math.ceil(solution.epochs)) for solution in solutions])
-        self.fit_status_ = int(not all(solution.status.is_certified for solution in solutions))
+        self.fit_status_ = int(not all(solution.status.is_within_tol for solution in solutions))
         self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
         self.certificate_ = one_or_all([solution.certificate for solution in solutions])
         self.status_ = one_or_all([solution.status for solution in solutions])
@@ -229,24 +230,16 @@ def kernel_named(name: str, gamma: Any, coef0: float, degree: int) -> Kernel:
 
 def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
     """A solver by name with these settings, or the object itself, which has settings of its own."""
+    made: Any = kernel_solver_named(solver)
     if not isinstance(solver, str):
-        return kernel_solver_named(solver)
-    if solver == "smo":
-        from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
-        from maxmargin.solvers.smo import SMO
-
-        rule = (DEFAULT_RULE if shrinking else NoShrinking()) if _is_flag(shrinking) else shrinking
-        return SMO(shrinking=rule, cache_mb=float(cache_mb))
-    if not _is_flag(shrinking):
+        return made
+    is_flag = isinstance(shrinking, (bool, np.bool_))
+    if not is_flag and not hasattr(made, "shrinking"):
         raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {shrinking!r}.")
-    kernel_solver_named(solver)
-    from maxmargin.solvers.batched_smo import BatchedSMO
-
-    return BatchedSMO(cache_mb=float(cache_mb))
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
+    rule = (DEFAULT_RULE if shrinking else NoShrinking()) if is_flag else shrinking
+    settings = {"cache_mb": float(cache_mb), "shrinking": rule}
+    made = replace(made, **{name: value for name, value in settings.items() if hasattr(made, name)})
+    return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,8 +53,9 @@ class Layout:
         n_classes = len(header["labels"])
         sizes = {"classes": n_classes, "others": n_classes - 1, "problems": self.n_problems(n_classes)}
         sizes["features"] = header["n_features_in_"]
-        for key in sorted(set(tensors) - set(self.forms)):
-            return f"{key} does not belong into a model of {self.estimator}"
+        strangers = sorted(set(tensors) - set(self.forms))
+        if strangers:
+            return f"{strangers[0]} does not belong into a model of {self.estimator}"
         for key, form in self.forms.items():
             if key in tensors or form.is_needed:
                 sentence = _complaint_about_array(key, tensors.get(key), form, sizes)

@@ -16,8 +16,8 @@ import numpy as np
 from maxmargin.data import Array
 from maxmargin.estimators.linear_classifier import dense_weights
 from maxmargin.estimators.linear_svc import LinearSVC
-from maxmargin.io.files import MalformedFile, replaced
-from maxmargin.io.text_lines import Lines, whole_labels
+from maxmargin.io.files import replaced
+from maxmargin.io.text_lines import header_and_rest, whole_labels
 
 LIBLINEAR_LOSSES = {
     "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
@@ -29,21 +29,20 @@ LIBLINEAR_TYPES = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_
 
 def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC:
     """A model of LIBLINEAR's for hinge or squared hinge loss."""
-    lines = Lines(Path(path))
-    header = lines.header("w", ("solver_type", "nr_class", "label", "nr_feature", "bias"))
-    kind = header["solver_type"]
-    if kind not in LIBLINEAR_LOSSES:
-        raise MalformedFile(path, f"a LIBLINEAR model of type {kind!r}; {', '.join(LIBLINEAR_LOSSES)} can be read")
-    labels, bias = lines.labels(header), lines.number(header["bias"])
-    n_features, n_columns = lines.whole(header["nr_feature"]), 1 if len(labels) == 2 else len(labels)
-    rows = [lines.row(text, n_columns) for text in lines.rest()]
-    if len(rows) != n_features + (bias >= 0):
-        raise MalformedFile(
-            path, f"{len(rows)} rows of weights where {n_features + (bias >= 0)} belong: it is truncated or damaged"
-        )
+    header, lines = header_and_rest(Path(path), "w")
+    kind, bias = header["solver_type"], header["bias"].number()
+    if kind.text not in LIBLINEAR_LOSSES:
+        raise kind.complaint(f"a LIBLINEAR model of type {kind.text!r}; {', '.join(LIBLINEAR_LOSSES)} can be read")
+    labels, n_features = header.labels(), header["nr_feature"].whole()
+    n_columns, n_rows = 1 if len(labels) == 2 else len(labels), n_features + (bias >= 0)
+    rows = [line.numbers(n_columns) for line in lines]
+    if len(rows) != n_rows:
+        raise header["nr_feature"].complaint(f"{len(rows)} rows of weights where {n_rows} belong: it is truncated or damaged")
     w = np.array(rows, dtype=np.float64).reshape(len(rows), n_columns)
     intercept = w[-1] * bias if bias >= 0 else np.zeros(n_columns)
-    model = LinearSVC(loss=LIBLINEAR_LOSSES[kind], fit_intercept=bool(bias > 0), intercept_scaling=bias if bias > 0 else 1.0)
+    model = LinearSVC(
+        loss=LIBLINEAR_LOSSES[kind.text], fit_intercept=bool(bias > 0), intercept_scaling=bias if bias > 0 else 1.0
+    )
     return filled(model, labels, w[:n_features].T, intercept)
 
 

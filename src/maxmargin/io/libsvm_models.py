@@ -22,9 +22,9 @@ from maxmargin.data import Array
 from maxmargin.estimators.kernel_classifier import kernel_named
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.svc import SVC
-from maxmargin.io.files import MalformedFile, replaced
+from maxmargin.io.files import replaced
 from maxmargin.io.liblinear_models import filled, with_positive_first
-from maxmargin.io.text_lines import Lines, whole_labels
+from maxmargin.io.text_lines import Header, Line, header_and_rest, whole_labels
 
 KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid"}
 """From LIBSVM's names to ours."""
@@ -34,23 +34,20 @@ SETTINGS = {"linear": (), "poly": ("degree", "gamma", "coef0"), "rbf": ("gamma",
 
 def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
     """A C-SVC model: an SVC, or with linear kernel and two classes a LinearSVC, its support vectors added up to one vector."""
-    lines = Lines(Path(path))
-    header = lines.header("SV", ("svm_type", "kernel_type", "nr_class", "total_sv", "rho", "label"))
-    if header["svm_type"] != "c_svc" or header["kernel_type"] not in KERNELS:
-        kind = f"svm_type {header['svm_type']}, kernel_type {header['kernel_type']}"
-        raise MalformedFile(path, f"a LIBSVM model with {kind}; only c_svc with {', '.join(KERNELS)} can be read")
-    labels = lines.labels(header)
-    rho = np.array(lines.row(header["rho"], len(labels) * (len(labels) - 1) // 2))
+    header, lines = header_and_rest(Path(path), "SV")
+    _check_type(header)
+    labels = header.labels()
+    rho = np.array(header["rho"].numbers(len(labels) * (len(labels) - 1) // 2))
     coefficients, vectors = _support_vectors(lines, len(labels) - 1)
-    if len(coefficients) != lines.whole(header["total_sv"]):
-        sentence = f"{len(coefficients)} support vectors where {header['total_sv']} belong: it is truncated or damaged"
-        raise MalformedFile(path, sentence)
-    if header["kernel_type"] == "linear" and len(labels) == 2:
+    total = header["total_sv"]
+    if len(coefficients) != total.whole():
+        raise total.complaint(f"{len(coefficients)} support vectors where {total.text} belong: it is truncated or damaged")
+    if header["kernel_type"].text == "linear" and len(labels) == 2:
         w = np.asarray(vectors.T @ coefficients).T
         return filled(LinearSVC(loss="hinge", penalize_intercept=False), labels, w, -rho)
-    model = SVC(**_settings(lines, header))
+    model = SVC(**_settings(header))
     model._kernel_ = kernel_named(model.kernel, model.gamma, model.coef0, model.degree)
-    return _filled(model, _Machine(labels, coefficients.T, rho, _counts(lines, header), vectors))
+    return _filled(model, _Machine(labels, coefficients.T, rho, _counts(header), vectors))
 
 
 def write_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -142,43 +139,44 @@ def _swapped(machine: _Machine) -> _Machine:
     )
 
 
-def _settings(lines: Lines, header: dict[str, str]) -> dict[str, Any]:
-    kernel = KERNELS[header["kernel_type"]]
+def _check_type(header: Header) -> None:
+    kind, kernel = header["svm_type"], header["kernel_type"]
+    for line, known in ((kind, ("c_svc",)), (kernel, KERNELS)):
+        if line.text not in known:
+            what = f"svm_type {kind.text}, kernel_type {kernel.text}"
+            raise line.complaint(f"a LIBSVM model with {what}; only c_svc with {', '.join(KERNELS)} can be read")
+
+
+def _settings(header: Header) -> dict[str, Any]:
+    kernel = KERNELS[header["kernel_type"].text]
     settings: dict[str, Any] = {"kernel": kernel}
-    for key in SETTINGS[kernel]:
-        if key not in header:
-            raise MalformedFile(lines.path, f"the header has no {key!r}")
-        settings[key] = lines.whole(header[key]) if key == "degree" else lines.number(header[key])
-    try:
-        kernel_named(kernel, *(settings.get(key, default) for key, default in (("gamma", 1.0), ("coef0", 0.0), ("degree", 3))))
-    except ValueError as error:
-        raise MalformedFile(lines.path, str(error).removesuffix(".")) from error
+    for name in SETTINGS[kernel]:
+        line = header[name]
+        settings[name] = line.whole() if name == "degree" else line.number()
+        if (name == "gamma" and settings[name] <= 0.0) or (name == "degree" and settings[name] < 0):
+            raise line.complaint(f"{name} must be {'positive' if name == 'gamma' else 'zero or positive'}; it is {line.text}")
     return settings
 
 
-def _counts(lines: Lines, header: dict[str, str]) -> list[int]:
-    counts = [lines.whole(text) for text in header.get("nr_sv", "").split()]
-    total = lines.whole(header["total_sv"])
-    if len(counts) != lines.whole(header["nr_class"]) or min(counts) < 0 or sum(counts) != total:
-        raise MalformedFile(lines.path, f"nr_sv must say for each class how many of the {total} support vectors are its own")
+def _counts(header: Header) -> list[int]:
+    line, total = header["nr_sv"], header["total_sv"].whole()
+    counts = line.wholes()
+    if len(counts) != header["nr_class"].whole() or min(counts) < 0 or sum(counts) != total:
+        raise line.complaint(f"nr_sv must say for each class how many of the {total} support vectors are its own")
     return counts
 
 
-def _support_vectors(lines: Lines, n_coefficients: int) -> tuple[Array, Any]:
-    """The rest of the file: a row of coefficients for each support vector, and the vectors as CSR."""
-    coefficients, indices, values, ends = [], [], [], [0]
-    for text in lines.rest():
-        words = text.split()
-        coefficients.append(lines.row(" ".join(words[:n_coefficients]), n_coefficients))
-        names, numbers = lines.features(words[n_coefficients:])
-        indices.append(names - 1)
-        values.append(numbers)
-        ends.append(ends[-1] + len(names))
-    if not coefficients:
+def _support_vectors(lines: list[Line], n_coefficients: int) -> tuple[Array, Any]:
+    """A row of coefficients for each support vector, and the vectors as CSR."""
+    if not lines:
         return np.empty((0, n_coefficients)), sparse.csr_matrix((0, 1))
-    parts = np.concatenate(values), np.concatenate(indices).astype(np.int32), np.array(ends, np.int64)
-    n_features = int(parts[1].max(initial=0)) + 1
-    return np.array(coefficients), sparse.csr_matrix(parts, shape=(len(coefficients), n_features))
+    parts = [line.parted(n_coefficients) for line in lines]
+    coefficients = np.array([first.numbers(n_coefficients) for first, _ in parts])
+    indices, values = zip(*(others.features() for _, others in parts), strict=True)
+    columns = np.concatenate(indices).astype(np.int32) - np.int32(1)
+    ends = np.cumsum([0, *map(len, indices)])
+    shape = (len(lines), int(columns.max(initial=0)) + 1)
+    return coefficients, sparse.csr_matrix((np.concatenate(values), columns, ends), shape=shape)
 
 
 def _csr_parts(vectors: Any) -> tuple[Array, Array, Array]:

@@ -26,7 +26,7 @@ def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: 
     """For each binary problem, the certificate of the model as it is with the best dual point found in the time."""
     unknown = np.setdiff1d(np.unique(y), estimator.classes_)
     if len(unknown):
-        raise ValueError(f"The data has the label {unknown[0]!r}, which the model does not know.")
+        raise ValueError(f"The data has the label {unknown[0]}, which the model does not know.")
     prove_one = _prove_kernel if isinstance(estimator, KernelClassifier) else _prove_linear
     return prove_one(estimator, X, y, C=C, tol=SHARE_OF_TOL * tol, max_seconds=max_seconds)
 
@@ -51,7 +51,7 @@ def _prove_kernel(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
     kernel, classes = estimator._kernel_, estimator.classes_
     missing = np.setdiff1d(classes, y)
     if len(missing):
-        raise ValueError(f"The data has no sample with the label {missing[0]!r}, which the model knows.")
+        raise ValueError(f"The data has no sample with the label {missing[0]}, which the model knows.")
     if not kernel.is_positive_semidefinite:
         raise ValueError(f"{kernel} is not positive semidefinite: no bound on the optimum of its problem can be proved.")
     X = Rows.from_matrix(X).matrix

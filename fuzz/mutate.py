@@ -192,7 +192,7 @@ def main() -> None:
     )
     record = (
         f"# Fuzzing record\n\n`python -m fuzz.mutate --mutations {options.mutations} --seed {options.seed}`: no crash, no hang "
-        f"(slowest answer {slowest:.2f} s of processor time, compilation included), no wrong acceptance and no wrong refusal.\n\n"
+        f"(slowest answer {slowest:.2f} s of processor time, compilation included), no wrong acceptance, no wrong refusal.\n\n"
         f"| what | mutations | accepted | refused |\n|---|---:|---:|---:|\n{rows}"
     )
     RECORD.write_text(record)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -118,10 +118,9 @@ class KernelClassifier:
             return SMO(shrinking=rule, cache_mb=float(self.cache_size))
         if not _is_flag(self.shrinking):
             raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {self.shrinking!r}.")
-        kernel_solver_named(self.solver)
-        from maxmargin.solvers.batched_smo import BatchedSMO
-
-        return BatchedSMO(cache_mb=float(self.cache_size))
+        named: Any = kernel_solver_named(self.solver)
+        solver: KernelSolver = replace(named, cache_mb=float(self.cache_size))
+        return solver
 
     def _kernel(self, X: Any) -> Kernel:
         if callable(self.kernel):

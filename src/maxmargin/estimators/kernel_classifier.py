@@ -117,16 +117,16 @@ class KernelClassifier:
         """``solver`` with ``shrinking`` and ``cache_size``, unless it is an object with settings of its own."""
         return kernel_solver(self.solver, self.shrinking, self.cache_size)
 
-    def _kernel(self, X: Any) -> Kernel:
+    def _kernel(self, X: Any, sample_weight: Any) -> Kernel:
         if callable(self.kernel):
             return Custom(self.kernel)
-        gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X)
+        gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X, sample_weight)
         return kernel_named(self.kernel, gamma, self.coef0, self.degree)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         classes = checks.classes_of(y)
         costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
-        kernel, codes = self._kernel(X), np.searchsorted(classes, y)
+        kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
         solutions = self._solve(X, kernel, costs, pairs, limits)
         self._keep(X, kernel, classes, codes, pairs, solutions)
@@ -270,17 +270,20 @@ class _WarmStart(NamedTuple):
     alphas: list[Array]
 
 
-def width(gamma: Any, X: Any) -> float:
-    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself."""
+def width(gamma: Any, X: Any, sample_weight: Any = None) -> float:
+    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself. The variance is that of the
+    weighted samples, so that a sample of weight two is the same as two samples."""
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma != "scale":
         return float(gamma)
-    if sparse.issparse(X):
-        squares = X.multiply(X).mean(dtype=np.float64)
-        variance = float(squares) - float(X.mean(dtype=np.float64)) ** 2
-    else:
+    if sample_weight is None and not sparse.issparse(X):
         variance = float(X.var(dtype=np.float64))
+    else:
+        weights = np.broadcast_to(np.asarray(1.0 if sample_weight is None else sample_weight, np.float64), X.shape[0])
+        squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+        mean, square = (float(np.average(np.ravel(part.mean(axis=1)), weights=weights)) for part in (X, squares))
+        variance = square - mean**2
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
 

@@ -22,6 +22,7 @@ from maxmargin.estimators.linear_classifier import one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import KernelRows
+from maxmargin.kernel_sums import kernel_sums
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.solution import Solution
 from maxmargin.solve import Limits, drive, seed_from
@@ -185,12 +186,20 @@ class KernelClassifier:
 
     def _pair_values(self, X: Any) -> Array:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
+        if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed):
+            return self._one_pair(X)
         weights = pair_weights(self.dual_coef_, self.n_support_)
         values = np.empty((X.shape[0], weights.shape[1]))
         for start in range(0, len(values), ROWS_A_BLOCK):
             block = slice(start, start + ROWS_A_BLOCK)
             values[block] = self._kernel_values(X[block]) @ weights + self.intercept_
         return values
+
+    def _one_pair(self, X: Any) -> Array:
+        """With two classes a kernel value is used once, and none is kept."""
+        vectors = Points.of(self.support_vectors_)
+        sums = kernel_sums(self._kernel_, vectors, np.arange(len(vectors)), self.dual_coef_[0], Points.of(X))
+        return sums.outputs[:, None] + self.intercept_
 
     def _kernel_values(self, X: Any) -> Array:
         """k(x, support vector)."""

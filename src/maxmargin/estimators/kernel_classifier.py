@@ -119,6 +119,10 @@ class KernelClassifier:
         if not _is_flag(self.shrinking):
             raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {self.shrinking!r}.")
         kernel_solver_named(self.solver)
+        if self.solver == "irwls":
+            from maxmargin.solvers.irwls import IRWLS
+
+            return IRWLS(cache_mb=float(self.cache_size))
         from maxmargin.solvers.batched_smo import BatchedSMO
 
         return BatchedSMO(cache_mb=float(self.cache_size))

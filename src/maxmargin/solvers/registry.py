@@ -20,6 +20,7 @@ KERNEL_SOLVERS: dict[str, tuple[str, str]] = {
     "auto": ("batched_smo", "BatchedSMO"),
     "batched-smo": ("batched_smo", "BatchedSMO"),
     "smo": ("smo", "SMO"),
+    "irwls": ("irwls", "IRWLS"),
 }
 
 

@@ -5,8 +5,8 @@ The chunking scheme of section 2.1, with e_i = y_i - f_i - b:
 
     1. choose a working set (``maxmargin.solvers.selection``: three strategies);
     2. G_in and G_b,in are in its gradient v = y - f and in the sum of its s_i = y_i alpha_i, which stays what it is;
-    3. solve it by least squares: Table 1 with a diagonal that fades (``irwls_start``) when little is known of it, and active-set
-       Newton to rounding (``irwls_step``);
+    3. solve it by least squares: Table 1 with a diagonal that fades (``irwls_start``) when little is known of it, and then
+       active-set Newton to rounding (``irwls_step``);
     4. the errors of all samples: f += sum over those that changed of (change of s_j) K[j, :];
     5. until (9), (10) and (11) hold with eps and the gap meets the target. If they hold and it does not, eps is lowered.
 
@@ -305,4 +305,4 @@ def _better(work: WorkingSet, table_1: Reweighted) -> WorkingSet:
 
 
 def _is_whole(value: object, at_least: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= at_least
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= at_least)

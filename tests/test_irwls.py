@@ -329,7 +329,7 @@ def test_table_1_settles_within_its_width_of_the_optimum(has_offset):
     X, y = labelled(150, 6, 1.0, 3)
     K = RBF(0.3).block(*(KernelProblem.build(X, y, 1.0, RBF(0.3)).points,) * 2)
     lower, upper = np.minimum(10.0 * y, 0.0), np.maximum(10.0 * y, 0.0)
-    table_1 = Reweighted(K, y, lower, upper, 0.0 if has_offset else None, np.zeros(150, int), 1.0)
+    table_1 = Reweighted(K, y, lower, upper, 0.0 if has_offset else None, np.zeros(150, int))
     table_1.run()
     assert table_1.has_settled
     assert ((table_1.s >= lower) & (table_1.s <= upper)).all()

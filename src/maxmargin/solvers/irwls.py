@@ -92,7 +92,7 @@ class IRWLS:
             state.look_closer()
         end = state.steps + budget.steps
         while not state.is_over(budget.target) and state.steps < end:
-            self._iterate(state)
+            self.iterate(state)
 
     def candidate(self, problem: KernelProblem, state: IRWLSState) -> Array:
         """The present alpha."""
@@ -103,15 +103,24 @@ class IRWLS:
         state.f[:] = outputs
         state.is_exact = True
 
-    def _iterate(self, state: IRWLSState) -> None:
+    def iterate(self, state: IRWLSState) -> None:
         """Steps 1 to 4."""
         present = state.present
         errors = state.errors(present)
         size = self._size(errors)
         places = np.union1d(self.selection.choose(errors, size, state.random), worst_pair(errors))
         holds_all = len(places) >= np.count_nonzero(errors.candidates)
-        state.solve(present[places], 0.0 if holds_all else LOCAL_TOLERANCE * state.violation, self.max_inner_iterations)
+        chosen = present[places]
+        work = state.working_set(chosen)
+        with single_threaded_blas():
+            s, state.b = self.solve_working_set(state, work, 0.0 if holds_all else LOCAL_TOLERANCE * state.violation)
+        state.take(chosen, work.s, s)
         state.survey()
+
+    def solve_working_set(self, state: IRWLSState, work: WorkingSet, tolerance: float) -> tuple[Array, float]:
+        """Step 3: the s and the b of its optimum. The benchmarks put an interior-point method in its place."""
+        found = state.least_squares(work, tolerance, self.max_inner_iterations)
+        return (found.s, found.b) if found.outcome is not Outcome.LIMIT else state.smo(work, found, tolerance)
 
     def _size(self, errors: Errors) -> int:
         """Without a size of its own: many when most of them are free, since then few systems are enough."""
@@ -226,26 +235,30 @@ class IRWLSState:
         self.still_chunks = 0 if dual > self.greatest_dual else self.still_chunks + 1
         self.greatest_dual = max(dual, self.greatest_dual)
 
-    def solve(self, chosen: Array, tolerance: float, max_iterations: int) -> None:
-        """Steps 2 to 4."""
-        K = self.rows.block(chosen, chosen)
-        v = (self.y - self.f)[chosen]
-        work = WorkingSet(K, self.s[chosen], v, self.lower[chosen], self.upper[chosen], self.has_offset)
-        with single_threaded_blas():
-            found = self._least_squares(work, tolerance, max_iterations)
-            s, b = (found.s, found.b) if found.outcome is not Outcome.LIMIT else self._smo(work, found, tolerance)
+    def working_set(self, chosen: Array) -> WorkingSet:
+        """Step 2, and the kernel block by one matrix product."""
+        return WorkingSet(
+            self.rows.block(chosen, chosen),
+            self.s[chosen],
+            (self.y - self.f)[chosen],
+            self.lower[chosen],
+            self.upper[chosen],
+            self.has_offset,
+        )
+
+    def take(self, chosen: Array, before: Array, s: Array) -> None:
+        """Step 4."""
+        changed = s != before
+        self.s[chosen] = s
+        self.rows.add_to(self.f, chosen[changed], (s - before)[changed])
         self.chunks += 1
         self.steps += len(chosen)
-        self.b = b if math.isfinite(b) else 0.0
-        changed = s != work.s
-        self.s[chosen] = s
-        self.rows.add_to(self.f, chosen[changed], (s - work.s)[changed])
         self.is_exact = self.is_exact and not changed.any()
 
-    def _least_squares(self, work: WorkingSet, tolerance: float, max_iterations: int) -> Optimum:
+    def least_squares(self, work: WorkingSet, tolerance: float, max_iterations: int) -> Optimum:
         is_wrong = self._are_wrong(work)
         if np.count_nonzero(is_wrong) > max(LEAST_COLD, COLD_SHARE * len(is_wrong)):
-            work = self._table_1(work, is_wrong)
+            work = self._table_1(work, is_wrong, tolerance)
         found = optimise(work, tolerance, max_iterations)
         self._count(len(work.s), found.iterations, found.factorisations)
         return found
@@ -256,19 +269,12 @@ class IRWLSState:
         wrong: Array = ((work.s <= work.lower) & (e > self.epsilon)) | ((work.s >= work.upper) & (e < -self.epsilon))
         return wrong
 
-    def _table_1(self, work: WorkingSet, is_wrong: Array) -> WorkingSet:
+    def _table_1(self, work: WorkingSet, is_wrong: Array, tolerance: float) -> WorkingSet:
         """From S1 = the free variables and those that are wrong: at the very beginning, all."""
         side = np.where(is_wrong, 0, np.where(work.s <= work.lower, -1, np.where(work.s >= work.upper, 1, 0)))
         total = math.fsum(work.s) if self.has_offset else None
-        table_1 = Reweighted(
-            work.K,
-            work.v + work.K @ work.s,
-            work.lower,
-            work.upper,
-            total,
-            side,
-            float(np.abs(work.v - self.b)[is_wrong].max()),
-        )
+        widths = float(np.abs(work.v - self.b)[is_wrong].max()), tolerance
+        table_1 = Reweighted(work.K, work.v + work.K @ work.s, work.lower, work.upper, total, side, widths)
         with np.errstate(all="ignore"):
             table_1.run()
         self._count(len(work.s), table_1.iterations, table_1.factor.factorisations)
@@ -279,7 +285,7 @@ class IRWLSState:
         self.inner_iterations += iterations
         self.factorisations += factorisations
 
-    def _smo(self, work: WorkingSet, found: Optimum, tolerance: float) -> tuple[Array, float]:
+    def smo(self, work: WorkingSet, found: Optimum, tolerance: float) -> tuple[Array, float]:
         """From where least squares got to: pairs of variables, whose number of steps is bounded too."""
         self.handovers += 1
         size = len(work.s)

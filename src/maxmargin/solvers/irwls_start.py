@@ -6,11 +6,11 @@ Each iteration solves
 .. math:: \begin{bmatrix} K_{11} + D & 1 \\ 1' & 0 \end{bmatrix} \begin{bmatrix} s_1 \\ b \end{bmatrix} =
           \begin{bmatrix} y - f_{out} - K_{13} s_3 \\ \text{sum} - 1' s_3 \end{bmatrix}
 
-and moves every variable to the set where the answer puts it, many at a time. The paper has D_ii = 1/a_i = e_i y_i / (2C) with the
-errors of the iteration before. Near the end those of S1 vanish, and on kernels of low rank the sets then change for ever. With
-D_ii = delta / (2C), one delta for all, that falls to a quarter or a half when the sets settle, they follow in 6 to 15
-iterations, 30 to 50 where the rank is low: it is the optimum of the SVM with a hinge that is rounded off over a width of delta / 2,
-so that no condition is violated by more than delta. Where the sets do not settle nothing is lost but the time."""
+and moves every variable to the set where the answer puts it, many at a time. The paper has D_ii = 1/a_i = e_i y_i / (2C) with
+the errors of the iteration before. Near the end those of S1 vanish, and on kernels of low rank the sets then change for ever.
+With D_ii = delta / (2C), one delta for all, that falls to a quarter or a half when the sets settle, they follow in 6 to 15
+iterations, 30 to 50 where the rank is low: it is the optimum of the SVM with a hinge that is rounded off over a width of
+delta / 2, so that no condition is violated by more than delta. Where the sets do not settle nothing is lost but the time."""
 
 from __future__ import annotations
 
@@ -46,13 +46,21 @@ class Reweighted:
     """``s`` is in the box with the sum asked for, where ``has_settled``."""
 
     def __init__(
-        self, K: Array, right: Array, lower: Array, upper: Array, total: float | None, side: Array, first_width: float
+        self,
+        K: Array,
+        right: Array,
+        lower: Array,
+        upper: Array,
+        total: float | None,
+        side: Array,
+        widths: tuple[float, float] = (FIRST_WIDTH, LAST_WIDTH),
     ) -> None:
         """``right`` is y - f_out; ``total`` the sum of s, or None without an offset; ``side`` says where to begin: 0 for S1, -1
-        and 1 for the lower and the upper bound."""
+        and 1 for the lower and the upper bound; ``widths`` are the first and the last delta."""
         self.K, self.right, self.lower, self.upper, self.total = K, right, lower, upper, total
         self.factor = FreeFactor(K)
-        self.first_side, self.first_width = side.astype(np.int8), min(max(first_width, LAST_WIDTH), FIRST_WIDTH)
+        self.last_width = max(widths[1], LAST_WIDTH)
+        self.first_side, self.first_width = side.astype(np.int8), max(min(widths[0], FIRST_WIDTH), self.last_width)
         self.side = self.first_side.copy()
         self.s = np.zeros(len(right))
         self.has_settled = False
@@ -71,13 +79,13 @@ class Reweighted:
         for _ in range(MOST_ITERATIONS):
             changes = self._iterate(delta / (2.0 * (self.upper - self.lower)))
             waited += 1
-            if changes == 0 and delta <= LAST_WIDTH:
+            if changes == 0 and delta <= self.last_width:
                 self.has_settled = True
                 return
-            if changes is not None and changes <= pace.few * len(self.s) and delta > LAST_WIDTH:
+            if changes is not None and changes <= pace.few * len(self.s) and delta > self.last_width:
                 settled = delta, self.side.copy()
                 factor = max(pace.factor, factor * factor) if waited <= 2 else factor
-                delta, waited = max(LAST_WIDTH, delta * factor), 0
+                delta, waited = max(self.last_width, delta * factor), 0
             elif changes is None or waited >= PATIENCE:
                 waited, factor = 0, factor**0.5
                 if factor > SLOWEST or not may_go_back:
@@ -85,7 +93,7 @@ class Reweighted:
                 if settled is None:
                     delta, self.side = delta * WIDER, self.first_side.copy()
                 else:
-                    delta, self.side = max(LAST_WIDTH, settled[0] * factor), settled[1].copy()
+                    delta, self.side = max(self.last_width, settled[0] * factor), settled[1].copy()
 
     def _iterate(self, ridge: Array) -> int | None:
         """Steps 1, 2 and 4: how many variables change sets. None if there is nothing to solve, or no way to."""

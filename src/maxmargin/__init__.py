@@ -43,6 +43,10 @@ _HOMES = {
     "Custom": "maxmargin.kernels",
     "SMO": "maxmargin.solvers.smo",
     "BatchedSMO": "maxmargin.solvers.batched_smo",
+    "IRWLS": "maxmargin.solvers.irwls",
+    "Largest": "maxmargin.solvers.selection",
+    "Smallest": "maxmargin.solvers.selection",
+    "RandomViolators": "maxmargin.solvers.selection",
     "NoShrinking": "maxmargin.solvers.shrinking",
     "Joachims": "maxmargin.solvers.shrinking",
     "Safe": "maxmargin.solvers.shrinking",
@@ -81,7 +85,11 @@ if TYPE_CHECKING:
     from maxmargin.solvers.dcd import DCD as DCD
     from maxmargin.solvers.dcd import Order as Order
     from maxmargin.solvers.dcd import Shrinking as Shrinking
+    from maxmargin.solvers.irwls import IRWLS as IRWLS
     from maxmargin.solvers.newton import Newton as Newton
+    from maxmargin.solvers.selection import Largest as Largest
+    from maxmargin.solvers.selection import RandomViolators as RandomViolators
+    from maxmargin.solvers.selection import Smallest as Smallest
     from maxmargin.solvers.shrinking import FSafe as FSafe
     from maxmargin.solvers.shrinking import Joachims as Joachims
     from maxmargin.solvers.shrinking import NoShrinking as NoShrinking

@@ -20,6 +20,7 @@ KERNEL_SOLVERS: dict[str, tuple[str, str]] = {
     "auto": ("kernel_auto", "KernelAuto"),
     "batched-smo": ("batched_smo", "BatchedSMO"),
     "smo": ("smo", "SMO"),
+    "irwls": ("irwls", "IRWLS"),
 }
 
 

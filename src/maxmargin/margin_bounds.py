@@ -61,13 +61,13 @@ STEP_ELEMENTS = 8.0
 """What a sample costs besides its stored elements, counted in elements."""
 GAP_ELEMENTS, FAR_ELEMENTS = 4.0, 16.0
 """What it costs besides when some before it were left out, and when it is anywhere in memory."""
-LOOK_ELEMENTS, SORT_ELEMENTS, SETUP_PASSES = 2.0, 17.0, 3.0
+LOOK_ELEMENTS, SORT_ELEMENTS, SETUP_PASSES = 2.0, 17.0, 1.5
 """What a look at a stored margin and what sorting it costs; and the passes over X that it takes to know centres and radii."""
 SPREAD = 4.0
 """The cells of the index span this many mean distances of a margin from the knee to either side."""
 CENTRE_SHARE = 0.05
 """Centres of their own for the classes are used where their products cost no more than this share of a pass over X."""
-ROWS_FOR_CLUSTERS = 20_000
+ROWS_FOR_CLUSTERS, ROWS_FOR_A_MEAN = 20_000, 2000
 ROUNDED_UP = 1.0 + 1e-12
 """More than what rounding can take from a computed distance."""
 
@@ -164,8 +164,10 @@ class Spheres:
 
 
 def _means(problem: LinearProblem, cluster: Array, n_clusters: int) -> Array:
+    """Of about so many rows: a bound holds around any centre."""
     sums, sizes = np.zeros((n_clusters, problem.rows.n_features + 1)), np.zeros(n_clusters)
-    sum_clusters(problem.rows.compiled(), cluster, sums, sizes)
+    every = max(1, problem.n_samples // (ROWS_FOR_A_MEAN * n_clusters))
+    sum_clusters(problem.rows.compiled(), cluster, every, sums, sizes)
     return sums / np.maximum(sizes, 1.0)[:, None]
 
 
@@ -214,7 +216,7 @@ class PrunedLoss:
     while they are computed, what counts against it is the look at them that may prune nothing. When so little is pruned that
     going through all samples in the order of memory is cheaper, that is done until margins are stored again. Nothing at all
     is prepared before the evaluations have cost ``overhead`` times as much as that would. So the worst that pruning costs is
-    1 / ``overhead`` of the time.
+    1 / ``overhead`` of the time, and with an infinite ``overhead`` every evaluation is a plain one.
 
     All vectors are in the layout of the compiled loops: one element more than there are features, the last for the intercept.
     """
@@ -229,15 +231,14 @@ class PrunedLoss:
         self.tally = Tally()
         self.average = np.zeros(0)
         self._rows = problem.compiled_rows
-        self._C, self._stride = _costs(problem.C)
+        self._C, self._stride = costs_and_stride(problem.C)
         self._weights = np.zeros(problem.rows.n_features + 1)
         self._spheres = spheres
         self._stored: _Stored | None = None
         self._stored_weight = 0.0
         self._row_elements = problem.rows.n_stored / problem.n_samples + STEP_ELEMENTS
         self._overhead = overhead
-        setup = 0.0 if spheres is not None else SETUP_PASSES
-        self._period = math.ceil(overhead * setup)
+        self._period = overhead * SETUP_PASSES if spheres is None or overhead == math.inf else 0.0
         self._is_plain = True
         self._since = self._pruned_since = self._pruned_last = 0
         self._look_cost = 0.0
@@ -271,7 +272,7 @@ class PrunedLoss:
         """Another loss of the same samples. What was stored belongs to the old one."""
         self.averages()
         self.shape = shape
-        self._stored, self._is_plain, self._period, self._pruned_last = None, True, min(self._period, 1), 0
+        self._stored, self._is_plain, self._pruned_last = None, True, 0
 
     def _is_due(self) -> bool:
         """The rule of section 3."""
@@ -295,7 +296,7 @@ class PrunedLoss:
         stored.loss, stored.slopes, stored.is_sorted = result.loss, result.slopes, False
         self.tally.stored += 1
         self._since = self._pruned_since = self._pruned_last = 0
-        self._period = math.ceil(self._overhead * LOOK_ELEMENTS / self._row_elements)
+        self._period = self._overhead * LOOK_ELEMENTS / self._row_elements
         self._is_plain, self._look_cost = False, 0.0
         return result
 
@@ -441,7 +442,7 @@ class _Move(NamedTuple):
 _NOWHERE = np.empty(0)
 
 
-def _costs(C: Array) -> tuple[Array, np.uint64]:
+def costs_and_stride(C: Array) -> tuple[Array, np.uint64]:
     """C for the loops: one value if it is the same for all, and the stride to read it with."""
     if C.strides == (0,) or (C == C[0]).all():
         return np.ascontiguousarray(C[:1]), np.uint64(0)

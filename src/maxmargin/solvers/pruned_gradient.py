@@ -1,23 +1,26 @@
-r"""Gradient descent with pruned evaluations: A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in the
-Margin", 2007, section 4.2.
+r"""Gradient descent with pruned evaluations: A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in
+the Margin", 2007, section 4.2.
 
-The paper minimises :math:`f(w) = \tfrac{\lambda}{2} |w|^2 + \tfrac1N \sum_i \ell(m_i)`. Divided by :math:`\sum_i C_i` the primal of
-``maxmargin.problem`` is just that, with :math:`\lambda = 1 / \sum_i C_i`, which is 1 / (C N) where C is one number, and every
-sample in proportion to its C_i. So the two have the same minimiser, and :math:`P = f / \lambda`. The step begins at ``step`` (but at most
-1 / lambda, where one step forgets all of w) and is halved whenever f rises; loss and gradient come from
+The paper minimises :math:`f(w) = \tfrac{\lambda}{2} |w|^2 + \tfrac1N \sum_i \ell(m_i)`. Divided by :math:`\sum_i C_i` the
+primal of ``maxmargin.problem`` is just that, with :math:`\lambda = 1 / \sum_i C_i`, which is 1 / (C N) where C is one number,
+and every sample in proportion to its C_i. So the two have the same minimiser, and :math:`P = f / \lambda`. The step begins at
+``step`` (but at most 1 / lambda, where one step forgets all of w) and is halved whenever f rises; loss and gradient come from
 ``maxmargin.margin_bounds`` and are exact.
 
-**Hinge loss** has no gradient at its kink, so, as in the paper, Huber loss of half-width h = ``width`` is minimised in its place,
-which is at most h / 4 above it. When the certificate, which knows nothing of h, refuses the answer, h becomes a quarter. **Huber loss**
-as the problem's own loss keeps its h, and **squared hinge** is smooth as it is (only its zero piece can be pruned).
+**Hinge loss** has no gradient at its kink, so, as in the paper, Huber loss of half-width h = ``width`` is minimised in its
+place, which is at most h / 4 above it. When the certificate, which knows nothing of h, refuses an answer that is good for
+this h, h becomes a quarter. **Huber loss** as the problem's own loss keeps its h, and **squared hinge** is smooth as it is (only its zero piece
+can be pruned).
 
-**The dual point.** For alpha_i = C_i s_i, with s_i = -l'(m_i), the gap terms of a smooth loss are all zero, by Fenchel and Young, and
+**The dual point.** For alpha_i = C_i s_i, with s_i = -l'(m_i), the gap terms of a smooth loss are all zero, by Fenchel and
+Young, and
 
 .. math:: P(w) - D(\alpha) = \tfrac12 |w - w(\alpha)|^2 = \tfrac12 |\nabla P(w)|^2 .
 
-But slopes of samples at the margin jump to and fro from one w to the next, and the mean of the s_i over many iterations is a better
-point: it is what w is made of, as w_t+1 = (1 - step lambda) w_t + step lambda w(alpha_t). So alpha_i is C_i times the mean of s_i
-over the latter part of the run, times the one factor at which D is greatest; then, for an intercept without penalty, balanced.
+But slopes of samples at the margin jump to and fro from one w to the next, and the mean of the s_i over many iterations is a
+better point: it is what w is made of, as w_t+1 = (1 - step lambda) w_t + step lambda w(alpha_t). So alpha_i is C_i times the
+mean of s_i over the latter part of the run, times the one factor at which D is greatest; then, for an intercept without
+penalty, balanced.
 
 How good that gets: first-order methods go down fast and then crawl. On the problems of the tests a relative gap of 1e-3 takes
 hundreds to thousands of iterations, 1e-6 is out of reach where C is large: this is a solver for few digits, and to read
@@ -58,9 +61,9 @@ def cost_from_lambda(penalty: float, n_samples: int) -> float:
 
 @dataclass(frozen=True)
 class PrunedGradient:
-    """Gradient descent on the primal. ``step`` is the first step for the mean loss, ``width`` the h of the Huber loss that stands for
-    hinge loss at first, ``epsilon`` the relative change of the objective at which the solver asks for a certificate, and
-    ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An infinite c never prunes."""
+    """Gradient descent on the primal. ``step`` is the first step for the mean loss, ``width`` the h of the Huber loss that
+    stands for hinge loss at first, ``epsilon`` the relative change of the objective at which the solver asks for a
+    certificate, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An infinite c never prunes."""
 
     step: float = 100.0
     width: float = 0.01

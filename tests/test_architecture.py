@@ -25,6 +25,7 @@ ORDER = [
     "kernel_rows",
     "reductions",
     "screening",
+    "spheres",
     "margin_bounds",
     "solution",
     "solvers",

@@ -46,7 +46,7 @@ def made(*, is_sparse=False, d=6, scaling=1.0, weighted=False, loss=None, n=3000
 MADE = {
     "dense": lambda: made(),
     "sparse": lambda: made(is_sparse=True),
-    "wide": lambda: made(is_sparse=True, d=20),
+    "wide": lambda: made(is_sparse=True),
     "weighted": lambda: made(weighted=True),
     "huber": lambda: made(loss=Huber(0.1)),
     "squared hinge": lambda: made(loss=SquaredHinge()),
@@ -58,16 +58,17 @@ MADE = {
 def test_the_iterates_are_those_without_pruning(name):
     problem = MADE[name]()
     states = []
+    k = 5 if name == "wide" else 50  # so few that it does not pay to compute lengths in every iteration
     for overhead in (3.0, math.inf):
-        solver = Pegasos(50, overhead)
+        solver = Pegasos(k, overhead)
         state = solver.init(problem, None, 5)
-        solver.advance(problem, state, Budget(4000 * 50, 0.0))
+        solver.advance(problem, state, Budget(200_000, 0.0))
         states.append(state)
     pruned, plain = states
     assert pruned.is_wide == (name == "wide")  # lengths carried along
     assert pruned.w == pytest.approx(plain.w, rel=1e-7, abs=1e-9 * np.abs(plain.w).max())
     assert pruned.slopes() == pytest.approx(plain.slopes(), rel=1e-5, abs=1e-6)
-    assert plain.examined == 4000 * 50
+    assert plain.examined == 200_000
     assert pruned.examined < 0.95 * plain.examined
     assert pruned.times_stored > 0
 
@@ -75,7 +76,9 @@ def test_the_iterates_are_those_without_pruning(name):
 @pytest.mark.parametrize("name", ["dense", "wide", "weighted"])
 def test_an_iteration_is_that_of_pegasos(name):
     problem = MADE[name]()
-    state = Pegasos(20, math.inf).init(problem, None, 1)
+    k = 4 if name == "wide" else 20
+    state = Pegasos(k, math.inf).init(problem, None, 1)
+    assert state.is_wide == (name == "wide")
     X = problem.rows.matrix.toarray() if problem.rows.is_sparse else problem.rows.matrix
     X = np.column_stack([X, np.full(len(X), problem.intercept_scaling)])
     penalty, share = 1.0 / problem.C.sum(), problem.C / problem.C.mean()
@@ -85,7 +88,7 @@ def test_an_iteration_is_that_of_pegasos(name):
         batch = state.drawn.astype(int)
         violates = problem.y[batch] * (X[batch] @ w) < 1.0
         push = (share * problem.y)[batch[violates]] @ X[batch[violates]]
-        w = (1.0 - 1.0 / t) * w + push / (penalty * t * 20)
+        w = (1.0 - 1.0 / t) * w + push / (penalty * t * k)
         w *= min(1.0, 1.0 / math.sqrt(penalty) / np.linalg.norm(w))
         assert state.w == pytest.approx(w, rel=1e-9, abs=1e-9 * np.abs(w).max())
 
@@ -148,7 +151,7 @@ def test_a_warm_start_is_not_thrown_away():
     for state in states:
         state.run(3)
     warm, cold = (problem.primal(state.w) for state in states)
-    assert warm < 0.1 * cold
+    assert warm < min(cold, 2.5 * exact.certificate.primal)
 
 
 def test_the_callback_sees_progress_and_can_stop_it():

@@ -91,14 +91,17 @@ def add_slopes(stored, low, high, curvature, weight, average):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def compare_weights(w, base, sums, n_features):
-    """|w - base|^2 and |w|^2 over the features (not the constant one), and w . sums over all."""
+def compare_weights(w, base, sums, n_features, weights):
+    """|w - base|^2 and |w|^2 over the features (not the constant one), and w . sums over all; ``sums`` is copied to
+    ``weights``, as it passes by."""
     distance, norm, product = 0.0, 0.0, 0.0
     for j in range(n_features):
         step = w[j] - base[j]
         distance += step * step
         norm += w[j] * w[j]
         product += w[j] * sums[j]
+        weights[j] = sums[j]
+    weights[n_features] = sums[n_features]
     return distance, norm, product + w[n_features] * sums[n_features]
 
 

@@ -37,15 +37,19 @@ from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, descend_on_draws
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.losses import Hinge
-from maxmargin.margin_bounds import CENTRE_SHARE, SETUP_PASSES, STEP_ELEMENTS, Spheres, costs_and_stride, shape_of
+from maxmargin.margin_bounds import SETUP_PASSES, STEP_ELEMENTS, costs_and_stride, shape_of
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
 from maxmargin.solvers.dual_point import dual_point, slopes_from
+from maxmargin.spheres import Spheres
 
 USUAL_K = 1000
 WARM_EPOCHS = 100
 MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
 """What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
+WIDE_SHARE = 0.25
+"""Three passes over vectors as long as w in every iteration are too many where they have more elements than this share of
+the rows drawn."""
 NOT_PAID = 2.0
 """The period between two times that margins are stored grows by this factor when the first did not pay."""
 
@@ -101,7 +105,7 @@ class PegasosState:
         costs, self.stride = costs_and_stride(problem.C)
         self.costs = costs / float(problem.C.mean())
         row_elements = problem.rows.n_stored / n + STEP_ELEMENTS
-        self.is_wide = 3.0 * width > CENTRE_SHARE * k * row_elements
+        self.is_wide = 3.0 * width > WIDE_SHARE * k * row_elements
         self.overhead = overhead
         self.store_cost = n * row_elements / (MISS_FACTOR * row_elements + MISS_ELEMENTS)  # in draws
         self.period = overhead * self.store_cost * (1.0 + SETUP_PASSES) / k

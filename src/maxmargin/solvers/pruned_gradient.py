@@ -9,8 +9,8 @@ and every sample in proportion to its C_i. So the two have the same minimiser, a
 
 **Hinge loss** has no gradient at its kink, so, as in the paper, Huber loss of half-width h = ``width`` is minimised in its
 place, which is at most h / 4 above it. When the certificate, which knows nothing of h, refuses an answer that is good for
-this h, h becomes a quarter. **Huber loss** as the problem's own loss keeps its h, and **squared hinge** is smooth as it is (only its zero piece
-can be pruned).
+this h, h becomes a quarter. **Huber loss** as the problem's own loss keeps its h, and **squared hinge** is smooth as it is
+(only its zero piece can be pruned).
 
 **The dual point.** For alpha_i = C_i s_i, with s_i = -l'(m_i), the gap terms of a smooth loss are all zero, by Fenchel and
 Young, and
@@ -63,7 +63,8 @@ def cost_from_lambda(penalty: float, n_samples: int) -> float:
 class PrunedGradient:
     """Gradient descent on the primal. ``step`` is the first step for the mean loss, ``width`` the h of the Huber loss that
     stands for hinge loss at first, ``epsilon`` the relative change of the objective at which the solver asks for a
-    certificate, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An infinite c never prunes."""
+    certificate, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An infinite c never
+    prunes."""
 
     step: float = 100.0
     width: float = 0.01

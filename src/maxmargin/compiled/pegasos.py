@@ -41,8 +41,8 @@ RECENT = 0.1
 FEWEST_ITERATIONS, LEAST_SHARE = 10.0, 0.02
 """If after so many iterations no more than this share of the margins can be skipped, none is tried until margins are stored
 again."""
-ROUNDING = 1e-10
-"""More than rounding takes from |v|^2 and v . w', relatively, between two times that they are computed anew."""
+ROUNDING = 4e-6
+"""More than float32 margins take from v . w', relatively, between two times that it is computed anew."""
 SINGLE = 1e-6
 """More than rounding to float32 takes from a margin, relatively."""
 SMALLEST_SCALE = 1e-9

@@ -36,7 +36,7 @@ from maxmargin.compiled.margin_bounds import evaluate_all
 from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, descend_on_draws
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
-from maxmargin.losses import Hinge
+from maxmargin.losses import Hinge, Huber
 from maxmargin.margin_bounds import SETUP_PASSES, STEP_ELEMENTS, costs_and_stride, shape_of
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
@@ -92,7 +92,6 @@ class Pegasos:
 class PegasosState:
     """v and its scale, what is stored of every sample, and the counters of the loop in ``record``."""
 
-    has_best_w: ClassVar[bool] = False
     looks_done: ClassVar[bool] = False
     is_stuck: ClassVar[bool] = False
     stage: ClassVar[Stage] = Stage("pegasos")
@@ -117,6 +116,7 @@ class PegasosState:
         self.record = np.zeros(1, STATE)
         self.record["random"], self.record["t"], self.record["scale"] = first_word(seed), 1.0, 1.0
         self.iterations = self.averaged_from = self.times_stored = 0
+        self.has_best_w = isinstance(problem.loss, Huber)  # along whose lines nobody looks for a better one
         self._slopes = np.zeros(n)
 
     def begin_at(self, alpha: Array) -> None:

@@ -36,7 +36,7 @@ import numpy as np
 
 from maxmargin.compiled.descent import step_down
 from maxmargin.data import Array
-from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.losses import Hinge, Huber, SquaredHinge
 from maxmargin.margin_bounds import PrunedLoss, huber, shape_of
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
@@ -103,7 +103,6 @@ class PrunedGradient:
 class DescentState:
     """w, where the next evaluation is made, and the length of the step after it."""
 
-    has_best_w = False
     stage = Stage("pruned-gradient")
 
     def __init__(self, problem: LinearProblem, loss: PrunedLoss, settings: PrunedGradient, warm_start: Array | None) -> None:
@@ -116,6 +115,7 @@ class DescentState:
         self.objective = self.change = self.own_gap = math.inf
         self.iterations = self.still_iterations = 0
         self.active = problem.n_samples
+        self.has_best_w = isinstance(problem.loss, Huber)  # along whose lines nobody looks for a better one
         self.averages = _Averages(problem, loss)
         self.takes_back = warm_start is not None or isinstance(problem.loss, SquaredHinge)
         if warm_start is not None:

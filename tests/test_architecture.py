@@ -27,6 +27,8 @@ ORDER = [
     "kernel_rows",
     "reductions",
     "screening",
+    "spheres",
+    "margin_bounds",
     "solution",
     "solvers",
     "answers",

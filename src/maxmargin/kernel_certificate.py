@@ -24,11 +24,13 @@ ROWS_A_TILE, COLUMNS_A_TILE = 512, 1024
 
 @dataclass(frozen=True, eq=False)
 class KernelVerdict:
-    """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha."""
+    """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha.
+    ``output_errors`` bounds the rounding error of each f_i."""
 
     certificate: Certificate
     b: float
     outputs: Array
+    output_errors: Array
     kernel_evaluations: int
 
 
@@ -37,12 +39,13 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None)
     alpha = vector(alpha, problem.n_samples, "alpha")
     support = np.flatnonzero(alpha)
     if not (np.isfinite(alpha).all() and problem.is_feasible(alpha)):
-        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), 0)
+        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
         outputs, magnitudes = _outputs(problem, alpha, support)
         b = problem.best_offset(outputs) if b is None else float(b)
-        certificate = _certificate(problem, alpha, support, outputs, magnitudes, b)
-    return KernelVerdict(certificate, b, outputs, problem.n_samples * len(support))
+        errors = _output_errors(problem, alpha, support, magnitudes)
+        certificate = _certificate(problem, alpha, support, outputs, errors, b)
+    return KernelVerdict(certificate, b, outputs, errors, problem.n_samples * len(support))
 
 
 def _outputs(problem: KernelProblem, alpha: Array, support: Array) -> tuple[Array, Array]:
@@ -71,21 +74,18 @@ def _side(problem: KernelProblem, chosen: Array | slice) -> Points | None:
     return problem.points[chosen].in_double() if isinstance(problem.kernel, OfDotProducts) else None
 
 
-def _certificate(
-    problem: KernelProblem, alpha: Array, support: Array, outputs: Array, magnitudes: Array, b: float
-) -> Certificate:
+def _certificate(problem: KernelProblem, alpha: Array, support: Array, outputs: Array, errors: Array, b: float) -> Certificate:
     y, C, loss = problem.y, problem.C, problem.loss
     margins = y * (outputs + b)
     sqnorm = float((alpha * y)[support] @ outputs[support])
     total = float(alpha.sum())
     imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error = _charge(problem, alpha, outputs, b, imbalance, total)
+    shift, fall, charge_error, move = _charge(problem, alpha, outputs, b, imbalance, total)
     primal = 0.5 * sqnorm + float(C @ loss.value(margins))
     dual = total - 0.5 * sqnorm - fall
     gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
-    errors = _output_errors(problem, alpha, support, magnitudes)
     if len(support):  # without them the margins are +b and -b, exactly
-        errors += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
+        errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
     rounding += gamma(PAIRWISE_ROUNDINGS) * gap
     if not np.isfinite([primal, dual, gap, rounding]).all() or sqnorm < -rounding:
@@ -96,7 +96,7 @@ def _certificate(
         gap=gap,
         relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
-        distance_bound=math.sqrt(gap + rounding),
+        distance_bound=math.sqrt(gap + rounding) + 0.5 * move,
         n_support=len(support),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )
@@ -112,15 +112,15 @@ def _output_errors(problem: KernelProblem, alpha: Array, support: Array, magnitu
 
 def _charge(
     problem: KernelProblem, alpha: Array, outputs: Array, b: float, imbalance: float, total: float
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that
     feasible alpha' whose heavier class is scaled by 1 - e, e <= 2 |r| / sum alpha, which is at most
 
         e sum_i alpha_i |1 - y_i f_i| + e^2 (sum_i alpha_i k(x_i, x_i)^1/2)^2 / 2;
 
-    and how far rounding can hide an r."""
+    how far rounding can hide an r, and |w(alpha) - w(alpha')|: the ball is around the point between the two."""
     if not problem.has_offset or total == 0.0:
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0
     slope = float(alpha @ np.abs(1.0 - problem.y * outputs))
     reach = float(alpha @ np.sqrt(np.abs(problem.diagonal)))
 
@@ -129,4 +129,5 @@ def _charge(
         return e * slope + 0.5 * (e * reach) ** 2
 
     r, r_error = abs(imbalance), gamma(PAIRWISE_ROUNDINGS) * total
-    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b)
+    move = 2.0 * (r + r_error) / total * reach
+    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b), move

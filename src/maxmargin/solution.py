@@ -46,7 +46,8 @@ class Progress:
 class Solution:
     """The best answer that was certified. ``w`` has the intercept's weight as its last element if there is one.
 
-    An epoch is as many steps as there are samples; ``b`` is the intercept, already scaled.
+    An epoch is as many steps as there are samples; ``b`` is the intercept, already scaled. Where it is free, no optimal
+    intercept is farther from it than ``offset_bound``; where it is penalised, ``certificate.distance_bound`` covers it.
     """
 
     w: Array
@@ -59,3 +60,4 @@ class Solution:
     steps: int
     epochs: float
     kernel_evaluations: int = 0
+    offset_bound: float = 0.0

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data import Array, Rows
+from maxmargin.decisions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
 from maxmargin.estimators import checks
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.losses import Hinge, Loss, SquaredHinge
@@ -34,6 +35,7 @@ class LinearClassifier:
     """What :class:`maxmargin.LinearSVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     coef_: Any
+    classes_: Array
 
     def __init__(
         self,
@@ -150,7 +152,20 @@ class LinearClassifier:
         self.certificate_ = one_or_all([solution.certificate for solution in solutions])
         self.status_ = one_or_all([solution.status for solution in solutions])
         self.trace_ = one_or_all([solution.trace for solution in solutions])
+        self.offset_bound_ = one_or_all([solution.offset_bound for solution in solutions])
         self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
+
+    def _decisions(self, X: Any) -> Decisions:
+        coef, intercept = dense_weights(self)
+        constant = float(self.intercept_scaling) if self.fit_intercept and self.penalize_intercept else 0.0
+        return linear_decisions(X, coef, intercept, bounds_of(self), constant)
+
+    def _certified_labels(self, X: Any) -> CertifiedLabels:
+        """For X that is known to be sound."""
+        decisions = self._decisions(X)
+        if len(self.classes_) == 2:
+            return CertifiedLabels(self.classes_[(decisions.values[:, 0] > 0.0).astype(int)], decisions.is_proved[:, 0])
+        return CertifiedLabels(self.classes_[decisions.values.argmax(axis=1)], proved_greatest(decisions))
 
 
 class _WarmStart(NamedTuple):
@@ -165,6 +180,21 @@ def dense_weights(model: LinearClassifier) -> tuple[Array, Array]:
     """Coefficients and intercepts as plain float64 arrays, also of a model that was sparsified."""
     coef = model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_
     return np.asarray(coef, dtype=np.float64), np.asarray(model.intercept_, dtype=np.float64)
+
+
+def bounds_of(model: Any) -> Bounds:
+    """What the certificates of a fitted model prove of its optimum."""
+    if not hasattr(model, "certificate_"):
+        raise ValueError("This model has no certificate (it was imported), so that nothing can be proved of its predictions.")
+    certificates = all_of(model.certificate_)
+    # A file written before offset bounds were kept has none: then a free intercept proves nothing.
+    offsets = all_of(getattr(model, "offset_bound_", [math.inf] * len(certificates)))
+    return Bounds(np.array([certificate.distance_bound for certificate in certificates]), np.array(offsets, dtype=float))
+
+
+def all_of(value: Any) -> list[Any]:
+    """The opposite of ``one_or_all``."""
+    return value if isinstance(value, list) else [value]
 
 
 def one_or_all(values: list[Any]) -> Any:

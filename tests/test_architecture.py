@@ -28,6 +28,7 @@ ORDER = [
     "screening",
     "decisions",
     "offset_bounds",
+    "ellipsoids",
     "solution",
     "solvers",
     "answers",

@@ -118,6 +118,10 @@ def test_the_offset_bound_shrinks_with_the_gap_and_is_zero_where_the_intercept_i
 # Several classes
 
 
+def made(values: np.ndarray, reach: np.ndarray) -> Decisions:
+    return Decisions(values, reach, np.zeros_like(reach))
+
+
 def outcomes(decisions: Decisions, row: int) -> set[int]:
     """Every class that can win, by trying each end of each interval."""
     ends = [(v - r, v + r) for v, r in zip(decisions.values[row], decisions.reach[row], strict=True)]
@@ -128,7 +132,7 @@ def outcomes(decisions: Decisions, row: int) -> set[int]:
 @fast
 def test_one_against_the_rest_is_proved_exactly_where_no_corner_of_the_intervals_changes_the_winner(seed, n_classes):
     rng = np.random.default_rng(seed)
-    decisions = Decisions(rng.normal(size=(30, n_classes)), rng.exponential(0.3, size=(30, n_classes)))
+    decisions = made(rng.normal(size=(30, n_classes)), rng.exponential(0.3, size=(30, n_classes)))
     expected = [len(outcomes(decisions, row)) == 1 for row in range(30)]
     assert proved_greatest(decisions).tolist() == expected
 
@@ -145,7 +149,7 @@ def votes_that_can_win(decisions: Decisions, row: int, n_classes: int) -> set[in
 def test_one_against_one_is_proved_exactly_where_no_outcome_of_the_open_votes_changes_the_winner(seed, n_classes, unsure):
     rng = np.random.default_rng(seed)
     shape = (15, n_classes * (n_classes - 1) // 2)
-    decisions = Decisions(rng.normal(size=shape), np.where(rng.random(shape) < unsure, 9.0, 0.0))
+    decisions = made(rng.normal(size=shape), np.where(rng.random(shape) < unsure, 9.0, 0.0))
     expected = [len(votes_that_can_win(decisions, row, n_classes)) == 1 for row in range(15)]
     assert proved_votes(decisions, n_classes).tolist() == expected
 
@@ -154,7 +158,7 @@ def test_one_against_one_is_proved_exactly_where_no_outcome_of_the_open_votes_ch
 @fast
 def test_where_a_tie_is_not_settled_by_the_order_only_a_strict_lead_is_proved(seed):
     rng = np.random.default_rng(seed)
-    decisions = Decisions(rng.normal(size=(20, 6)), np.zeros((20, 6)))
+    decisions = made(rng.normal(size=(20, 6)), np.zeros((20, 6)))
     counts = np.sort(votes(decisions.values > 0, 4), axis=1)
     strict = proved_votes(decisions, 4, ties_go_to_the_first=False)
     assert np.array_equal(strict, counts[:, -1] > counts[:, -2])

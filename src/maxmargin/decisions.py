@@ -52,10 +52,11 @@ class Values(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """Decision values, and how far from each the value at the exact optimum can be."""
+    """Decision values, how far from each the value at the exact optimum can be, and what part of that is rounding."""
 
     values: Array
     reach: Array
+    errors: Array
 
     @property
     def is_proved(self) -> Array:
@@ -83,7 +84,7 @@ def linear_decisions(X: Any, coef: Array, intercept: Array, bounds: Bounds, cons
     with np.errstate(all="ignore"):
         values, errors = linear_values(X, coef, intercept)
         lengths = np.hypot(norms(X), constant) * OUTWARDS
-        return Decisions(values, _reach(lengths, bounds, errors))
+        return Decisions(values, _reach(lengths, bounds, errors), errors)
 
 
 def linear_values(X: Any, coef: Array, intercept: Array) -> Values:
@@ -117,8 +118,8 @@ def kernel_decisions(
     with np.errstate(all="ignore"):
         size = np.abs(weights)
         magnitudes = np.abs(block) @ size + np.abs(intercept)
-        errors = entry_error * size.sum(axis=0) + gamma(len(weights) + 4.0) * magnitudes
-        return Decisions(block @ weights + intercept, _reach(lengths, bounds, errors * OUTWARDS))
+        errors = (entry_error * size.sum(axis=0) + gamma(len(weights) + 4.0) * magnitudes) * OUTWARDS
+        return Decisions(block @ weights + intercept, _reach(lengths, bounds, errors), errors)
 
 
 def kernel_lengths(kernel: Kernel, points: Points) -> Array:

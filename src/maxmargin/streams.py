@@ -149,7 +149,7 @@ class KernelMachine:
         nothing = Bounds(*np.zeros((2, len(self.intercept))))
         block, error = self.kernel.block(points, self.vectors), self.kernel.rounding_error(points, self.vectors)
         decisions = kernel_decisions(block, error, np.zeros(len(X)), self.weights, self.intercept, nothing)
-        return Values(*decisions)
+        return Values(decisions.values, decisions.errors)
 
     def reach(self, moved: Array) -> Array:
         if isinstance(self.kernel, RBF):
@@ -242,7 +242,8 @@ class LabelStream:
         fetch = now if callable(now) else _rows_of(_all_points(now, self._seen.shape))
         machine, drift, shift = self._moved_machine(model)
         moved = (self._moved + step) * OUTWARDS
-        decisions = Decisions(self._values + shift, (machine.reach(moved) + drift + self._errors) * OUTWARDS)
+        reach = (machine.reach(moved) + drift + self._errors) * OUTWARDS
+        decisions = Decisions(self._values + shift, reach, self._errors)
         needed = ~machine.known(decisions)
         needed |= self._random.random(len(moved)) < self._audit
         chosen = np.flatnonzero(needed)

@@ -44,6 +44,9 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     intercept_scaling : float, default 1.0
         The intercept is the weight of a constant feature of this value; like every weight it is regularised, and the less
         the larger this value.
+    sharp_proofs : bool, default False
+        Keep an ellipsoid around the exact optimum after a fit, with which ``certified_predict`` proves far more at the same
+        gap: a matrix of n_features x n_features for each binary problem, up to 4,096 features.
     class_weight : dict or "balanced", optional
         C_i is C times the weight of the sample's own class times its ``sample_weight``, in every binary problem: exactly a
         sample weight. (LIBLINEAR, with more than two classes, weights only the positive class of each binary problem.)
@@ -79,6 +82,8 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     offset_bound_ : float, or a list with one for each class
         How far ``intercept_`` can be from that of the exact optimum where it is free; zero where it is penalised, as
         ``certificate_.distance_bound`` then covers it.
+    ellipsoid_ : Ellipsoid or None, or a list with one for each class
+        With ``sharp_proofs``.
 
     A fit that ends before ``tol`` raises a ConvergenceWarning with the gap asked and the gap reached. Ctrl-C ends a fit
     in the same way, with the best answer so far. A fit that fails leaves the estimator as it was.
@@ -130,6 +135,8 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
         side. With several classes the lower end of the greatest value must be above the upper ends of all others.
 
         The labels are those of ``predict``. The smaller the gap, the more are proved: r is of the size of its square root.
+        With ``sharp_proofs`` what this leaves open is tried again with an ellipsoid in place of the ball
+        (:mod:`maxmargin.ellipsoids`), which proves as much at a gap of 1e-6 as the ball at 1e-10.
 
         Returns
         -------

@@ -92,10 +92,10 @@ def test_no_optimal_offset_of_a_kernel_problem_is_farther_than_the_bound(seed, n
 @fast
 def test_no_optimal_intercept_of_a_linear_problem_is_farther_than_the_bound(loss, seed, near, shift):
     X, y = labelled(40, 3, 0.7, seed)
-    C = np.random.default_rng(seed).exponential(size=40)
+    rng = np.random.default_rng(seed + 1)
+    C = rng.exponential(size=40)
     problem = LinearProblem.build(X + shift, y, C, LOSSES[loss], 2.0, penalizes_intercept=False)
     exact = solve(problem, "newton", tol=0.0)
-    rng = np.random.default_rng(seed + 1)
     w = exact.w + near * rng.normal(size=4)
     alpha = problem.balanced(exact.alpha * (1.0 - near * rng.random(40)))
     bound = linear_offset_bound(problem, w, certify(problem, w, alpha))

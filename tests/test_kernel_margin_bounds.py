@@ -57,9 +57,12 @@ def test_pruned_losses_and_subgradients_equal_those_over_all_samples(seed, kerne
     problem = some_problem(seed, kernel)
     before, after = moved(problem, seed, step, n_changed)
     margins = all_margins(problem, after, 0.2 + b_step)
-    index = KernelMargins(problem)
-    index.sort(before, 0.2)
-    hinge, zero_one, below = (evaluate(after, 0.2 + b_step) for evaluate in (index.hinge, index.zero_one, index.below))
+    results = []
+    for evaluate in (KernelMargins.hinge, KernelMargins.zero_one, KernelMargins.below):
+        index = KernelMargins(problem)
+        index.sort(before, 0.2)
+        results.append(evaluate(index, after, 0.2 + b_step))
+    hinge, zero_one, below = results
     assert hinge.loss == pytest.approx(problem.C @ np.maximum(0.0, 1.0 - margins), rel=1e-10)
     assert zero_one.loss == pytest.approx(problem.C[margins < 0.0].sum(), rel=1e-12)
     assert np.array_equal(hinge.is_below, margins < 1.0)
@@ -126,7 +129,7 @@ def test_bad_input_is_named():
         KernelMargins(KernelProblem.build(X, y, 1.0, Sigmoid(0.1)))
     index = KernelMargins(KernelProblem.build(X, y, 1.0, RBF(0.1)))
     with pytest.raises(ValueError, match=r"call sort\(\) first"):
-        index.hinge(np.zeros(20))
+        index.distance(np.zeros(20))
     with pytest.raises(ValueError, match="alpha must be a vector of 20"):
         index.sort(np.zeros(3))
     with pytest.raises(ValueError, match="must be finite; b is nan"):
@@ -145,3 +148,37 @@ def test_a_precomputed_kernel_is_pruned_as_the_kernel_that_it_holds():
         results.append(index.hinge(after))
     assert results[0].loss == pytest.approx(results[1].loss, rel=1e-12)
     assert results[0].examined == results[1].examined
+
+
+@given(seed=st.integers(0, 10**6), step=st.sampled_from([1e-5, 1e-3, 0.1]), is_step=st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_along_a_path_every_loss_is_exact_and_margins_are_stored_anew_when_it_pays(seed, step, is_step):
+    problem = some_problem(seed, "rbf")
+    rng = np.random.default_rng(seed)
+    index = KernelMargins(problem)
+    alpha, b = problem.C * np.clip(rng.uniform(-1.0, 1.4, 60), 0.0, 1.0), 0.1
+    for _ in range(12):
+        found = index.zero_one(alpha, b) if is_step else index.hinge(alpha, b)
+        margins = all_margins(problem, alpha, b)
+        losses = (margins < 0.0) if is_step else np.maximum(0.0, 1.0 - margins)
+        assert found.loss == pytest.approx(problem.C @ losses, rel=1e-10)
+        assert np.array_equal(found.is_below, margins < (0.0 if is_step else 1.0))
+        alpha, b = alpha * (1.0 + step * rng.normal(size=60)), b + step * rng.normal()
+    assert 1 <= index.sorts <= 12
+    if step == 1e-5:
+        assert index.sorts < 6
+
+
+def test_margins_are_stored_anew_when_less_than_half_is_left_out():
+    X, y = labelled(400, 3, 0.1, 1)
+    problem = KernelProblem.build(X, y, 1.0, RBF(0.5))
+    alpha = np.where(np.arange(400) % 7 == 0, 1.0, 0.0)
+    index = KernelMargins(problem)
+    assert index.zero_one(alpha).examined == 400
+    assert index.zero_one(alpha).examined == 0
+    far = np.where(np.arange(400) % 5 == 0, 2.0, 0.0)
+    assert index.zero_one(far).examined > 200
+    assert index.sorts == 1
+    assert index.zero_one(far).examined == 400
+    assert index.sorts == 2
+    assert index.zero_one(far).examined == 0

@@ -148,8 +148,8 @@ class Judge:
         feasible point; how far rounding can hide an r; and how far w(alpha) is from that point's.
 
         That point is alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class) <= 2 |r| / sum alpha.
-        D is quadratic and |dD/dalpha_i| <= 1 + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i| the fall is at most
-        e (sum alpha + |w(alpha)| s) + e^2 s^2 / 2. Where alpha has no lower bound, every |alpha_i| grows or falls by that share
+        D is quadratic and |dD/dalpha_i| <= a + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i| the fall is at most
+        e (a sum alpha + |w(alpha)| s) + e^2 s^2 / 2. Where alpha has no lower bound, every |alpha_i| grows or falls by that share
         at most, and what the diagonal takes, q = sum_i D_ii alpha_i^2, can grow too: e (1 + e / 2) q more."""
         total, box = float(np.sum(np.abs(alpha))), self.problem.box
         if self.problem.penalizes_intercept or total == 0.0:
@@ -160,7 +160,7 @@ class Judge:
 
         def fall(r: float) -> float:
             e = 2.0 * r / total
-            return e * (total + norm * s) + 0.5 * (e * s) ** 2 + e * (1.0 + 0.5 * e) * q
+            return e * (box.a * total + norm * s) + 0.5 * (e * s) ** 2 + e * (1.0 + 0.5 * e) * q
 
         r, r_error = abs(float(np.sum(alpha * self.problem.y))), gamma(PAIRWISE_ROUNDINGS) * total
         return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b, 2.0 * (r + r_error) / total * s
@@ -212,7 +212,7 @@ def _sum_over_rows(
         margin_errors = gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
         total += (
             C @ loss.value(margins),
-            np.sum(a - 0.5 * D * np.square(a)),
+            np.sum(problem.box.a * a - 0.5 * D * np.square(a)),
             np.sum(loss.gap_terms(margins, a, C)),
             np.sum(loss.gap_sensitivity(margins, a, C, margin_errors)),
             scale,

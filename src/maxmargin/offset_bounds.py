@@ -23,7 +23,7 @@ from maxmargin.data import Array
 from maxmargin.decisions import linear_values, norms
 from maxmargin.kernel_certificate import KernelVerdict
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.losses import UNIT_ROUNDOFF, Hinge, LeastSquares, SquaredHinge
+from maxmargin.losses import UNIT_ROUNDOFF, Hinge, Huber, LeastSquares, Loss, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.screening import Interval, offset_interval
 
@@ -72,22 +72,28 @@ def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Arr
         kinks = y - outputs
         reach = reach + 2.0 * UNIT_ROUNDOFF * (np.abs(kinks) + reach)
         return offset_interval(kinks, C, float(C[y > 0].sum()), reach)
-    if not isinstance(loss, (SquaredHinge, LeastSquares)):
-        return Interval(-math.inf, math.inf)
-    has_kink = isinstance(loss, SquaredHinge)
 
     def sign(b: float, f: Array) -> int:
-        """Of G(b; f) with the smooth loss; 0 where rounding hides it."""
-        slack = 1.0 - y * (f + b)
-        terms = 2.0 * C * (np.maximum(slack, 0.0) if has_kink else slack)
-        slope = -float(np.sum(y * terms))
-        scale = float(np.sum(C * (1.0 + np.abs(f) + abs(b)) + np.abs(terms)))
+        """Of G(b; f) with a smooth loss; 0 where rounding hides it."""
+        slopes, steepest = _slopes(loss, y * (f + b))
+        slope = -float(np.sum(y * C * slopes))
+        scale = float(np.sum(C * (steepest * (1.0 + np.abs(f) + abs(b)) + np.abs(slopes))))
         return 0 if abs(slope) <= gamma(PAIRWISE_ROUNDINGS + 8.0) * scale else (1 if slope > 0.0 else -1)
 
     step = float(np.mean(reach)) + UNIT_ROUNDOFF * (1.0 + abs(b))
     low = b - _reach_of_sign(lambda distance: sign(b - distance, outputs + reach) < 0, step)
     high = b + _reach_of_sign(lambda distance: sign(b + distance, outputs - reach) > 0, step)
     return Interval(low, high)
+
+
+def _slopes(loss: Loss, margins: Array) -> tuple[Array, float]:
+    """Minus the derivative of a smooth loss, and how much it changes at most for a unit of the margin."""
+    if isinstance(loss, LeastSquares):
+        return 2.0 * (1.0 - margins), 2.0
+    if isinstance(loss, Huber):
+        return np.clip((1.0 + loss.width - margins) / (2.0 * loss.width), 0.0, 1.0), 1.0 + 1.0 / loss.width
+    assert isinstance(loss, SquaredHinge)
+    return 2.0 * np.maximum(0.0, 1.0 - margins), 2.0
 
 
 def _reach_of_sign(holds: Callable[[float], bool], step: float) -> float:

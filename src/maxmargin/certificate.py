@@ -41,7 +41,8 @@ class Certificate:
 
     ``distance_bound`` is how far w can be from the true optimum in the Euclidean norm: sqrt(gap) where
     w = w(alpha), else sqrt(2 gap), the rounding error included. An alpha outside its box proves nothing: its
-    dual value is minus infinity and its gap infinite.
+    dual value is minus infinity and its gap infinite. Where a kernel is not positive semidefinite the gap is that of
+    the conditions of optimality, and the distance is not bounded.
     """
 
     primal: float
@@ -58,6 +59,12 @@ class Certificate:
         return self.relative_gap <= tol and self.gap + self.rounding_error <= tol * self._scale
 
     @property
+    def is_proof(self) -> bool:
+        """Whether it bounds the optimum. It does not for an alpha outside its box, nor where the dual value is no bound because
+        a kernel is not positive semidefinite."""
+        return math.isfinite(self.distance_bound)
+
+    @property
     def is_limited_by_rounding(self) -> bool:
         """Whether what is left of the gap may be nothing but rounding."""
         return self.gap <= 2.0 * self.rounding_error
@@ -67,8 +74,10 @@ class Certificate:
         return max(abs(self.primal), abs(self.dual))
 
     def __str__(self) -> str:
+        within = f"within {self.relative_gap:.2e} of the optimum"
         return (
-            f"primal {self.primal:.10g}, dual {self.dual:.10g}: within {self.relative_gap:.2e} of the optimum "
+            f"primal {self.primal:.10g}, dual {self.dual:.10g}: "
+            f"{within if self.is_proof else f'{self.relative_gap:.2e} apart, which proves no optimum'} "
             f"(gap {self.gap:.2e}, known to {self.rounding_error:.0e}; "
             f"{self.n_support} support vectors, {self.n_at_bound} at the bound)"
         )

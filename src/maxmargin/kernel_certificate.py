@@ -41,14 +41,14 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None)
     if not (np.isfinite(alpha).all() and problem.is_feasible(alpha)):
         return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
-        outputs, magnitudes = _outputs(problem, alpha, support)
+        outputs, magnitudes = outputs_of(problem, alpha, support)
         b = problem.best_offset(outputs) if b is None else float(b)
         errors = _output_errors(problem, alpha, support, magnitudes)
         certificate = _certificate(problem, alpha, support, outputs, errors, b)
     return KernelVerdict(certificate, b, outputs, errors, problem.n_samples * len(support))
 
 
-def _outputs(problem: KernelProblem, alpha: Array, support: Array) -> tuple[Array, Array]:
+def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> tuple[Array, Array]:
     """f_i, and sum_j |alpha_j k(x_j, x_i)|, for every sample."""
     n = problem.n_samples
     outputs, magnitudes = np.zeros(n), np.zeros(n)
@@ -80,10 +80,7 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, outputs: 
     sqnorm = float((alpha * y)[support] @ outputs[support])
     total = float(alpha.sum())
     imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error, move = _charge(problem, alpha, outputs, b, imbalance, total)
-    primal = 0.5 * sqnorm + float(C @ loss.value(margins))
-    dual = total - 0.5 * sqnorm - fall
-    gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
+        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if problem.kernel.is_positive_semidefinite else math.inf,
     if len(support):  # without them the margins are +b and -b, exactly
         errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
@@ -96,13 +93,13 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, outputs: 
         gap=gap,
         relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
-        distance_bound=math.sqrt(gap + rounding) + 0.5 * move,
+        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if problem.kernel.is_positive_semidefinite else math.inf,
         n_support=len(support),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )
 
 
-def _output_errors(problem: KernelProblem, alpha: Array, support: Array, magnitudes: Array) -> Array:
+def output_errors(problem: KernelProblem, alpha: Array, support: Array, magnitudes: Array) -> Array:
     """How wrong each f_i can be: every kernel value by its own rounding, and their sum by its additions."""
     if len(support) == 0:
         return np.zeros(problem.n_samples)
@@ -110,7 +107,7 @@ def _output_errors(problem: KernelProblem, alpha: Array, support: Array, magnitu
     return entry * float(alpha.sum()) + gamma(len(support) + 2.0) * magnitudes
 
 
-def _charge(
+def charge(
     problem: KernelProblem, alpha: Array, outputs: Array, b: float, imbalance: float, total: float
 ) -> tuple[float, float, float, float]:
     """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that

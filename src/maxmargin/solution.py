@@ -17,6 +17,7 @@ class Status(Enum):
     """Why a solve ended. Each value is a sentence for the user."""
 
     CERTIFIED = "The certificate shows that the relative duality gap is within tol."
+    STATIONARY = "The conditions of optimality hold within tol, but the kernel is not positive semidefinite: nothing is proved."
     EPOCH_LIMIT = "The limit on epochs was reached before tol."
     TIME_LIMIT = "The limit on seconds was reached before tol."
     PRECISION_LIMIT = "The gap stays above tol: rounding, or the conditioning of the problem, keeps the solver from it."
@@ -25,6 +26,10 @@ class Status(Enum):
     @property
     def is_certified(self) -> bool:
         return self is Status.CERTIFIED
+
+    @property
+    def is_within_tol(self) -> bool:
+        return self in (Status.CERTIFIED, Status.STATIONARY)
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,7 @@ class _Run:
         if self.callback is not None and bool(self.callback(self.trace[-1])):
             self.stop.set()
         if self.answer is not None:
-            return Status.CERTIFIED
+            return Status.CERTIFIED if self.answer.certificate.is_proof else Status.STATIONARY
         if self.stop.is_set():
             return Status.STOPPED
         if self.seconds >= self.limits.max_seconds:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -28,6 +28,7 @@ from maxmargin.solution import Solution
 from maxmargin.solve import Limits, drive, seed_from
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.registry import kernel_solver_named
+from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 ROWS_A_BLOCK = 4096
@@ -35,7 +36,7 @@ ROWS_A_BLOCK = 4096
 
 
 class KernelClassifier:
-    """What :class:`maxmargin.SVC` is, for data that is known to be sound."""
+    """What :class:`maxmargin.SVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     classes_: Array
     support_vectors_: Any
@@ -85,6 +86,12 @@ class KernelClassifier:
         self.n_jobs = n_jobs
         self.callback = callback
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
+        with checks.unchanged_on_error(self):
+            self._train(X, y, sample_weight, self._check_parameters())
+        return self
+
     def _check_parameters(self) -> Limits:
         if not callable(self.kernel):
             checks.one_of("kernel", self.kernel, KERNELS)
@@ -109,32 +116,13 @@ class KernelClassifier:
 
     def _solver(self) -> KernelSolver:
         """``solver`` with ``shrinking`` and ``cache_size``, unless it is an object with settings of its own."""
-        if not isinstance(self.solver, str):
-            return kernel_solver_named(self.solver)
-        if self.solver == "smo":
-            from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
-            from maxmargin.solvers.smo import SMO
-
-            rule = (DEFAULT_RULE if self.shrinking else NoShrinking()) if _is_flag(self.shrinking) else self.shrinking
-            return SMO(shrinking=rule, cache_mb=float(self.cache_size))
-        if not _is_flag(self.shrinking):
-            raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {self.shrinking!r}.")
-        kernel_solver_named(self.solver)
-        from maxmargin.solvers.batched_smo import BatchedSMO
-
-        return BatchedSMO(cache_mb=float(self.cache_size))
+        return kernel_solver(self.solver, self.shrinking, self.cache_size)
 
     def _kernel(self, X: Any) -> Kernel:
         if callable(self.kernel):
             return Custom(self.kernel)
-        if self.kernel in ("linear", "precomputed"):
-            return Linear() if self.kernel == "linear" else Precomputed()
-        gamma = width(self.gamma, X)
-        if self.kernel == "rbf":
-            return RBF(gamma)
-        if self.kernel == "sigmoid":
-            return Sigmoid(gamma, float(self.coef0))
-        return Polynomial(gamma, float(self.coef0), self.degree)
+        gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X)
+        return kernel_named(self.kernel, gamma, self.coef0, self.degree)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         classes = checks.classes_of(y)
@@ -188,7 +176,7 @@ class KernelClassifier:
         self.n_features_in_ = X.shape[1]
         self.shape_fit_ = X.shape
         self.n_iter_ = np.array([max(1, math.ceil(solution.epochs)) for solution in solutions])
-        self.fit_status_ = int(not all(solution.status.is_certified for solution in solutions))
+        self.fit_status_ = int(not all(solution.status.is_within_tol for solution in solutions))
         self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
         self.certificate_ = one_or_all([solution.certificate for solution in solutions])
         self.status_ = one_or_all([solution.status for solution in solutions])
@@ -251,8 +239,32 @@ def _stacked(vectors: Any, X: Any) -> Any:
     return np.concatenate([np.asarray(dense, dtype=X.dtype), X])
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
+def kernel_named(name: str, gamma: Any, coef0: float, degree: int) -> Kernel:
+    """The kernel of that name; ``gamma`` is a number already, and does not matter for two of them."""
+    if name == "linear":
+        return Linear()
+    if name == "precomputed":
+        return Precomputed()
+    if name == "rbf":
+        return RBF(gamma)
+    if name == "sigmoid":
+        return Sigmoid(gamma, float(coef0))
+    checks.one_of("kernel", name, KERNELS)
+    return Polynomial(gamma, float(coef0), degree)
+
+
+def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
+    """A solver by name with these settings, or the object itself, which has settings of its own."""
+    made: Any = kernel_solver_named(solver)
+    if not isinstance(solver, str):
+        return made
+    is_flag = isinstance(shrinking, (bool, np.bool_))
+    if not is_flag and not hasattr(made, "shrinking"):
+        raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {shrinking!r}.")
+    rule = (DEFAULT_RULE if shrinking else NoShrinking()) if is_flag else shrinking
+    settings = {"cache_mb": float(cache_mb), "shrinking": rule}
+    made = replace(made, **{name: value for name, value in settings.items() if hasattr(made, name)})
+    return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     ----------
     C : float, default 1.0
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
-        "sigmoid" is not positive semidefinite: its problem may have no optimum to certify, and the fit then says so.
+        "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY.
     degree, gamma, coef0
         As in scikit-learn.
     shrinking : bool or a rule, default True

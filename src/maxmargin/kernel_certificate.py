@@ -43,7 +43,7 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None)
     with np.errstate(all="ignore"):
         outputs, magnitudes = outputs_of(problem, alpha, support)
         b = problem.best_offset(outputs) if b is None else float(b)
-        errors = _output_errors(problem, alpha, support, magnitudes)
+        errors = output_errors(problem, alpha, support, magnitudes)
         certificate = _certificate(problem, alpha, support, outputs, errors, b)
     return KernelVerdict(certificate, b, outputs, errors, problem.n_samples * len(support))
 
@@ -80,7 +80,10 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, outputs: 
     sqnorm = float((alpha * y)[support] @ outputs[support])
     total = float(alpha.sum())
     imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
-        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if problem.kernel.is_positive_semidefinite else math.inf,
+    shift, fall, charge_error, move = charge(problem, alpha, outputs, b, imbalance, total)
+    primal = 0.5 * sqnorm + float(C @ loss.value(margins))
+    dual = total - 0.5 * sqnorm - fall
+    gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
     if len(support):  # without them the margins are +b and -b, exactly
         errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error

@@ -147,8 +147,8 @@ def verdict(curves: dict[Case, list[Point]]) -> str:
         first = next((point.gap for point in points if point.sharp.mean() >= ASKED_SHARE), float("nan"))
         lines.append(
             f"- {case.name}: {share:.2f}% proved by the ball at {ASKED_GAP:.0e}{asked}; {100 * ASKED_SHARE:.0f}% are proved "
-            f"from a gap of {first:.1e} on with the best proof; {wrong} proved labels differ from the solution at {best.gap:.0e} "
-            f"(asked 0: {'met' if wrong == 0 else 'NOT met'})."
+            f"from a gap of {first:.1e} on with the best proof; {wrong} proved labels differ from the solution at "
+            f"{best.gap:.0e} (asked 0: {'met' if wrong == 0 else 'NOT met'})."
         )
     return "\n".join(lines)
 

@@ -169,8 +169,9 @@ def test_threads_and_tiles_do_not_change_the_verdict(monkeypatch):
     once = certify_kernel(problem, alpha).certificate
     monkeypatch.setattr("maxmargin.threads.ELEMENTS_A_THREAD", 1)
     monkeypatch.setattr("maxmargin.threads.available_cores", lambda: 3)
-    monkeypatch.setattr("maxmargin.kernel_certificate.ROWS_A_TILE", 37)
-    monkeypatch.setattr("maxmargin.kernel_certificate.COLUMNS_A_TILE", 11)
+    monkeypatch.setattr("maxmargin.kernel_sums.SAMPLES_A_TASK", 90)
+    monkeypatch.setattr("maxmargin.kernel_sums.SAMPLES_A_TILE", 37)
+    monkeypatch.setattr("maxmargin.kernel_sums.VECTORS_A_TILE", 11)
     tiled = certify_kernel(problem, alpha).certificate
     assert abs(once.gap - tiled.gap) <= once.rounding_error + tiled.rounding_error
 

@@ -15,11 +15,11 @@ import numpy as np
 from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import OfDotProducts, Points
+from maxmargin.kernel_sums import Sums, kernel_sums
+from maxmargin.kernels import Precomputed
 from maxmargin.losses import UNIT_ROUNDOFF
-from maxmargin.threads import Crew, single_threaded_blas
 
-ROWS_A_TILE, COLUMNS_A_TILE = 512, 1024
+ROWS_A_TILE = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,30 +48,22 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None)
     return KernelVerdict(certificate, b, outputs, errors, problem.n_samples * len(support))
 
 
-def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> tuple[Array, Array]:
+def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
     """f_i, and sum_j |alpha_j k(x_j, x_i)|, for every sample."""
-    n = problem.n_samples
-    outputs, magnitudes = np.zeros(n), np.zeros(n)
     signed = (alpha * problem.y)[support]
-    parts = [slice(first, first + COLUMNS_A_TILE) for first in range(0, len(support), COLUMNS_A_TILE)]
-    columns = [_side(problem, support[part]) for part in parts]
-
-    def tile(start: int) -> None:
-        rows = slice(start, min(start + ROWS_A_TILE, n))
-        here = _side(problem, rows)
-        for part, side in zip(parts, columns, strict=True):
-            block = problem.gram(rows, support[part]) if here is None or side is None else problem.kernel.block(here, side)
-            outputs[rows] += block @ signed[part]
-            magnitudes[rows] += np.abs(block, out=block) @ np.abs(signed[part])
-
-    with single_threaded_blas():
-        Crew(n * len(support)).run([(start,) for start in range(0, n, ROWS_A_TILE)], tile)
-    return outputs, magnitudes
+    if isinstance(problem.kernel, Precomputed):
+        return _sums_of_columns(problem, support, signed)
+    return kernel_sums(problem.kernel, problem.points, support, signed)
 
 
-def _side(problem: KernelProblem, chosen: Array | slice) -> Points | None:
-    """These samples ready for many products; None where a kernel is not a function of them."""
-    return problem.points[chosen].in_double() if isinstance(problem.kernel, OfDotProducts) else None
+def _sums_of_columns(problem: KernelProblem, support: Array, signed: Array) -> Sums:
+    outputs, magnitudes = np.zeros(problem.n_samples), np.zeros(problem.n_samples)
+    for start in range(0, problem.n_samples, ROWS_A_TILE):
+        rows = slice(start, start + ROWS_A_TILE)
+        block = problem.gram(rows, support)
+        outputs[rows] = block @ signed
+        magnitudes[rows] = np.abs(block, out=block) @ np.abs(signed)
+    return Sums(outputs, magnitudes)
 
 
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, outputs: Array, errors: Array, b: float) -> Certificate:

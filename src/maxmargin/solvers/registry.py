@@ -17,7 +17,7 @@ SOLVERS: dict[str, tuple[str, str]] = {
 
 
 KERNEL_SOLVERS: dict[str, tuple[str, str]] = {
-    "auto": ("batched_smo", "BatchedSMO"),
+    "auto": ("kernel_auto", "KernelAuto"),
     "batched-smo": ("batched_smo", "BatchedSMO"),
     "smo": ("smo", "SMO"),
 }

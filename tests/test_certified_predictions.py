@@ -262,6 +262,18 @@ def test_a_proved_label_of_svc_is_that_of_a_much_better_solution(kernel, fit_int
     assert shares[0] <= shares[-1]
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_svc_proves_the_same_of_sparse_and_dense_points_whatever_it_was_trained_on(kernel):
+    X, y = labelled(80, 4, 0.7, 2)
+    points = new_points(4, 7)
+    models = [SVC(tol=1e-8, **KERNELS[kernel]).fit(data, y) for data in (X, sparse.csr_matrix(X))]
+    first, *others = (model.certified_predict(data) for model in models for data in (points, sparse.csr_array(points)))
+    for other in others:
+        assert np.array_equal(first.labels, other.labels)
+        assert np.mean(first.proved != other.proved) < 0.02
+    assert first.proved.mean() > 0.95
+
+
 def test_break_ties_asks_for_a_strict_lead_and_gives_the_labels_of_predict():
     X, y = load_iris(return_X_y=True)
     model = SVC(tol=1e-9, break_ties=True).fit(X[:, :2], y)

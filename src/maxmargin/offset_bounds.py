@@ -20,7 +20,7 @@ import numpy as np
 
 from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma
 from maxmargin.data import Array
-from maxmargin.decisions import linear_values, norms
+from maxmargin.decisions import OUTWARDS, linear_values, norms
 from maxmargin.kernel_certificate import KernelVerdict
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.losses import UNIT_ROUNDOFF, Hinge, Huber, LeastSquares, Loss, SquaredHinge
@@ -52,7 +52,8 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
     if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
         return math.inf
     with np.errstate(all="ignore"):
-        lengths = np.sqrt(np.maximum(problem.diagonal, 0.0)) * (1.0 + gamma(problem.points.matrix.shape[1] + 8.0))
+        entry_error = problem.kernel.rounding_error(problem.points, problem.points)
+        lengths = np.sqrt(np.maximum(problem.diagonal + entry_error, 0.0)) * OUTWARDS
         reach = verdict.certificate.distance_bound * lengths + verdict.output_errors
         return _bound(problem, verdict.outputs, reach, verdict.b)
 

@@ -22,12 +22,12 @@ least squares   C r^2                                  1 - alpha / 2C           
 
 As no term is above the gap, :math:`\rho = \text{gap} / s` and :math:`2\, \text{gap} / \alpha` will do to begin with. Now the
 right hand side is a quadratic :math:`F(u) \le \text{gap}`, with :math:`A = I + \sum_i q_i x_i x_i'` (without the 1 of a free
-intercept), :math:`g = \nabla F(0) = \delta + 2 \sum_i q_i (m_i - \text{target}_i) y_i x_i`, and its minimum not below zero, so
-that
+intercept) and :math:`g = \nabla F(0) = \delta + 2 \sum_i q_i (m_i - \text{target}_i) y_i x_i`. Its minimum is
+:math:`F(0) - h^2` with :math:`h = \tfrac12 |g|_{A^{-1}}`, so that
 
-.. math:: |u \cdot x| \le \left( \sqrt{\text{gap}} + \tfrac12 |g|_{A^{-1}} \right) |x|_{A^{-1}} \quad \text{for every x.}
+.. math:: |u \cdot x| \le \left( \sqrt{\text{gap} - F(0) + h^2} + h \right) |x|_{A^{-1}} \quad \text{for every x.}
 
-That bounds the r_i in turn, and so the q_i grow; two or three rounds are enough. With hinge loss the bound falls like the
+That bounds the r_i in turn, and so the q_i grow; a few rounds are enough. With hinge loss the bound falls like the
 gap and not like its root, as the first q_i are :math:`s^2 / \text{gap}`; with squared hinge :math:`A` is about the Hessian. A
 free intercept is one of the coordinates, and needs no bound of its own.
 
@@ -58,7 +58,7 @@ from maxmargin.threads import single_threaded_blas
 MOST_WEIGHTS = 4096
 """Beyond this many the matrix is too much to make and to keep."""
 ELEMENTS_A_BLOCK = 1 << 22
-HINGE_ROUNDS, ROUNDS = 3, 2
+HINGE_ROUNDS, ROUNDS = 5, 2
 GREATEST_SHIFT = 0.01
 """4 e, the part of A that is given up for rounding."""
 GREATEST_CURVATURE = 1e200
@@ -196,9 +196,16 @@ class _Free:
             math.sqrt(float(q @ np.square(self.errors)))  # |A^-1/2 X' Q e| <= |Q^1/2 e|
             + inverse_norm * (gamma(len(q) + 8.0) * scale + 0.5 * self.delta_error)
         )
-        radius = (math.sqrt(self.gap) + min(shift + shift_error, math.sqrt(self.gap))) * OUTWARDS
+        shift = min(shift + shift_error, math.sqrt(self.gap))  # F(0) - h^2 >= 0, and F(0) <= gap
+        radius = (math.sqrt(max(0.0, min(self.gap, self.gap - self._least_value(q) + shift**2))) + shift) * OUTWARDS
         constant = self.problem.intercept_scaling
         return Ellipsoid(factor, radius, constant) if math.isfinite(radius) else None
+
+    def _least_value(self, q: Array) -> float:
+        """F(0), rounded downwards."""
+        length = max(0.0, float(np.linalg.norm(self.delta)) * (1.0 - gamma(len(self.delta) + 4.0)) - self.delta_error)
+        offsets = np.maximum(0.0, np.abs(self.offsets) - self.errors)
+        return (0.5 * length**2 + float(q @ np.square(offsets))) * (1.0 - gamma(len(q) + 8.0))
 
     def learn(self, ellipsoid: Ellipsoid) -> None:
         """What the ellipsoid says of the margins at the optimum."""

@@ -122,7 +122,7 @@ class Judge:
 
     def _verdict(self, w: Array, alpha: Array, sums: _Sums) -> Certificate:
         problem, w_of_alpha = self.problem, self._weights[0, : self.problem.n_penalised]
-        shift, fall, imbalance_error = self._imbalance(w, alpha, sums)
+        shift, fall, imbalance_error, move = self._imbalance(w, alpha, sums)
         w = w[: problem.n_penalised]
         primal = 0.5 * float(w @ w) + sums.loss
         dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha) - fall
@@ -146,15 +146,15 @@ class Judge:
             gap=gap,
             relative_gap=relative(gap, primal, dual),
             rounding_error=rounding,
-            # P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha) - w*|^2 <= 2 gap.
-            distance_bound=min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (difference + difference_error)),
+            # P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha') - w*|^2 <= 2 gap, alpha' the feasible alpha.
+            distance_bound=min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (difference + difference_error + move)),
             n_support=int(np.count_nonzero(alpha)),
             n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
         )
 
-    def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float, float]:
+    def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float, float, float]:
         """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to a
-        feasible point; and how far rounding can hide an r.
+        feasible point; how far rounding can hide an r; and how far w(alpha) is from that point's.
 
         That point is alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class) <= 2 |r| / sum alpha.
         D is quadratic and |dD/dalpha_i| <= a + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i| the fall is at most
@@ -162,7 +162,7 @@ class Judge:
         share at most, and what the diagonal takes, q = sum_i D_ii alpha_i^2, can grow too: e (1 + e / 2) q more."""
         total, box = float(np.sum(np.abs(alpha))), self.problem.box
         if self.problem.penalizes_intercept or total == 0.0:
-            return 0.0, 0.0, 0.0
+            return 0.0, 0.0, 0.0, 0.0
         b = abs(float(w[-1])) * self.problem.intercept_scaling
         norm, s = float(np.linalg.norm(self._weights[0])), sums.weights_scale
         q = float(np.sum(box.D * np.square(alpha))) if np.isinf(box.L).any() else 0.0
@@ -172,7 +172,7 @@ class Judge:
             return e * (box.a * total + norm * s) + 0.5 * (e * s) ** 2 + e * (1.0 + 0.5 * e) * q
 
         r, r_error = abs(float(np.sum(alpha * self.problem.y))), gamma(PAIRWISE_ROUNDINGS) * total
-        return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b
+        return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b, 2.0 * (r + r_error) / total * s
 
 
 class _Sums(NamedTuple):

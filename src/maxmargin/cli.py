@@ -65,6 +65,10 @@ def train(
     free_intercept: Annotated[
         bool, typer.Option("-R", "--free-intercept", help="Leave the intercept out of the penalty, as LIBSVM does.")
     ] = False,
+    sharp_proofs: Annotated[
+        bool,
+        typer.Option("--sharp-proofs", help="Keep an ellipsoid around the optimum, for predict --certified (linear only)."),
+    ] = False,
     class_weight: Annotated[
         list[str] | None, typer.Option("-w", "--class-weight", help="'balanced', or LABEL=WEIGHT, once for each label.")
     ] = None,
@@ -99,6 +103,7 @@ def train(
 
             of_kernels: Any = {"gamma": gamma, "degree": degree, "coef0": coef0, "cache_size": cache_size}
             of_linear: Any = {"loss": loss, "kind": kind, "bias": bias, "free_intercept": free_intercept}
+            of_linear["sharp_proofs"] = sharp_proofs
             if kernel is None:
                 settings = options.linear_settings(**of_linear, **of_kernels)
             else:
@@ -141,7 +146,8 @@ def train(
 
 
 @app.command(
-    epilog="Examples: maxmargin predict a9a.t a9a.model; maxmargin predict a9a.t a9a.model labels.txt --decision-values"
+    epilog="Examples: maxmargin predict a9a.t a9a.model; maxmargin predict a9a.t a9a.model labels.txt --decision-values; "
+    "maxmargin predict a9a.t a9a.model labels.txt --certified"
 )
 def predict(
     data: Data,
@@ -149,6 +155,14 @@ def predict(
     output: Annotated[Path | None, typer.Argument(help="Where to write the predictions, one a line. Default: nowhere.")] = None,
     decision_values: Annotated[
         bool, typer.Option("--decision-values", "-d", help="Decision values instead of labels.")
+    ] = False,
+    certified: Annotated[
+        bool,
+        typer.Option(
+            "--certified",
+            help="Report the share of the labels that the exact optimum is proved to give too; in OUTPUT a last column has 1 "
+            "where that is proved, else 0.",
+        ),
     ] = False,
     zero_based: Annotated[bool, typer.Option("--zero-based/--one-based", help="What the first feature is called.")] = False,
     label_column: LabelColumn = None,
@@ -159,21 +173,28 @@ def predict(
     with bad_input_explained():
         from maxmargin.io.files import replaced
         from maxmargin.io.libsvm_models import aligned, width_of
-        from maxmargin.report import value_text
+        from maxmargin.report import prediction_report, value_text
 
         estimator = load(model)
-        n_samples = n_right = 0
+        if certified:
+            check_for_proofs(estimator, model)
+        n_samples = n_right = n_proved = 0
         with replaced(output) if output is not None else nowhere() as file:
             for piece, y in pieces(data, width_of(estimator), zero_based, label_column, takes_kernel_values(estimator)):
                 X = aligned(estimator, piece)
-                labels = estimator.predict(X)
+                labels, proved = estimator.certified_predict(X) if certified else (estimator.predict(X), None)
                 n_samples, n_right = n_samples + len(labels), n_right + int((labels == y).sum())
                 rows = estimator.decision_function(X).reshape(len(labels), -1) if decision_values else labels.reshape(-1, 1)
-                for row in rows.tolist():
-                    file.write((" ".join(map(value_text, row)) + "\n").encode())
+                columns = [rows.tolist()]
+                if proved is not None:
+                    n_proved += int(proved.sum())
+                    columns.append(proved.astype(int).reshape(-1, 1).tolist())
+                for parts in zip(*columns, strict=True):
+                    file.write((" ".join(value_text(value) for part in parts for value in part) + "\n").encode())
     report = {"samples": n_samples, "accuracy": n_right / n_samples, "output": str(output) if output else None}
-    words = f"Accuracy: {100 * n_right / n_samples:.4f}% ({n_right} of {n_samples})"
-    say(report, words + (f"\nPredictions: {output}" if output else ""), as_json, quiet)
+    if certified:
+        report |= {"proved": n_proved, "proved_share": n_proved / n_samples}
+    say(report, prediction_report(report), as_json, quiet)
 
 
 @app.command(epilog="Examples: maxmargin certify a9a a9a.model; maxmargin certify a9a liblinear.model -c 1 --max-seconds 30")
@@ -277,6 +298,15 @@ def nowhere() -> Iterator[Any]:
 
     with open(os.devnull, "wb") as file:
         yield file
+
+
+def check_for_proofs(estimator: Any, model: Path) -> None:
+    if not hasattr(estimator, "certificate_"):
+        raise ValueError(f"{model} has no certificate (it was imported), so that nothing can be proved of its predictions.")
+    if takes_kernel_values(estimator):
+        raise ValueError(
+            "--certified needs k(x, x), which a file of kernel values does not hold: use SVC.certified_predict(X, diagonal)."
+        )
 
 
 def takes_kernel_values(estimator: Any) -> bool:

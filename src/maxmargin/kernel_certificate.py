@@ -22,11 +22,13 @@ from maxmargin.losses import UNIT_ROUNDOFF
 
 @dataclass(frozen=True, eq=False)
 class KernelVerdict:
-    """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha."""
+    """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha.
+    ``output_errors`` bounds the rounding error of each f_i."""
 
     certificate: Certificate
     b: float
     outputs: Array
+    output_errors: Array
     kernel_evaluations: int
 
 
@@ -35,12 +37,12 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None)
     alpha = vector(alpha, problem.n_samples, "alpha")
     support = np.flatnonzero(alpha)
     if not (np.isfinite(alpha).all() and problem.is_feasible(alpha)):
-        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), 0)
+        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
         sums = outputs_of(problem, alpha, support)
         b = problem.best_offset(sums.outputs) if b is None else float(b)
         certificate = _certificate(problem, alpha, support, sums, b)
-    return KernelVerdict(certificate, b, sums.outputs, problem.n_samples * len(support))
+    return KernelVerdict(certificate, b, *sums, problem.n_samples * len(support))
 
 
 def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
@@ -57,7 +59,7 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sum
     sqnorm = float((alpha * y)[support] @ outputs[support])
     total = float(alpha.sum())
     imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error = charge(problem, alpha, outputs, b, imbalance, total)
+    shift, fall, charge_error, move = charge(problem, alpha, outputs, b, imbalance, total)
     primal = 0.5 * sqnorm + float(C @ loss.value(margins))
     dual = total - 0.5 * sqnorm - fall
     gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
@@ -74,7 +76,7 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sum
         gap=gap,
         relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
-        distance_bound=math.sqrt(gap + rounding) if problem.kernel.is_positive_semidefinite else math.inf,
+        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if problem.kernel.is_positive_semidefinite else math.inf,
         n_support=len(support),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )
@@ -82,15 +84,15 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sum
 
 def charge(
     problem: KernelProblem, alpha: Array, outputs: Array, b: float, imbalance: float, total: float
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that
     feasible alpha' whose heavier class is scaled by 1 - e, e <= 2 |r| / sum alpha, which is at most
 
         e sum_i alpha_i |1 - y_i f_i| + e^2 (sum_i alpha_i k(x_i, x_i)^1/2)^2 / 2;
 
-    and how far rounding can hide an r."""
+    how far rounding can hide an r, and |w(alpha) - w(alpha')|: the ball is around the point between the two."""
     if not problem.has_offset or total == 0.0:
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0
     slope = float(alpha @ np.abs(1.0 - problem.y * outputs))
     reach = float(alpha @ np.sqrt(np.abs(problem.diagonal)))
 
@@ -99,4 +101,5 @@ def charge(
         return e * slope + 0.5 * (e * reach) ** 2
 
     r, r_error = abs(imbalance), gamma(PAIRWISE_ROUNDINGS) * total
-    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b)
+    move = 2.0 * (r + r_error) / total * reach
+    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b), move

@@ -92,7 +92,7 @@ def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha:
     sqdistance_error = 2.0 * float(np.abs(difference) @ (w.errors + dual_w.errors))
     total = float(alpha.sum())
     imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error = charge(problem, alpha, dual_w.outputs[:n], b, imbalance, total)
+    shift, fall, charge_error, move = charge(problem, alpha, dual_w.outputs[:n], b, imbalance, total)
     primal = 0.5 * w.sqnorm + float(C @ loss.value(margins))
     dual = total - 0.5 * dual_w.sqnorm - fall
     gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + 0.5 * sqdistance + shift + fall
@@ -108,7 +108,8 @@ def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha:
         relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
         distance_bound=min(
-            math.sqrt(2.0 * (gap + rounding)), math.sqrt(gap + rounding) + 0.5 * math.sqrt(sqdistance + sqdistance_error)
+            math.sqrt(2.0 * (gap + rounding)),
+            math.sqrt(gap + rounding) + 0.5 * (math.sqrt(sqdistance + sqdistance_error) + move),
         ),
         n_support=int(np.count_nonzero(w.signed)),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),

@@ -64,7 +64,7 @@ CacheSize = Annotated[float | None, typer.Option("-m", "--cache-size", help="Meg
 
 
 def linear_settings(
-    loss: Loss | None, kind: int | None, bias: float | None, free_intercept: bool, **of_kernels: Any
+    loss: Loss | None, kind: int | None, bias: float | None, free_intercept: bool, sharp_proofs: bool, **of_kernels: Any
 ) -> dict[str, Any]:
     """For the linear solver; what only a kernel machine has is refused."""
     for option, value in of_kernels.items():
@@ -76,6 +76,7 @@ def linear_settings(
         "fit_intercept": value >= 0.0,
         "intercept_scaling": value if value > 0.0 else 1.0,
         "penalize_intercept": not free_intercept,
+        "sharp_proofs": sharp_proofs,
     }
 
 
@@ -94,9 +95,13 @@ def kernel_settings(
     }
 
 
-def refuse_options_of_the_linear_solver(loss: Loss | None, kind: int | None, bias: float | None, free_intercept: bool) -> None:
+def refuse_options_of_the_linear_solver(
+    loss: Loss | None, kind: int | None, bias: float | None, free_intercept: bool, sharp_proofs: bool
+) -> None:
     if loss is not None or kind not in (None, 0):
         raise ValueError("With a kernel (-t) the loss is hinge, LIBSVM's C-SVC (-s 0): leave --loss and -s out.")
+    if sharp_proofs:
+        raise ValueError("--sharp-proofs is there for linear models only: leave -t out.")
     if free_intercept:
         raise ValueError("With a kernel (-t) the intercept is never penalised: leave -R out.")
     if bias is not None and bias >= 0.0:

@@ -109,6 +109,17 @@ def training_report(report: dict[str, Any]) -> str:
     )
 
 
+def prediction_report(report: dict[str, Any]) -> str:
+    n = report["samples"]
+    lines = [f"Accuracy: {100 * report['accuracy']:.4f}% ({round(report['accuracy'] * n)} of {n})"]
+    if "proved" in report:
+        share = f"{100 * report['proved_share']:.4f}% ({report['proved']} of {n})"
+        lines.append(f"Proved to be the labels that the exact optimum gives: {share}")
+    if report["output"]:
+        lines.append(f"Predictions: {report['output']}")
+    return "\n".join(lines)
+
+
 def _changed(parameters: dict[str, Any], estimator: Any, is_trained: bool) -> str:
     """C, which an imported model does not say, and whatever is not as it is by default."""
     defaults = type(estimator)().get_params()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from maxmargin.certificate import Certificate
 from maxmargin.data import Array
+
+if TYPE_CHECKING:
+    from maxmargin.ellipsoids import Ellipsoid
 
 
 class Status(Enum):
@@ -51,7 +55,9 @@ class Progress:
 class Solution:
     """The best answer that was certified. ``w`` has the intercept's weight as its last element if there is one.
 
-    An epoch is as many steps as there are samples; ``b`` is the intercept, already scaled.
+    An epoch is as many steps as there are samples; ``b`` is the intercept, already scaled. Where it is free, no optimal
+    intercept is farther from it than ``offset_bound``; where it is penalised, ``certificate.distance_bound`` covers it.
+    ``ellipsoid`` is there if it was asked for.
     """
 
     w: Array
@@ -64,3 +70,5 @@ class Solution:
     steps: int
     epochs: float
     kernel_evaluations: int = 0
+    offset_bound: float = 0.0
+    ellipsoid: Ellipsoid | None = None

@@ -212,6 +212,7 @@ class _Run:
             steps=self.state.steps,
             epochs=self.epochs,
             kernel_evaluations=self.answers.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
+            offset_bound=self.answers.offset_bound(answer),
         )
 
     @property

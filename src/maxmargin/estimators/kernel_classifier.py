@@ -17,8 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data import Array
+from maxmargin.decisions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.estimators import checks
-from maxmargin.estimators.linear_classifier import one_or_all
+from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import KernelRows
@@ -181,6 +182,7 @@ class KernelClassifier:
         self.certificate_ = one_or_all([solution.certificate for solution in solutions])
         self.status_ = one_or_all([solution.status for solution in solutions])
         self.trace_ = one_or_all([solution.trace for solution in solutions])
+        self.offset_bound_ = one_or_all([solution.offset_bound for solution in solutions])
         self._kernel_ = kernel
         self._warm_start = _WarmStart(self.C, [s.alpha for s in solutions]) if self.warm_start else None
 
@@ -200,6 +202,29 @@ class KernelClassifier:
         vectors = Points.of(self.support_vectors_)
         sums = kernel_sums(self._kernel_, vectors, np.arange(len(vectors)), self.dual_coef_[0], Points.of(X))
         return sums.outputs[:, None] + self.intercept_
+
+    def _pair_decisions(self, X: Any, diagonal: Array | None) -> Decisions:
+        """``_pair_values`` in float64 by the definition of the kernel, and how far the exact optimum's can be from them."""
+        weights, bounds = pair_weights(self.dual_coef_, self.n_support_), bounds_of(self)
+        if not self._kernel_.is_positive_semidefinite:  # no ball
+            bounds = Bounds(np.full_like(bounds.distance, np.inf), bounds.offset)
+        blocks = (slice(start, start + ROWS_A_BLOCK) for start in range(0, X.shape[0], ROWS_A_BLOCK))
+        parts = [
+            kernel_decisions(
+                *self._exact_values(X[block], None if diagonal is None else diagonal[block]), weights, self.intercept_, bounds
+            )
+            for block in blocks
+        ]
+        return Decisions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def _exact_values(self, X: Any, diagonal: Array | None) -> tuple[Array, float, Array]:
+        """k(x, support vector), its rounding error, and sqrt(k(x, x))."""
+        kernel = self._kernel_
+        if isinstance(kernel, Precomputed):
+            assert diagonal is not None
+            return self._kernel_values(X), 0.0, np.sqrt(diagonal) * OUTWARDS
+        points, vectors = Points.of(X), Points.of(self.support_vectors_)
+        return kernel.block(points, vectors), kernel.rounding_error(points, vectors), kernel_lengths(kernel, points)
 
     def _kernel_values(self, X: Any) -> Array:
         """k(x, support vector)."""

@@ -15,13 +15,15 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data import Array
+from maxmargin.ellipsoids import Ellipsoid
 from maxmargin.estimators.kernel_classifier import kernel_named
-from maxmargin.estimators.linear_classifier import dense_weights
+from maxmargin.estimators.linear_classifier import all_of, dense_weights, one_or_all
 
 FLOAT64, FLOATS = ("float64",), ("float64", "float32")
 WHOLE = ("int32", "int64")
 VECTORS = "support_vectors_"
 CSR_PARTS = ("data", "indices", "indptr")
+FACTORS, RADII = "ellipsoid_factors", "ellipsoid_radii"
 
 Tensors = dict[str, Array]
 Header = dict[str, Any]
@@ -61,8 +63,9 @@ class Layout:
                 sentence = _complaint_about_array(key, tensors.get(key), form, sizes)
                 if sentence:
                     return sentence
-        if len(header["certificates"]) not in (0, sizes["problems"]):
-            return f"it has {len(header['certificates'])} certificates for {sizes['problems']} problems"
+        for key in ("certificates", "offset_bounds"):
+            if len(header.get(key, ())) not in (0, sizes["problems"]):
+                return f"it has {len(header[key])} {key} for {sizes['problems']} problems"
         return self.complaint(header, tensors)
 
 
@@ -81,7 +84,31 @@ def _complaint_about_array(key: str, array: Array | None, form: Form, sizes: dic
 
 def _linear_tensors(estimator: Any) -> Tensors:
     coef, intercept = dense_weights(estimator)
-    return {"coef_": np.ascontiguousarray(coef), "intercept_": np.ascontiguousarray(intercept)}
+    tensors = {"coef_": np.ascontiguousarray(coef), "intercept_": np.ascontiguousarray(intercept)}
+    ellipsoids = all_of(getattr(estimator, "ellipsoid_", None))
+    if any(ellipsoid is None for ellipsoid in ellipsoids):
+        return tensors
+    factors = np.stack([np.tril(ellipsoid.factor) for ellipsoid in ellipsoids])
+    return {**tensors, FACTORS: factors, RADII: np.array([ellipsoid.radius for ellipsoid in ellipsoids])}
+
+
+def _fill_linear(estimator: Any, header: Header, tensors: Tensors) -> None:
+    _fill_all(estimator, header, {key: array for key, array in tensors.items() if key not in (FACTORS, RADII)})
+    if FACTORS in tensors:
+        constant = float(estimator.intercept_scaling) if estimator.fit_intercept else 0.0
+        pairs = zip(tensors[FACTORS], tensors[RADII], strict=True)
+        estimator.ellipsoid_ = one_or_all([Ellipsoid(factor, float(radius), constant) for factor, radius in pairs])
+
+
+def _complaint_about_ellipsoids(header: Header, tensors: Tensors) -> str | None:
+    if (FACTORS in tensors) != (RADII in tensors):
+        return f"{FACTORS} and {RADII} come together"
+    if FACTORS not in tensors:
+        return None
+    n_weights = header["n_features_in_"] + bool(header["parameters"]["fit_intercept"])
+    if tensors[FACTORS].shape[1] != n_weights or np.any(np.diagonal(tensors[FACTORS], axis1=1, axis2=2) <= 0.0):
+        return f"{FACTORS} must be lower triangular matrices of {n_weights} rows, positive on the diagonal"
+    return None if np.all(tensors[RADII] >= 0.0) else f"{RADII} must not be negative"
 
 
 def _fill_all(estimator: Any, header: Header, tensors: Tensors) -> None:
@@ -91,13 +118,18 @@ def _fill_all(estimator: Any, header: Header, tensors: Tensors) -> None:
 
 LINEAR = Layout(
     estimator="LinearSVC",
-    forms={"coef_": Form(FLOAT64, ("problems", "features")), "intercept_": Form(FLOAT64, ("problems",))},
+    forms={
+        "coef_": Form(FLOAT64, ("problems", "features")),
+        "intercept_": Form(FLOAT64, ("problems",)),
+        FACTORS: Form(FLOAT64, ("problems", "weights", "weights"), is_needed=False),
+        RADII: Form(FLOAT64, ("problems",), is_needed=False),
+    },
     scalars=("n_iter_", "n_features_in_", "relative_gap_"),
     tensors_of=_linear_tensors,
     details_of=lambda estimator: {},
     n_problems=lambda n_classes: 1 if n_classes == 2 else n_classes,
-    complaint=lambda header, tensors: None,
-    fill=_fill_all,
+    complaint=_complaint_about_ellipsoids,
+    fill=_fill_linear,
 )
 
 KERNEL_FORMS = {

@@ -54,6 +54,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         "certificates": [asdict(certificate) for certificate in _all(estimator, "certificate_")],
         "statuses": [status.name for status in _all(estimator, "status_")],
         "traces": [[asdict(row) for row in trace] for trace in _all(estimator, "trace_")],
+        "offset_bounds": _all(estimator, "offset_bound_"),
         **layout.details_of(estimator),
         **{key: getattr(estimator, key) for key in layout.scalars if hasattr(estimator, key)},
     }
@@ -98,6 +99,8 @@ def _restored(header: dict[str, Any], tensors: dict[str, Array]) -> Any:
         estimator.certificate_ = one_or_all([Certificate(**fields) for fields in header["certificates"]])
         estimator.status_ = one_or_all([Status[status] for status in header["statuses"]])
         estimator.trace_ = one_or_all([tuple(Progress(**row) for row in trace) for trace in header["traces"]])
+        if header.get("offset_bounds"):  # files of before they were kept have none
+            estimator.offset_bound_ = one_or_all([float(bound) for bound in header["offset_bounds"]])
     return estimator
 
 

@@ -218,8 +218,8 @@ def draw(curves: dict[str, list[Point]]) -> Any:
 NOTES = (
     "Gap: relative, the bound of its rounding error added; fits often end below what was asked. Distance: the certificate's "
     "bound on |w - w*|. Differ: labels that are not those of the row with the least gap, and how many of these were called "
-    "proved. Fit seconds include the making of the ellipsoid; the predict seconds are those of one `certified_predict` of the whole test "
-    "set. The machine was shared while this ran: the seconds say little."
+    "proved. Fit seconds include the making of the ellipsoid; the predict seconds are those of one `certified_predict` of the "
+    "whole test set. The machine was shared while this ran: the seconds say little."
 )
 
 

@@ -39,14 +39,14 @@ def _dense(data: Data) -> Data:
     return Data(np.ascontiguousarray(data.X.toarray()), data.y)
 
 
-def _raw(file: str, n_features: int) -> tuple[Any, Array]:
+def raw(file: str, n_features: int) -> tuple[Any, Array]:
     with lzma.open(data_folder() / f"{file}.xz", "rb") as text:
         X, labels = load_svmlight_file(text, n_features=n_features, zero_based=False)
     return sparse.csr_matrix(X), labels
 
 
 def _mnist_digits(first: int, second: int) -> Data:
-    X, labels = _raw("mnist", 784)
+    X, labels = raw("mnist", 784)
     chosen = np.flatnonzero((labels == first) | (labels == second))
     return Data(X[chosen] / 255.0, np.where(labels[chosen] == first, 1.0, -1.0))
 
@@ -63,12 +63,12 @@ def _covtype() -> Data:
 
 
 def _banana() -> Data:
-    X, labels = _raw("banana", 2)
+    X, labels = raw("banana", 2)
     return _dense(Data(X, np.where(labels > 0, 1.0, -1.0)))
 
 
 def _usps() -> Data:
-    X, labels = _raw("usps", 256)
+    X, labels = raw("usps", 256)
     return _dense(Data(X, np.where(labels % 2 == 0, 1.0, -1.0)))
 
 

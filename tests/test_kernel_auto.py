@@ -53,3 +53,15 @@ def test_a_warm_start_goes_through_the_merging():
     warm = solve(problem, tol=1e-8, warm_start=cold)
     assert warm.status is Status.CERTIFIED
     assert warm.steps < 0.2 * cold.steps
+
+
+@pytest.mark.parametrize("has_offset", [False, True])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 0.0])
+@pytest.mark.parametrize("n", [15, 40, 400])
+def test_it_ends_whatever_the_target_and_few_samples_are_finished_to_rounding(n, tol, has_offset):
+    X, y = labelled(n, 4, 1.0, 5)
+    problem = KernelProblem.build(X, y, 1.0, RBF(0.5), has_offset)
+    solution = solve(problem, tol=tol)
+    assert solution.status is (Status.CERTIFIED if tol > 0.0 else Status.PRECISION_LIMIT)
+    if tol == 0.0 or n <= 256:
+        assert solution.certificate.relative_gap < 1e-12

@@ -36,7 +36,7 @@ def test_sums_are_what_the_definition_gives(form, dtype, kernel, n_features):
         sums = kernel_sums(kernel, points, chosen, signed, samples)
         block = kernel.block(points[chosen], points if samples is None else samples)
         assert np.allclose(sums.outputs, signed @ block, rtol=1e-10, atol=1e-10)
-        assert np.allclose(sums.magnitudes, np.abs(signed) @ np.abs(block), rtol=1e-10)
+        assert np.all(sums.errors <= 1e-10 * (1.0 + np.abs(signed) @ np.abs(block)))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -45,10 +45,30 @@ def test_counting_equal_rows_once_changes_nothing(form, monkeypatch):
     points, chosen = Points.of(FORMS[form](X)), np.arange(200)
     signed = np.random.default_rng(5).normal(size=200)
     plain = kernel_sums(RBF(0.5), points, chosen, signed)
-    monkeypatch.setattr(module, "EVALUATIONS_TO_GROUP", 0)
+    monkeypatch.setattr(module, "EVALUATIONS_TO_PREPARE", 0)
     grouped = kernel_sums(RBF(0.5), points, chosen, signed)
     assert np.allclose(plain.outputs, grouped.outputs, rtol=1e-12, atol=1e-12)
-    assert np.allclose(plain.magnitudes, grouped.magnitudes, rtol=1e-12)
+    assert np.all(np.abs(plain.outputs - grouped.outputs) <= plain.errors + grouped.errors)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_rbf_sums_are_as_near_to_exact_ones_as_they_say(form, scale):
+    """Against forty digits, with coefficients of very different sizes that nearly cancel."""
+    X = scale * mostly_zero(40, 6, 6)
+    points, chosen = Points.of(FORMS[form](X)), np.arange(40)
+    signed = np.random.default_rng(7).normal(size=40) * 10.0 ** np.random.default_rng(8).integers(-6, 6, size=40)
+    kernel = RBF(0.1)
+    sums = kernel_sums(kernel, points, chosen, signed)
+    with localcontext() as context:
+        context.prec = 60
+        exact = [[Decimal(float(value)) for value in row] for row in X]
+        gamma, coefficients = Decimal(kernel.gamma), [Decimal(float(value)) for value in signed]
+        for i, x in enumerate(exact):
+            squares = [sum((a - b) ** 2 for a, b in zip(z, x, strict=True)) for z in exact]
+            f = sum(c * (-gamma * square).exp() for c, square in zip(coefficients, squares, strict=True))
+            assert abs(Decimal(float(sums.outputs[i])) - f) <= Decimal(float(sums.errors[i]))
+    assert np.all(sums.errors <= 1e-12 * np.abs(signed).sum())
 
 
 @settings(max_examples=200, deadline=None)

@@ -153,7 +153,7 @@ def test_it_is_exact_on_awkward_data_too(n, d, seed, scale, shape_name, is_spars
 @pytest.mark.parametrize("problem_name", PROBLEMS)
 def test_it_is_exact_on_every_problem_of_the_catalogue(problem_name):
     problem = PROBLEMS[problem_name](Huber(0.05))
-    loss = PrunedLoss(problem)
+    loss = PrunedLoss(problem, spheres=Spheres.default(problem))
     for w in walk(problem, 60, 1):
         assert_exact(problem, loss.shape, loss.evaluate(w), w)
 
@@ -212,13 +212,22 @@ def test_margins_are_stored_anew_when_little_is_pruned_and_not_while_much_is():
 
 
 def test_nothing_is_prepared_before_the_evaluations_have_cost_ten_times_as_much():
-    problem = made()
+    problem = made(4000)
     loss = PrunedLoss(problem, HINGE)
-    for _ in range(30):
+    for _ in range(15):  # that is a pass and a half
         assert loss.evaluate(np.ones(8)).examined == problem.n_samples
     assert loss.tally.stored == 0
     loss.evaluate(np.ones(8))
     assert loss.evaluate(np.ones(8)).examined < problem.n_samples
+
+
+def test_a_small_problem_is_never_pruned_unless_it_is_asked_for():
+    problem = made(100)
+    for spheres_, is_pruned in ((None, False), (Spheres.default(problem), True)):
+        loss = PrunedLoss(problem, HINGE, spheres=spheres_)
+        for _ in range(40):
+            loss.evaluate(np.ones(8))
+        assert (loss.tally.plain < 40) == is_pruned
 
 
 @layouts
@@ -267,7 +276,7 @@ def test_algorithms_1_and_2_as_printed_equal_brute_force(stores_all):
 
 def test_bad_input_is_named():
     problem = made()
-    with pytest.raises(ValueError, match=r"n_clusters must lie in 1 \.\. 400, the number of samples; got 401"):
+    with pytest.raises(ValueError, match=r"n_clusters must lie in 1 \.\. 400 for 400 samples; got 401"):
         Spheres.around_clusters(problem, 401)
     with pytest.raises(ValueError, match=r"must be positive and finite; got 0\.0"):
         huber(0.0)

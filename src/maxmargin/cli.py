@@ -72,7 +72,12 @@ def train(
     class_weight: Annotated[
         list[str] | None, typer.Option("-w", "--class-weight", help="'balanced', or LABEL=WEIGHT, once for each label.")
     ] = None,
-    solver: Annotated[str, typer.Option(help="auto, dcd, avsf or newton; with a kernel auto, batched-smo or smo.")] = "auto",
+    solver: Annotated[
+        str,
+        typer.Option(
+            help="auto, dcd, avsf, newton, pruned-gradient or pegasos; with a kernel auto, batched-smo, smo or irwls."
+        ),
+    ] = "auto",
     max_iter: Annotated[int, typer.Option(help="Limit on epochs; -1 for none.")] = -1,
     max_seconds: Annotated[float | None, typer.Option(help="Limit on the time of each binary problem.")] = None,
     n_jobs: Annotated[int | None, typer.Option("-n", "--n-jobs", help="Threads for several classes; -1 for all cores.")] = None,

@@ -19,8 +19,6 @@ from maxmargin.kernel_sums import Sums, kernel_sums
 from maxmargin.kernels import Precomputed
 from maxmargin.losses import UNIT_ROUNDOFF
 
-ROWS_A_TILE = 512
-
 
 @dataclass(frozen=True, eq=False)
 class KernelVerdict:
@@ -41,33 +39,22 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None)
     if not (np.isfinite(alpha).all() and problem.is_feasible(alpha)):
         return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
-        outputs, magnitudes = outputs_of(problem, alpha, support)
-        b = problem.best_offset(outputs) if b is None else float(b)
-        errors = output_errors(problem, alpha, support, magnitudes)
-        certificate = _certificate(problem, alpha, support, outputs, errors, b)
-    return KernelVerdict(certificate, b, outputs, errors, problem.n_samples * len(support))
+        sums = outputs_of(problem, alpha, support)
+        b = problem.best_offset(sums.outputs) if b is None else float(b)
+        certificate = _certificate(problem, alpha, support, sums, b)
+    return KernelVerdict(certificate, b, *sums, problem.n_samples * len(support))
 
 
 def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
-    """f_i, and sum_j |alpha_j k(x_j, x_i)|, for every sample."""
+    """f_i for every sample, and how wrong each can be: kernel values by their own rounding, and sums by their additions."""
     signed = (alpha * problem.y)[support]
     if isinstance(problem.kernel, Precomputed):
-        return _sums_of_columns(problem, support, signed)
+        return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 
 
-def _sums_of_columns(problem: KernelProblem, support: Array, signed: Array) -> Sums:
-    outputs, magnitudes = np.zeros(problem.n_samples), np.zeros(problem.n_samples)
-    for start in range(0, problem.n_samples, ROWS_A_TILE):
-        rows = slice(start, start + ROWS_A_TILE)
-        block = problem.gram(rows, support)
-        outputs[rows] = block @ signed
-        magnitudes[rows] = np.abs(block, out=block) @ np.abs(signed)
-    return Sums(outputs, magnitudes)
-
-
-def _certificate(problem: KernelProblem, alpha: Array, support: Array, outputs: Array, errors: Array, b: float) -> Certificate:
-    y, C, loss = problem.y, problem.C, problem.loss
+def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
+    y, C, loss, outputs = problem.y, problem.C, problem.loss, sums.outputs
     margins = y * (outputs + b)
     sqnorm = float((alpha * y)[support] @ outputs[support])
     total = float(alpha.sum())
@@ -76,6 +63,7 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, outputs: 
     primal = 0.5 * sqnorm + float(C @ loss.value(margins))
     dual = total - 0.5 * sqnorm - fall
     gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
+    errors = sums.errors
     if len(support):  # without them the margins are +b and -b, exactly
         errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
@@ -92,14 +80,6 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, outputs: 
         n_support=len(support),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )
-
-
-def output_errors(problem: KernelProblem, alpha: Array, support: Array, magnitudes: Array) -> Array:
-    """How wrong each f_i can be: every kernel value by its own rounding, and their sum by its additions."""
-    if len(support) == 0:
-        return np.zeros(problem.n_samples)
-    entry = problem.kernel.rounding_error(problem.points, problem.points)
-    return entry * float(alpha.sum()) + gamma(len(support) + 2.0) * magnitudes
 
 
 def charge(

@@ -144,8 +144,8 @@ class Huber:
         return DualBox(np.broadcast_to(0.0, C.shape), C, D, 1.0 + self.width)
 
     def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
-        """On the three pieces, with u = alpha / C and the slope s of the middle one: C (1 - u) (1 - h - m + h (1 - u)), C h (s - u)^2
-        and C u (m - 1 - h + h u)."""
+        """On the three pieces, with u = alpha / C and the slope s of the middle one: C (1 - u) (1 - h - m + h (1 - u)),
+        C h (s - u)^2 and C u (m - 1 - h + h u)."""
         h, u = self.width, _share(alpha, C)
         slack = 1.0 - margin
         left = (1.0 - u) * ((slack - h) + h * (1.0 - u))
@@ -172,7 +172,8 @@ def _quadratic_box(C: Array) -> DualBox:
     U = np.where(present, np.inf, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         D = np.where(present, 0.5 / values, 0.0)
-    return DualBox(*(np.broadcast_to(array, C.shape) for array in (-U, U, D)))
+    L, U, D = (np.broadcast_to(array, C.shape) for array in (-U, U, D))
+    return DualBox(L, U, D)
 
 
 def _residual_rounding(alpha: Array, C: Array) -> Array:

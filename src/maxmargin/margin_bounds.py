@@ -5,16 +5,16 @@ When w' moves to w, the margin of sample i moves by :math:`y_i (w - w') \cdot x_
 
 .. math:: \left| y_i (w - w') \cdot x_i - y_i (w - w') \cdot c \right| \le |w - w'| \, |x_i - c| .
 
-With c = 0 that is the paper's (2); another c is its "sphere with a different center" (section 5), and a centre for each cluster of
-the data its "separate bounds". The product with c, the *shift*, is one number for all samples of one class and one cluster: these
-form a *list*. Where there is an intercept, every centre has the constant feature that every row has: the move of b is then in
-the shift, exactly and apart for each class (the two lists of section 3), and :math:`|w - w'|` and :math:`|x_i - c|` are over
-the other features alone.
+With c = 0 that is the paper's (2); another c is its "sphere with a different center" (section 5), and a centre for each cluster
+of the data its "separate bounds". The product with c, the *shift*, is one number for all samples of one class and one
+cluster: these form a *list*. Where there is an intercept, every centre has the constant feature that every row has: the move of
+b is then in the shift, exactly and apart for each class (the two lists of section 3), and :math:`|w - w'|` and
+:math:`|x_i - c|` are over the other features alone.
 
-**Exact pruned evaluation** (Algorithms 1 and 2, for hinge, Huber (5) and zero-one loss). At w' all margins are computed and kept,
-with the sums :math:`A = \sum_i C_i s_i` and :math:`S = \sum_i C_i s_i y_i x_i`, where :math:`s_i = -\ell'(m_i)` is the slope.
-At a later w the bounds decide for most samples that they are still where they were, on the linear piece (s = 1) or on the
-zero piece (s = 0). For the set E of the undecided the margins are computed, and
+**Exact pruned evaluation** (Algorithms 1 and 2, for hinge, Huber (5) and zero-one loss). At w' all margins are computed and
+kept, with the sums :math:`A = \sum_i C_i s_i` and :math:`S = \sum_i C_i s_i y_i x_i`, where :math:`s_i = -\ell'(m_i)` is the
+slope. At a later w the bounds decide for most samples that they are still where they were, on the linear piece (s = 1) or on
+the zero piece (s = 0). For the set E of the undecided the margins are computed, and
 
 .. math:: \sum_i C_i \ell(m_i) = A - w \cdot S + \sum_{i \in E} C_i \left[ \ell(m_i) - s'_i (1 - m_i) \right], \qquad
           \sum_i C_i s_i y_i x_i = S + \sum_{i \in E} C_i (s_i - s'_i) y_i x_i ,
@@ -23,8 +23,8 @@ which is exact: a sample between the knees is never decided. That is the paper's
 row is added only where its slope has changed, so the sums for every i that Algorithm 1 stores are not needed for dense data
 either (:class:`SortedSums` has them, to be read beside the paper).
 
-**The sorted index.** Within a list, bounds with the greatest radius rise with the stored margin, so the undecided samples are in a
-range of the sorted list; within the range each has its own radius still. The sort is a counting sort into cells: a range
+**The sorted index.** Within a list, bounds with the greatest radius rise with the stored margin, so the undecided samples are
+in a range of the sorted list; within the range each has its own radius still. The sort is a counting sort into cells: a range
 of cells contains the range of margins, and no more is asked of it. It costs as much as a few looks at every stored margin, so
 the first looks after margins were stored go through all of them, and it is sorted when that would have been cheaper.
 
@@ -48,26 +48,24 @@ from maxmargin.compiled.margin_bounds import (
     evaluate_all,
     examine,
     sort_into_cells,
-    squared_radii,
-    sum_clusters,
     undecided_in_cells,
     undecided_in_order,
 )
 from maxmargin.data import Array, CsrRows
 from maxmargin.losses import UNIT_ROUNDOFF, Hinge, Huber, Loss, SquaredHinge
 from maxmargin.problem import LinearProblem
+from maxmargin.spheres import Spheres as Spheres
 
 STEP_ELEMENTS = 8.0
 """What a sample costs besides its stored elements, counted in elements."""
 GAP_ELEMENTS, FAR_ELEMENTS = 4.0, 16.0
 """What it costs besides when some before it were left out, and when it is anywhere in memory."""
-LOOK_ELEMENTS, SORT_ELEMENTS, SETUP_PASSES = 2.0, 17.0, 3.0
+LOOK_ELEMENTS, SORT_ELEMENTS, SETUP_PASSES = 2.0, 17.0, 1.5
 """What a look at a stored margin and what sorting it costs; and the passes over X that it takes to know centres and radii."""
+CALL_ELEMENTS, VECTOR_PASSES = 20_000.0, 4.0
+"""What a pruned evaluation costs before it has looked at a sample: so much, and so many passes over vectors as long as w."""
 SPREAD = 4.0
 """The cells of the index span this many mean distances of a margin from the knee to either side."""
-CENTRE_SHARE = 0.05
-"""Centres of their own for the classes are used where their products cost no more than this share of a pass over X."""
-ROWS_FOR_CLUSTERS = 20_000
 ROUNDED_UP = 1.0 + 1e-12
 """More than what rounding can take from a computed distance."""
 
@@ -107,66 +105,6 @@ def shape_of(loss: Loss) -> Shape:
     if isinstance(loss, Hinge | SquaredHinge):
         return HINGE if isinstance(loss, Hinge) else SQUARED_HINGE
     raise ValueError(f"{loss!r} has no piece on which a sample need not be looked at: use hinge, Huber or squared hinge loss.")
-
-
-@dataclass(frozen=True, eq=False)
-class Spheres:
-    """The centre around which each sample's margin is bounded, and how far the sample is from it.
-
-    ``centres`` has a row for each cluster, in the layout of the compiled loops: the last element is the constant feature.
-    """
-
-    centres: Array
-    cluster: Array
-    radii: Array
-
-    @classmethod
-    def around_origin(cls, problem: LinearProblem) -> Spheres:
-        """The bound (2), with the norm of each sample."""
-        return cls._around(problem, np.zeros((1, problem.rows.n_features + 1)), np.zeros(problem.n_samples, np.uint16))
-
-    @classmethod
-    def around_classes(cls, problem: LinearProblem) -> Spheres:
-        """One sphere a class, around its mean."""
-        cluster = (problem.y > 0).astype(np.uint16)
-        return cls._around(problem, _means(problem, cluster, 2), cluster)
-
-    @classmethod
-    def around_clusters(cls, problem: LinearProblem, n_clusters: int, seed: int = 0) -> Spheres:
-        """One sphere for each of ``n_clusters`` that k-means finds on a sample of the rows."""
-        if not 1 <= n_clusters <= problem.n_samples:
-            raise ValueError(f"n_clusters must lie in 1 .. {problem.n_samples}, the number of samples; got {n_clusters!r}.")
-        from sklearn.cluster import MiniBatchKMeans
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-        order = np.random.default_rng(seed).permutation(problem.n_samples)
-        sample = np.sort(order[: max(ROWS_FOR_CLUSTERS, n_clusters)])
-        with threadpool_limits(1):  # its threads wait for each other, which is slow on a busy machine
-            model = MiniBatchKMeans(n_clusters, n_init=3, random_state=seed).fit(problem.rows.matrix[sample])
-            cluster = model.predict(problem.rows.matrix).astype(np.uint16)
-        return cls._around(problem, _means(problem, cluster, n_clusters), cluster)
-
-    @classmethod
-    def default(cls, problem: LinearProblem) -> Spheres:
-        """Around the classes, where the features are few enough for products with two centres at every evaluation."""
-        is_cheap = 2.0 * problem.rows.n_features <= CENTRE_SHARE * problem.rows.n_stored
-        return cls.around_classes(problem) if is_cheap else cls.around_origin(problem)
-
-    @classmethod
-    def _around(cls, problem: LinearProblem, centres: Array, cluster: Array) -> Spheres:
-        squared_centres = np.einsum("kj,kj->k", centres, centres)
-        rounding = 4.0 * (problem.rows.n_features + 8.0) * UNIT_ROUNDOFF
-        radii = np.empty(problem.n_samples)
-        squared_radii(problem.rows.compiled(), cluster, centres, squared_centres, rounding, radii)
-        centres[:, -1] = problem.intercept_scaling
-        radii = np.nextafter(np.sqrt(radii).astype(np.float32), np.float32(np.inf))
-        return cls(centres, cluster, radii)
-
-
-def _means(problem: LinearProblem, cluster: Array, n_clusters: int) -> Array:
-    sums, sizes = np.zeros((n_clusters, problem.rows.n_features + 1)), np.zeros(n_clusters)
-    sum_clusters(problem.rows.compiled(), cluster, sums, sizes)
-    return sums / np.maximum(sizes, 1.0)[:, None]
 
 
 class Evaluation(NamedTuple):
@@ -210,11 +148,12 @@ class PrunedLoss:
 
     Margins are stored anew, at the cost of an evaluation of all samples, when SortPeriod evaluations have passed since the
     last time and either a) less than half of the samples were pruned the last time, or b) (pruned since then) - (evaluations
-    since then) (pruned the last time) > SortCost. SortPeriod is (3) with c = ``overhead``: as storing margins is free
-    while they are computed, what counts against it is the look at them that may prune nothing. When so little is pruned that
-    going through all samples in the order of memory is cheaper, that is done until margins are stored again. Nothing at all
-    is prepared before the evaluations have cost ``overhead`` times as much as that would. So the worst that pruning costs is
-    1 / ``overhead`` of the time.
+    since then) (pruned the last time) > SortCost. SortPeriod is (3) with c = ``overhead``: as storing margins is free while
+    they are computed, what counts against it is the look at them that may prune nothing. When so little is pruned that going
+    through all samples in the order of memory is cheaper, that is done until margins are stored again. Nothing at all is
+    prepared for a problem so small that a call costs more than the samples, and for others not before the evaluations have
+    cost ``overhead`` times as much as that would. So the worst that pruning costs is 1 / ``overhead`` of the time, and with
+    an infinite ``overhead`` every evaluation is a plain one.
 
     All vectors are in the layout of the compiled loops: one element more than there are features, the last for the intercept.
     """
@@ -229,15 +168,17 @@ class PrunedLoss:
         self.tally = Tally()
         self.average = np.zeros(0)
         self._rows = problem.compiled_rows
-        self._C, self._stride = _costs(problem.C)
+        self._C, self._stride = costs_and_stride(problem.C)
         self._weights = np.zeros(problem.rows.n_features + 1)
         self._spheres = spheres
         self._stored: _Stored | None = None
         self._stored_weight = 0.0
         self._row_elements = problem.rows.n_stored / problem.n_samples + STEP_ELEMENTS
         self._overhead = overhead
-        setup = 0.0 if spheres is not None else SETUP_PASSES
-        self._period = math.ceil(overhead * setup)
+        self._period = overhead * SETUP_PASSES if spheres is None or overhead == math.inf else 0.0
+        self._call_elements = 0.0 if spheres is not None else CALL_ELEMENTS + VECTOR_PASSES * problem.rows.n_features
+        if self._call_elements > 0.5 * problem.n_samples * self._row_elements:
+            self._period = math.inf
         self._is_plain = True
         self._since = self._pruned_since = self._pruned_last = 0
         self._look_cost = 0.0
@@ -256,6 +197,11 @@ class PrunedLoss:
         self.tally.examined += result.examined
         return result
 
+    @property
+    def examined_samples(self) -> Array:
+        """Which samples the last evaluation looked at, if it was a pruned one."""
+        return self._chosen[: self.problem.n_samples - self._pruned_last].copy()
+
     def averages(self) -> Array:
         """sum over the evaluations of their weight times s_i, for each sample."""
         if self._stored is not None and self._stored_weight != 0.0:
@@ -271,7 +217,7 @@ class PrunedLoss:
         """Another loss of the same samples. What was stored belongs to the old one."""
         self.averages()
         self.shape = shape
-        self._stored, self._is_plain, self._period, self._pruned_last = None, True, min(self._period, 1), 0
+        self._stored, self._is_plain, self._pruned_last = None, True, 0
 
     def _is_due(self) -> bool:
         """The rule of section 3."""
@@ -295,7 +241,7 @@ class PrunedLoss:
         stored.loss, stored.slopes, stored.is_sorted = result.loss, result.slopes, False
         self.tally.stored += 1
         self._since = self._pruned_since = self._pruned_last = 0
-        self._period = math.ceil(self._overhead * LOOK_ELEMENTS / self._row_elements)
+        self._period = self._overhead * LOOK_ELEMENTS / self._row_elements
         self._is_plain, self._look_cost = False, 0.0
         return result
 
@@ -305,6 +251,7 @@ class PrunedLoss:
         n, width = problem.n_samples, problem.rows.n_features + 1
         self._stored = _Stored(np.empty(width), np.empty(n), np.empty(width))
         self._chosen, self._chosen_margins = np.empty(n + 1, np.uint32), np.empty(n + 1)
+        self._is_around_origin = not spheres.centres[:, :-1].any()
         self._lists = (2 * spheres.cluster + (problem.y > 0)).astype(np.uint16)
         n_lists = 2 * len(spheres.centres)
         self._greatest = np.zeros(n_lists)
@@ -332,14 +279,13 @@ class PrunedLoss:
         assert stored is not None
         move = self._move(w, stored)
         count = self._undecided(move)
-        if count * (self._row_elements + GAP_ELEMENTS) > n * self._row_elements:
+        if count * (self._row_elements + GAP_ELEMENTS) + self._call_elements > n * self._row_elements:
             self._is_plain = True
             return self._plain(w, weight)
         self._since += 1
         self._pruned_last = n - count
         self._pruned_since += n - count
         self._stored_weight += weight
-        np.copyto(self._weights, stored.sums)
         change, slopes = examine(
             self._rows, self.problem.y, self._C, self._stride, w, *self.shape, self._chosen, self._chosen_margins, count,
             self._weights, self.average, weight,
@@ -351,10 +297,10 @@ class PrunedLoss:
         """How far w is from w', and where the knees of each list are, seen from its stored margins."""
         d, spheres = self.problem.rows.n_features, self._spheres
         assert spheres is not None
-        squared, norm, product = compare_weights(w, stored.w, stored.sums, d)
+        squared, norm, product = compare_weights(w, stored.w, stored.sums, d, self._weights)
         slack = self._rounding * (2.0 * math.sqrt(norm + w[d] ** 2) + math.sqrt(squared))
-        difference = w - stored.w if spheres.centres.any() else _NOWHERE
-        shifts = spheres.centres @ difference if len(difference) else np.zeros(len(spheres.centres))
+        centres, last = spheres.centres, w[d] - stored.w[d]
+        shifts = centres[:, d] * last if self._is_around_origin else centres @ (w - stored.w)
         by_list = np.stack([-shifts, shifts], axis=1).ravel()
         distance = math.sqrt(squared) * ROUNDED_UP
         return _Move(distance, product, self.shape.low - by_list - slack, self.shape.high - by_list + slack)
@@ -441,7 +387,7 @@ class _Move(NamedTuple):
 _NOWHERE = np.empty(0)
 
 
-def _costs(C: Array) -> tuple[Array, np.uint64]:
+def costs_and_stride(C: Array) -> tuple[Array, np.uint64]:
     """C for the loops: one value if it is the same for all, and the stride to read it with."""
     if C.strides == (0,) or (C == C[0]).all():
         return np.ascontiguousarray(C[:1]), np.uint64(0)

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
 from maxmargin.data import Array, Rows
-from maxmargin.kernel_certificate import charge, output_errors, outputs_of
+from maxmargin.kernel_certificate import charge, outputs_of
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.losses import UNIT_ROUNDOFF
 
@@ -77,8 +77,7 @@ class _Sum:
     @classmethod
     def of(cls, everyone: KernelProblem, signed: Array) -> _Sum:
         support = np.flatnonzero(signed)
-        outputs, magnitudes = outputs_of(everyone, signed, support)
-        return cls(signed, outputs, output_errors(everyone, np.abs(signed), support, magnitudes))
+        return cls(signed, *outputs_of(everyone, signed, support))
 
     @property
     def sqnorm(self) -> float:

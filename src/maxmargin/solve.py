@@ -51,7 +51,8 @@ def solve(
     ----------
     problem : LinearProblem or KernelProblem
     solver : str or a solver object, default "auto"
-        "auto" chooses and switches by itself; "dcd", "avsf", "newton" for linear problems, "batched-smo", "smo" for kernels;
+        "auto" chooses and switches by itself; "dcd", "avsf", "newton", and for a few digits
+        "pruned-gradient" and "pegasos", for linear problems; "batched-smo", "smo" for kernels;
         or an instance with settings such as ``DCD(order=Order.CYCLIC)``.
     tol : float
         Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give.

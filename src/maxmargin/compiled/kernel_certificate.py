@@ -1,9 +1,8 @@
 """The kernel certificate's own pass over X: nothing here is shared with a solver, and nothing uses fast-math.
 
-Sums over support vectors j, for samples i: plus_i = sum over signed_j > 0 of signed_j k(x_j, x_i), and minus_i the same of
--signed_j over the others. Their difference is f_i, their sum is what its rounding error is measured by. No loop over
-samples is a reduction, so all of them run in vectors without a licence to reorder sums. ``fma`` rounds a b + c once: it is
-written where it is meant, not left to the compiler.
+Sums over support vectors j, for samples i, of scale_j k(x_j, x_i), all positive: totals_i, and what its additions have lost
+in rests_i. No loop over samples is a reduction, so all of them run in vectors without a licence to reorder sums. ``fma``
+rounds a b + c once: it is written where it is meant, not left to the compiler.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ LEAST = -1022.0
 COLUMN_BYTES, LEAST_WIDTH, GREATEST_WIDTH = 1 << 18, 64, 128
 """So many samples are made dense at a time, that they stay in the second cache."""
 ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(1, 5))
-VECTORS = 64
-"""Support vectors that meet them at a time."""
+VECTORS, GROUP = 64, 8
+"""Support vectors that meet them at a time, and that are added up before they are added to the rest."""
 
 
 def _interpolate(degree):
@@ -57,7 +56,7 @@ def fma(typing_context, a, b, c):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def judge_sparse(vectors, chosen, signed, sqnorms, samples, sample_sqnorms, n_features, log2_scale, start, stop, plus, minus):
+def judge_sparse(vectors, chosen, scales, sqnorms, samples, sample_sqnorms, n_features, log2_scale, start, stop, totals, rests):
     """RBF sums for the samples start <= i < stop; both matrices are (values, indices, indptr), and the support vectors are
     the chosen rows of the first."""
     width = min(GREATEST_WIDTH, max(LEAST_WIDTH, COLUMN_BYTES // (8 * n_features) // LEAST_WIDTH * LEAST_WIDTH))
@@ -69,7 +68,7 @@ def judge_sparse(vectors, chosen, signed, sqnorms, samples, sample_sqnorms, n_fe
         for begin in range(0, n_chosen, VECTORS):
             part, here = slice(begin, min(n_chosen, begin + VECTORS)), slice(first, last)
             multiply(vectors, chosen[part], columns, width, products)
-            add_rbf(products, chosen[part], signed[part], sqnorms, sample_sqnorms[here], log2_scale, plus[here], minus[here])
+            add_rbf(products, chosen[part], scales[part], sqnorms, sample_sqnorms[here], log2_scale, totals[here], rests[here])
         put_columns(samples, first, last, 0.0, width, columns)
 
 
@@ -108,28 +107,64 @@ def multiply(vectors, chosen, columns, width, products):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def add_rbf(products, chosen, signed, sqnorms, sample_sqnorms, log2_scale, plus, minus):
+def add_rbf(products, chosen, scales, sqnorms, sample_sqnorms, log2_scale, totals, rests):
     """From x_j . x_i, a row a support vector: exp(-gamma |x_j - x_i|^2) = 2^(log2_scale |x_j - x_i|^2), and its sums."""
-    n = np.uint64(sample_sqnorms.shape[0])
-    power = np.empty(sample_sqnorms.shape[0])
+    n, n_chosen = np.uint64(sample_sqnorms.shape[0]), np.uint64(chosen.shape[0])
+    power, sums = np.empty(sample_sqnorms.shape[0]), np.empty(sample_sqnorms.shape[0])
     bits = power.view(np.int64)
-    for j in range(np.uint64(chosen.shape[0])):
-        here = sqnorms[chosen[j]]
-        for i in range(n):
-            square = fma(-2.0, products[j, i], here + sample_sqnorms[i])
-            x = log2_scale * (square if square > 0.0 else 0.0)
-            x = x if x > LEAST else LEAST
-            whole = x + SHIFT
-            power[i] = whole
-            r = x - (whole - SHIFT)
-            p = fma(fma(fma(fma(fma(P10, r, P9), r, P8), r, P7), r, P6), r, P5)
-            p = fma(fma(fma(fma(fma(p, r, P4), r, P3), r, P2), r, P1), r, P0)
-            products[j, i] = fma(p, r, 1.0)
-        for i in range(n):
-            bits[i] = (bits[i] << MANTISSA_BITS) + ONE_BITS
-        if signed[j] > 0.0:
+    for begin in range(np.uint64(0), n_chosen, np.uint64(GROUP)):
+        sums[:] = 0.0
+        for j in range(begin, min(n_chosen, begin + np.uint64(GROUP))):
+            here, scale = sqnorms[chosen[j]], scales[j]
             for i in range(n):
-                plus[i] = fma(signed[j], products[j, i] * power[i], plus[i])
-        else:
+                square = fma(-2.0, products[j, i], here + sample_sqnorms[i])
+                x = log2_scale * (square if square > 0.0 else 0.0)
+                x = x if x > LEAST else LEAST
+                whole = x + SHIFT
+                power[i] = whole
+                r = x - (whole - SHIFT)
+                p = fma(fma(fma(fma(fma(P10, r, P9), r, P8), r, P7), r, P6), r, P5)
+                p = fma(fma(fma(fma(fma(p, r, P4), r, P3), r, P2), r, P1), r, P0)
+                products[j, i] = fma(p, r, 1.0)
             for i in range(n):
-                minus[i] = fma(-signed[j], products[j, i] * power[i], minus[i])
+                bits[i] = (bits[i] << MANTISSA_BITS) + ONE_BITS
+            for i in range(n):
+                sums[i] = fma(scale, products[j, i] * power[i], sums[i])
+        for i in range(n):
+            total = totals[i]
+            new = total + sums[i]
+            added = new - total
+            rests[i] += (total - (new - added)) + (sums[i] - added)
+            totals[i] = new
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def sparse_sqnorms(values, indices, indptr):
+    """|x_i|^2 right to the last digit, in the form that ``judge_sparse`` is given a matrix in."""
+    sqnorms = np.empty(indptr.shape[0] - 1)
+    for i in range(sqnorms.shape[0]):
+        total = rest = 0.0
+        for s in range(indptr[i], indptr[i + 1]):
+            total, rest = add_square(np.float64(values[s]), total, rest)
+        sqnorms[i] = total + rest
+    return sqnorms
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def dense_sqnorms(matrix):
+    sqnorms = np.empty(matrix.shape[0])
+    for i in range(matrix.shape[0]):
+        total = rest = 0.0
+        for k in range(matrix.shape[1]):
+            total, rest = add_square(np.float64(matrix[i, k]), total, rest)
+        sqnorms[i] = total + rest
+    return sqnorms
+
+
+@njit(inline="always")
+def add_square(x, total, rest):
+    """total + x^2, with what the square and the addition lose added to the rest."""
+    square = x * x
+    new = total + square
+    added = new - total
+    return new, rest + (fma(x, x, -square) + ((total - (new - added)) + (square - added)))

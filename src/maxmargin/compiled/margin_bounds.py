@@ -1,7 +1,8 @@
 """The passes of the exact pruned evaluation; ``maxmargin.margin_bounds`` has the mathematics.
 
-A loss is given by its shape (low, high, curvature, is_step): it is 1 - m (or 1, if it is a step) up to the margin ``low``, zero from
-``high`` on, and curvature (high - m)^2 / 2 between. Hinge and zero-one loss have low = high. ``slope`` is minus the derivative.
+A loss is given by its shape (low, high, curvature, is_step): it is 1 - m (or 1, if it is a step) up to the margin ``low``, zero
+from ``high`` on, and curvature (high - m)^2 / 2 between. Hinge and zero-one loss have low = high. ``slope`` is minus the
+derivative.
 
 ``C`` has one element a sample, or one for all: ``stride`` is 1 or 0.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from maxmargin.compiled.rows import prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
+from maxmargin.compiled.rows import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot, row_sqnorm
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 ENTRY = np.dtype([("margin", "f8"), ("radius", "f4"), ("sample", "u4")])
@@ -65,9 +66,9 @@ def evaluate_all(rows, y, C, stride, w, low, high, curvature, is_step, gradient,
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def sum_clusters(rows, cluster, sums, sizes):
-    """Adds the rows of each cluster to its line of ``sums``, and counts them."""
-    for i in range(np.uint64(cluster.shape[0])):
+def sum_clusters(rows, cluster, every, sums, sizes):
+    """Adds every so manieth row of a cluster to its line of ``sums``, and counts them."""
+    for i in range(np.uint64(0), np.uint64(cluster.shape[0]), np.uint64(every)):
         k = np.uint64(cluster[i])
         sizes[k] += 1.0
         row_add(rows, i, 1.0, sums[k])
@@ -90,14 +91,17 @@ def add_slopes(stored, low, high, curvature, weight, average):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def compare_weights(w, base, sums, n_features):
-    """|w - base|^2 and |w|^2 over the features (not the constant one), and w . sums over all."""
+def compare_weights(w, base, sums, n_features, weights):
+    """|w - base|^2 and |w|^2 over the features (not the constant one), and w . sums over all; ``sums`` is copied to
+    ``weights``, as it passes by."""
     distance, norm, product = 0.0, 0.0, 0.0
     for j in range(n_features):
         step = w[j] - base[j]
         distance += step * step
         norm += w[j] * w[j]
         product += w[j] * sums[j]
+        weights[j] = sums[j]
+    weights[n_features] = sums[n_features]
     return distance, norm, product + w[n_features] * sums[n_features]
 
 
@@ -178,7 +182,7 @@ def examine(rows, y, C, stride, w, low, high, curvature, is_step, samples, store
             prefetch_row_start(rows, np.uint64(samples[s + FAR]))
             prefetch(y, np.uint64(samples[s + FAR]))
         if s + NEAR < count:
-            prefetch_row(rows, np.uint64(samples[s + NEAR]))
+            prefetch_whole_row(rows, np.uint64(samples[s + NEAR]))
         i = np.uint64(samples[s])
         sign, cost = np.float64(y[i]), C[i * stride]
         margin = sign * row_dot(rows, i, w)

@@ -23,6 +23,7 @@ from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import KernelRows
+from maxmargin.kernel_sums import kernel_sums
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.solution import Solution
 from maxmargin.solve import Limits, drive, seed_from
@@ -118,16 +119,16 @@ class KernelClassifier:
         """``solver`` with ``shrinking`` and ``cache_size``, unless it is an object with settings of its own."""
         return kernel_solver(self.solver, self.shrinking, self.cache_size)
 
-    def _kernel(self, X: Any) -> Kernel:
+    def _kernel(self, X: Any, sample_weight: Any) -> Kernel:
         if callable(self.kernel):
             return Custom(self.kernel)
-        gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X)
+        gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X, sample_weight)
         return kernel_named(self.kernel, gamma, self.coef0, self.degree)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         classes = checks.classes_of(y)
         costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
-        kernel, codes = self._kernel(X), np.searchsorted(classes, y)
+        kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
         solutions = self._solve(X, kernel, costs, pairs, limits)
         self._keep(X, kernel, classes, codes, pairs, solutions)
@@ -187,12 +188,20 @@ class KernelClassifier:
 
     def _pair_values(self, X: Any) -> Array:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
+        if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed):
+            return self._one_pair(X)
         weights = pair_weights(self.dual_coef_, self.n_support_)
         values = np.empty((X.shape[0], weights.shape[1]))
         for start in range(0, len(values), ROWS_A_BLOCK):
             block = slice(start, start + ROWS_A_BLOCK)
             values[block] = self._kernel_values(X[block]) @ weights + self.intercept_
         return values
+
+    def _one_pair(self, X: Any) -> Array:
+        """With two classes a kernel value is used once, and none is kept."""
+        vectors = Points.of(self.support_vectors_)
+        sums = kernel_sums(self._kernel_, vectors, np.arange(len(vectors)), self.dual_coef_[0], Points.of(X))
+        return sums.outputs[:, None] + self.intercept_
 
     def _pair_decisions(self, X: Any, diagonal: Array | None) -> Decisions:
         """``_pair_values`` in float64 by the definition of the kernel, and how far the exact optimum's can be from them."""
@@ -295,17 +304,20 @@ class _WarmStart(NamedTuple):
     alphas: list[Array]
 
 
-def width(gamma: Any, X: Any) -> float:
-    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself."""
+def width(gamma: Any, X: Any, sample_weight: Any = None) -> float:
+    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself. The variance is that of the
+    weighted samples, so that a sample of weight two is the same as two samples."""
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma != "scale":
         return float(gamma)
-    if sparse.issparse(X):
-        squares = X.multiply(X).mean(dtype=np.float64)
-        variance = float(squares) - float(X.mean(dtype=np.float64)) ** 2
-    else:
+    if sample_weight is None and not sparse.issparse(X):
         variance = float(X.var(dtype=np.float64))
+    else:
+        weights = np.broadcast_to(np.asarray(1.0 if sample_weight is None else sample_weight, np.float64), X.shape[0])
+        squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+        mean, square = (float(np.average(np.ravel(part.mean(axis=1)), weights=weights)) for part in (X, squares))
+        variance = square - mean**2
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
 

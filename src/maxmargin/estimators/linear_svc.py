@@ -57,7 +57,8 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     max_iter : int, default -1
         Limit on epochs, each as many steps as there are samples; -1 for none.
     solver : str or solver object, default "auto"
-        "auto", "dcd", "avsf", "newton", or for example ``DCD(shrinking=None)``.
+        "auto", "dcd", "avsf", "newton", "pruned-gradient", "pegasos" (the last two are first-order methods: ask for a
+        ``tol`` of 1e-2 or 1e-3), or for example ``DCD(shrinking=None)``.
     max_seconds : float, optional
         Limit on the time of each binary problem.
     warm_start : bool, default False

@@ -31,7 +31,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
         "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY.
     degree, gamma, coef0
-        As in scikit-learn.
+        As in scikit-learn, but that the variance in ``gamma="scale"`` is of the samples with their ``sample_weight``.
     shrinking : bool or a rule, default True
         True is the best rule of the solver; with ``solver="smo"`` also an object such as ``FSafe(0.1)``.
     tol : float, default 1e-3

@@ -173,6 +173,7 @@ class BatchedSMOState:
     looks: int = 0  # closer looks since the exact gap last fell to half
     looks_ever: int = 0
     still_iterations: int = 0  # outer iterations, one after the other, that made nothing better
+    b: float = 0.0  # the offset with the least primal value
     top: float = np.inf
     bottom: float = -np.inf
     relative_gap: float = np.inf
@@ -221,7 +222,8 @@ class BatchedSMOState:
         and all samples near the margin: where the others are, their gap terms are zero, and rounding does not change that.
         What was reached with the old f is forgotten, for it may have been too good to be true."""
         if not self.is_exact:
-            self.compute_outputs(problem, self._near_margin(problem))
+            is_free = (self.lower < self.s) & (self.s < self.upper)
+            self.compute_outputs(problem, np.flatnonzero(is_free | (np.abs(self.v - self.b) < NEAR)))
         self.drift, self.is_exact = 0.0, True
         self.least_gap, self.greatest_dual = np.inf, -np.inf
 
@@ -231,21 +233,15 @@ class BatchedSMOState:
         self.f[samples] = rows.sums_at(samples, support, self.s[support])
         self.evaluations_before += rows.kernel_evaluations
 
-    def _near_margin(self, problem: KernelProblem) -> Array:
-        b = best_offset(self.v, self.lower, self.upper) if problem.has_offset else 0.0
-        is_free = (self.lower < self.s) & (self.s < self.upper)
-        return np.flatnonzero(is_free | (np.abs(self.v - b) < NEAR))
-
     def survey(self, problem: KernelProblem) -> None:
         """The violation and the gap at the present f, and whether they are getting better."""
         v = self.v
         self.top, self.bottom = extremes(v, self.s, self.lower, self.upper)
-        b = 0.0
         if problem.has_offset:
-            b = best_offset(v, self.lower, self.upper)
+            self.b = best_offset(v, self.lower, self.upper)
         else:
             self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
-        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, b)
+        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, self.b)
         self.relative_gap = relative(gap, dual + gap, dual)
         is_better = gap < 0.99 * self.least_gap or dual > self.greatest_dual
         self.still_iterations = 0 if is_better else self.still_iterations + 1

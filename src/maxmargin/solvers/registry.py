@@ -12,6 +12,8 @@ SOLVERS: dict[str, tuple[str, str]] = {
     "dcd": ("dcd", "DCD"),
     "avsf": ("avsf", "AVSF"),
     "newton": ("newton", "Newton"),
+    "pegasos": ("pegasos", "Pegasos"),
+    "pruned-gradient": ("pruned_gradient", "PrunedGradient"),
 }
 """Names, and the module and class that each is: loaded when it is asked for."""
 
@@ -20,6 +22,7 @@ KERNEL_SOLVERS: dict[str, tuple[str, str]] = {
     "auto": ("kernel_auto", "KernelAuto"),
     "batched-smo": ("batched_smo", "BatchedSMO"),
     "smo": ("smo", "SMO"),
+    "irwls": ("irwls", "IRWLS"),
 }
 
 

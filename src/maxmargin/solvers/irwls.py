@@ -1,0 +1,314 @@
+"""IRWLS-SVC: F. Perez-Cruz, P. L. Alarcon-Diana, A. Navia-Vazquez, A. Artes-Rodriguez, "Fast training of support vector
+classifiers", with and without an offset.
+
+The chunking scheme of section 2.1, with e_i = y_i - f_i - b:
+
+    1. choose a working set (``maxmargin.solvers.selection``: three strategies);
+    2. G_in and G_b,in are in its gradient v = y - f and in the sum of its s_i = y_i alpha_i, which stays what it is;
+    3. solve it by least squares: Table 1 with a diagonal that fades (``irwls_start``) when little is known of it, and then
+       active-set Newton to rounding (``irwls_step``);
+    4. the errors of all samples: f += sum over those that changed of (change of s_j) K[j, :];
+    5. until (9), (10) and (11) hold with eps and the gap meets the target. If they hold and it does not, eps is lowered.
+
+A working set with more iterations than it is allowed is handed over to SMO. That is counted, and the trace says so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maxmargin.certificate import relative
+from maxmargin.compiled.batched_smo import RUN, best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
+from maxmargin.data import Array
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernel_rows import KernelRows
+from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.irwls_start import Reweighted
+from maxmargin.solvers.irwls_step import Optimum, Outcome, WorkingSet, optimise
+from maxmargin.solvers.selection import Errors, RandomViolators, Selection, worst_pair
+from maxmargin.threads import single_threaded_blas
+
+FIRST_EPSILON, LOWER_EPSILON = 1e-3, 0.1
+"""The paper's eps, and what it is multiplied by when the conditions hold and the gap does not meet the target."""
+USUAL_SIZE, GREATEST_SIZE = 500, 4000
+"""Of a working set whose size is left to the solver."""
+INNER_ITERATIONS = 60
+"""Linear systems that a working set may take before it is handed over to SMO."""
+COLD_SHARE, LEAST_COLD = 0.05, 8
+"""A working set with more violators at a bound than this, as a share and in number, is begun from scratch."""
+LOCAL_TOLERANCE = 0.02
+"""Of the greatest violation, the violation at which a working set that does not hold all candidates is left."""
+STEPS_A_VARIABLE = 50
+"""Of SMO, when it takes over."""
+STILL_CHUNKS = 5
+"""So many working sets in a row that raise nothing are the end, once f is free of old rounding."""
+MOST_REFUSALS = 4
+"""And so many certificates that were refused while the gap did not fall to half."""
+
+
+@dataclass(frozen=True)
+class IRWLS:
+    """``working_set`` is the paper's q (None: as large as is useful; more than there are samples: all of them)."""
+
+    working_set: int | None = None
+    selection: Selection = field(default_factory=RandomViolators)
+    cache_mb: float = 500.0
+    max_inner_iterations: int = INNER_ITERATIONS
+
+    def __post_init__(self) -> None:
+        if self.working_set is not None and not _is_whole(self.working_set, 2):
+            raise ValueError(f"working_set must be a whole number >= 2, or None; got {self.working_set!r}.")
+        if isinstance(self.selection, type) or not hasattr(self.selection, "choose"):
+            raise TypeError(f"selection must be a strategy such as RandomViolators() or Largest(); got {self.selection!r}.")
+        if not self.cache_mb >= 0.0:
+            raise ValueError(f"cache_mb must be a number of megabytes >= 0; got {self.cache_mb!r}.")
+        if not _is_whole(self.max_inner_iterations, 0):
+            raise ValueError(f"max_inner_iterations must be a whole number >= 0; got {self.max_inner_iterations!r}.")
+
+    @property
+    def name(self) -> str:
+        return "irwls"
+
+    def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> IRWLSState:
+        y = problem.y.astype(np.float64)
+        state = IRWLSState(
+            y=y,
+            lower=np.minimum(y * problem.C, 0.0),
+            upper=np.maximum(y * problem.C, 0.0),
+            s=y * problem.nearest_feasible(np.zeros(len(y)) if warm_start is None else warm_start),
+            f=np.zeros(problem.n_samples),
+            rows=KernelRows(problem, np.float64, self.cache_mb),
+            has_offset=problem.has_offset,
+            random=np.random.default_rng(seed),
+        )
+        state.refresh()
+        state.survey()
+        return state
+
+    def advance(self, problem: KernelProblem, state: IRWLSState, budget: Budget) -> None:
+        if state.looks_done and not state.is_stuck:
+            state.look_closer()
+        end = state.steps + budget.steps
+        while not state.is_over(budget.target) and state.steps < end:
+            self.iterate(state)
+
+    def candidate(self, problem: KernelProblem, state: IRWLSState) -> Array:
+        """The present alpha."""
+        return np.abs(state.s)
+
+    def take_outputs(self, problem: KernelProblem, state: IRWLSState, outputs: Array) -> None:
+        """The f of the present alpha, which a certificate has computed anyway."""
+        state.f[:] = outputs
+        state.is_exact = True
+
+    def iterate(self, state: IRWLSState) -> None:
+        """Steps 1 to 4."""
+        present = state.present
+        errors = state.errors(present)
+        size = self._size(errors)
+        places = np.union1d(self.selection.choose(errors, size, state.random), worst_pair(errors))
+        holds_all = len(places) >= np.count_nonzero(errors.candidates)
+        chosen = present[places]
+        work = state.working_set(chosen)
+        with single_threaded_blas():
+            s, state.b = self.solve_working_set(state, work, 0.0 if holds_all else LOCAL_TOLERANCE * state.violation)
+        state.take(chosen, work.s, s)
+        state.survey()
+
+    def solve_working_set(self, state: IRWLSState, work: WorkingSet, tolerance: float) -> tuple[Array, float]:
+        """Step 3: the s and the b of its optimum. The benchmarks put an interior-point method in its place."""
+        found = state.least_squares(work, tolerance, self.max_inner_iterations)
+        return (found.s, found.b) if found.outcome is not Outcome.LIMIT else state.smo(work, found, tolerance)
+
+    def _size(self, errors: Errors) -> int:
+        """Without a size of its own: many when most of them are free, since then few systems are enough."""
+        n = len(errors.e)
+        if self.working_set is not None:
+            return min(self.working_set, n)
+        candidates = int(np.count_nonzero(errors.candidates))
+        wrong = int(np.count_nonzero(errors.violates & ~errors.is_free))
+        return min(max(candidates, USUAL_SIZE), GREATEST_SIZE if wrong <= COLD_SHARE * candidates else USUAL_SIZE, n)
+
+
+@dataclass
+class IRWLSState:
+    """s_i = y_i alpha_i in its box, f = K s, and how far from optimal they are."""
+
+    y: Array
+    lower: Array
+    upper: Array
+    s: Array
+    f: Array
+    rows: KernelRows
+    has_offset: bool
+    random: np.random.Generator
+    steps: int = 0
+    chunks: int = 0
+    inner_iterations: int = 0
+    factorisations: int = 0
+    handovers: int = 0
+    b: float = 0.0
+    epsilon: float = FIRST_EPSILON
+    caution: float = 1.0  # falls with every certificate that was refused
+    looks_done: bool = False
+    is_stuck: bool = False
+    is_exact: bool = True  # f was computed from the present s, and not by adding up changes
+    still_chunks: int = 0  # in a row that did not raise the dual
+    top: float = np.inf
+    bottom: float = -np.inf
+    relative_gap: float = np.inf
+    greatest_dual: float = -np.inf
+    refusals: int = 0  # of certificates, since the gap last fell to half
+    least_refused: float = np.inf
+
+    @property
+    def stage(self) -> Stage:
+        if not self.handovers:
+            return Stage("irwls")
+        return Stage("irwls", f"asked for; SMO solved {self.handovers} of {self.chunks} working sets that took too long")
+
+    @property
+    def present(self) -> Array:
+        return np.flatnonzero(self.lower < self.upper)
+
+    @property
+    def active(self) -> int:
+        return len(self.present)
+
+    @property
+    def kernel_evaluations(self) -> int:
+        return self.rows.kernel_evaluations
+
+    @property
+    def violation(self) -> float:
+        """Twice the least eps with which (9), (10) and (11) can hold."""
+        return max(0.0, self.top - self.bottom)
+
+    def errors(self, samples: Array) -> Errors:
+        s = self.s[samples]
+        e = (self.y - self.f)[samples] - self.b
+        epsilon = min(self.epsilon, 0.5 * self.violation)
+        return Errors(e, self.y[samples], s < self.upper[samples], s > self.lower[samples], epsilon)
+
+    def is_over(self, target: float) -> bool:
+        """Step 5."""
+        self.looks_done = self.relative_gap <= target * self.caution
+        if not self.looks_done and self.violation < 2.0 * self.epsilon:
+            self.epsilon *= LOWER_EPSILON
+        if self.still_chunks >= STILL_CHUNKS:
+            self.is_stuck = self.is_exact
+            self.refresh()
+            self.survey()
+        return self.looks_done or self.is_stuck
+
+    def look_closer(self) -> None:
+        """A certificate was refused: f anew, unless the certificate has left its own here, and a target closer by."""
+        self.looks_done = False
+        self.caution *= 0.5
+        self.refresh()
+        self.survey()
+        self.refusals = 1 if self.relative_gap < 0.5 * self.least_refused else self.refusals + 1
+        self.least_refused = min(self.least_refused, self.relative_gap)
+        self.is_stuck = self.refusals > MOST_REFUSALS or self.relative_gap == 0.0
+
+    def refresh(self) -> None:
+        """f from s, free of the rounding of the steps that led here."""
+        if not self.is_exact or (self.s.any() and not self.f.any()):
+            support = np.flatnonzero(self.s)
+            self.f[:] = 0.0
+            self.rows.add_to(self.f, support, self.s[support])
+        self.is_exact = True
+        self.still_chunks = 0
+        self.greatest_dual = -np.inf
+
+    def survey(self) -> None:
+        """The violation, b and the gap at the present f, and whether the dual has risen."""
+        v = self.y - self.f
+        self.top, self.bottom = extremes(v, self.s, self.lower, self.upper)
+        best = best_offset(v, self.lower, self.upper) if self.has_offset else 0.0
+        if not self.has_offset:
+            self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
+        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, best)
+        self.relative_gap = relative(gap, dual + gap, dual)
+        self.still_chunks = 0 if dual > self.greatest_dual else self.still_chunks + 1
+        self.greatest_dual = max(dual, self.greatest_dual)
+
+    def working_set(self, chosen: Array) -> WorkingSet:
+        """Step 2, and the kernel block by one matrix product."""
+        return WorkingSet(
+            self.rows.block(chosen, chosen),
+            self.s[chosen],
+            (self.y - self.f)[chosen],
+            self.lower[chosen],
+            self.upper[chosen],
+            self.has_offset,
+        )
+
+    def take(self, chosen: Array, before: Array, s: Array) -> None:
+        """Step 4."""
+        changed = s != before
+        self.s[chosen] = s
+        self.rows.add_to(self.f, chosen[changed], (s - before)[changed])
+        self.chunks += 1
+        self.steps += len(chosen)
+        self.is_exact = self.is_exact and not changed.any()
+
+    def least_squares(self, work: WorkingSet, tolerance: float, max_iterations: int) -> Optimum:
+        is_wrong = self._are_wrong(work)
+        if np.count_nonzero(is_wrong) > max(LEAST_COLD, COLD_SHARE * len(is_wrong)):
+            work = self._table_1(work, is_wrong, tolerance)
+        found = optimise(work, tolerance, max_iterations)
+        self._count(len(work.s), found.iterations, found.factorisations)
+        return found
+
+    def _are_wrong(self, work: WorkingSet) -> Array:
+        """Those at a bound whose error has the wrong sign."""
+        e = work.v - self.b
+        wrong: Array = ((work.s <= work.lower) & (e > self.epsilon)) | ((work.s >= work.upper) & (e < -self.epsilon))
+        return wrong
+
+    def _table_1(self, work: WorkingSet, is_wrong: Array, tolerance: float) -> WorkingSet:
+        """From S1 = the free variables and those that are wrong: at the very beginning, all."""
+        side = np.where(is_wrong, 0, np.where(work.s <= work.lower, -1, np.where(work.s >= work.upper, 1, 0)))
+        total = math.fsum(work.s) if self.has_offset else None
+        widths = float(np.abs(work.v - self.b)[is_wrong].max()), tolerance
+        table_1 = Reweighted(work.K, work.v + work.K @ work.s, work.lower, work.upper, total, side, widths)
+        with np.errstate(all="ignore"):
+            table_1.run()
+        self._count(len(work.s), table_1.iterations, table_1.factor.factorisations)
+        return _better(work, table_1) if table_1.has_settled else work
+
+    def _count(self, size: int, iterations: int, factorisations: int) -> None:
+        self.steps += size * iterations
+        self.inner_iterations += iterations
+        self.factorisations += factorisations
+
+    def smo(self, work: WorkingSet, found: Optimum, tolerance: float) -> tuple[Array, float]:
+        """From where least squares got to: pairs of variables, whose number of steps is bounded too."""
+        self.handovers += 1
+        size = len(work.s)
+        padded = -(-size // int(RUN)) * int(RUN)
+        K = np.zeros((padded, padded))
+        K[:size, :size] = work.K
+        v, s, lower, upper = (np.zeros(padded) for _ in range(4))
+        v[:size], s[:size], lower[:size], upper[:size] = found.v, found.s, work.lower, work.upper
+        solve = solve_with_offset if work.has_offset else solve_without_offset
+        steps = solve(K, np.diagonal(K).copy(), v, s, lower, upper, tolerance, STEPS_A_VARIABLE * size)
+        self.steps += int(steps)
+        top, bottom = extremes(v[:size], s[:size], work.lower, work.upper)
+        return s[:size], 0.5 * (top + bottom) if work.has_offset else 0.0
+
+
+def _better(work: WorkingSet, table_1: Reweighted) -> WorkingSet:
+    """The working set moved to where Table 1 led, if the dual is greater there."""
+    s = np.clip(table_1.s, work.lower, work.upper)
+    change = s - work.s
+    change_of_v = work.K @ change
+    rises = float(work.v @ change) - 0.5 * float(change @ change_of_v) > 0.0
+    return work._replace(s=s, v=work.v - change_of_v) if rises else work
+
+
+def _is_whole(value: object, at_least: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= at_least)

@@ -137,7 +137,7 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
 
         The labels are those of ``predict``. The smaller the gap, the more are proved: r is of the size of its square root.
         With ``sharp_proofs`` what this leaves open is tried again with an ellipsoid in place of the ball
-        (:mod:`maxmargin.ellipsoids`), which proves as much at a gap of 1e-6 as the ball at 1e-10.
+        (:mod:`maxmargin.ellipsoids`), which proves at a gap of 1e-6 about what the ball proves at 1e-8 and below.
 
         Returns
         -------

@@ -35,6 +35,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.papers.dual_coordinate_descent
 	$(BIN)/python -m benchmarks.papers.adaptive_variable_selection_frequencies
+	$(BIN)/python -m benchmarks.papers.bounds_on_change_in_the_margin
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m fuzz.mutate

@@ -4,12 +4,14 @@ maxmargin is asked for the target, and proves it. The peers have no such option:
 that brings the certified gap of its answer within the target, found beforehand and at no cost to it. Their answers are
 judged by the same certificate as ours.
 
+    python -m benchmarks.kernel_fit --only searches      # long, needs no quiet machine
     python -m benchmarks.kernel_fit [--problems a9a ...] [--peers LIBSVM ...]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 import warnings
@@ -17,21 +19,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn.svm
 
-from benchmarks.datasets import Data
+from benchmarks.datasets import CACHE, Data, write_atomically
 from benchmarks.kernel_problems import PROBLEMS, QUICK, Named
 from benchmarks.measure import (
-    Search,
     Table,
     arguments,
     fastest_of,
     geometric_mean,
     interleaved_by_length,
-    loosest_tolerance,
     seconds_text,
     write_report,
 )
@@ -63,8 +65,13 @@ class Peer:
     """An estimator with scikit-learn's parameters and attributes."""
 
     name: str
+    package: str
     make: Callable[..., Any]
     dtype: Any = np.float64
+
+    @property
+    def version(self) -> str:
+        return version(self.package)
 
     def fit(self, named: Named, data: Data, tolerance: float) -> Fit:
         model = self.make(C=named.C, gamma=named.gamma, tol=tolerance, cache_size=CACHE_MB)
@@ -81,14 +88,14 @@ class Peer:
 
 def peers() -> dict[str, Peer]:
     """Those that are installed."""
-    found = {"LIBSVM": Peer("LIBSVM", sklearn.svm.SVC)}
+    found = {"LIBSVM": Peer("LIBSVM", "scikit-learn", sklearn.svm.SVC)}
     try:
         one_dal = import_module("sklearnex.svm").SVC
     except ImportError:
         return found
     return found | {
-        "oneDAL f64": Peer("oneDAL f64", one_dal),
-        "oneDAL f32": Peer("oneDAL f32", one_dal, np.float32),
+        "oneDAL f64": Peer("oneDAL f64", "scikit-learn-intelex", one_dal),
+        "oneDAL f32": Peer("oneDAL f32", "scikit-learn-intelex", one_dal, np.float32),
     }
 
 
@@ -106,6 +113,67 @@ def gap_of(problem: KernelProblem, fit: Fit) -> float:
     return certify_kernel(problem, fit.alpha).certificate.relative_gap
 
 
+class Trial(NamedTuple):
+    """One run of a peer: the certified gap of its answer, and how long it took on a machine that need not be idle."""
+
+    gap: float
+    seconds: float
+
+
+@dataclass
+class Search:
+    """The runs of a peer on one problem by tolerance, kept in a file: that they are long does not matter then."""
+
+    path: Path
+    trials: dict[float, Trial]
+
+    @classmethod
+    def of(cls, peer: Peer, named: Named) -> Search:
+        path = CACHE / "kernel_fit" / f"{peer.name}-{peer.version}" / f"{named.name}-{named.C:g}.json".replace("/", "-")
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        return cls(path, {float(tolerance): Trial(*trial) for tolerance, trial in kept.items()})
+
+    def add(self, tolerance: float, trial: Trial) -> None:
+        self.trials[tolerance] = trial
+        text = json.dumps({repr(tolerance): trial for tolerance, trial in self.trials.items()})
+        write_atomically(self.path, lambda temporary: write_text(temporary, text))
+
+    def found(self, target: float) -> float | None:
+        """The loosest tolerance that was good enough."""
+        return max((tolerance for tolerance, trial in self.trials.items() if trial.gap <= target), default=None)
+
+    @property
+    def nearest(self) -> float:
+        return min(trial.gap for trial in self.trials.values())
+
+    def next_tolerance(self) -> float | None:
+        """From loose to tight until the tightest target is met; none after a run that took too long."""
+        if self.trials and max(trial.seconds for trial in self.trials.values()) > SLOW_SECONDS:
+            return None
+        if self.found(min(TARGETS)) is not None:
+            return None
+        return next((tolerance for tolerance in TOLERANCES if tolerance not in self.trials), None)
+
+
+def write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def search(named: Named, chosen: dict[str, Peer]) -> None:
+    """Find the tolerances of all peers on one problem."""
+    pending = [(peer, found) for peer in chosen.values() if (found := Search.of(peer, named)).next_tolerance() is not None]
+    if not pending:
+        return
+    data = named.make()
+    problem = named.problem(data)
+    for peer, found in pending:
+        while (tolerance := found.next_tolerance()) is not None:
+            fit = peer.fit(named, data, tolerance)
+            found.add(tolerance, Trial(gap_of(problem, fit), fit.seconds))
+            trial = found.trials[tolerance]
+            print(f"{peer.name} {named}: {tolerance:.1g} gives {trial.gap:.1e} in {seconds_text(trial.seconds)} s", flush=True)
+
+
 class Row(NamedTuple):
     named: Named
     target: float
@@ -119,24 +187,15 @@ class Row(NamedTuple):
 
 def measure(named: Named, chosen: dict[str, Peer], most_rounds: int) -> list[Row]:
     data = named.make()
-    problem = named.problem(data)
+    searches = {name: Search.of(peer, named) for name, peer in chosen.items()}
     rows = []
     for target in TARGETS:
         our_fit(named, data, target)  # compiles, and warms the caches
-        searches = {
-            peer.name: loosest_tolerance(
-                partial(peer.fit, named, data), partial(gap_of, problem), target, TOLERANCES, SLOW_SECONDS
-            )
-            for peer in chosen.values()
-        }
+        tolerances = {name: tolerance for name, found in searches.items() if (tolerance := found.found(target)) is not None}
         contestants: dict[str, Callable[[], Fit]] = {"maxmargin": partial(our_fit, named, data, target)}
-        contestants |= {
-            name: partial(chosen[name].fit, named, data, search.found.tolerance)
-            for name, search in searches.items()
-            if search.found
-        }
+        contestants |= {name: partial(chosen[name].fit, named, data, tolerance) for name, tolerance in tolerances.items()}
         runs = interleaved_by_length(contestants, most_rounds)
-        seconds = {name: fastest_of(runs[name]).seconds for name in contestants if name != "maxmargin"}
+        seconds = {name: fastest_of(runs[name]).seconds for name in tolerances}
         rows.append(Row(named, target, fastest_of(runs["maxmargin"]), searches, seconds))
         print(f"{named} at {target:g}: {seconds_text(rows[-1].ours.seconds)} s; {seconds}", flush=True)
     return rows
@@ -152,10 +211,10 @@ def table_of(rows: list[Row], names: list[str]) -> Table:
 
 
 def _peer_text(row: Row, name: str) -> str:
-    search = row.searches[name]
-    if search.found:
-        return f"{seconds_text(row.seconds[name])} ({search.found.tolerance:.1g}) {row.ratio(name):.2f}x"
-    return f"x [{search.best.excess:.0e}]"
+    tolerance = row.searches[name].found(row.target)
+    if tolerance is None:
+        return f"x [{row.searches[name].nearest:.0e}]"
+    return f"{seconds_text(row.seconds[name])} ({tolerance:.1g}) {row.ratio(name):.2f}x"
 
 
 def verdicts(rows: list[Row], names: list[str]) -> str:
@@ -180,6 +239,7 @@ def verdicts(rows: list[Row], names: list[str]) -> str:
 
 
 def _own_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", choices=["searches"], help="find the peers' tolerances, for which no quiet machine is needed")
     parser.add_argument("--problems", nargs="+", help="names, such as a9a")
     parser.add_argument("--peers", nargs="*", help="LIBSVM, 'oneDAL f64', 'oneDAL f32'; all that are installed, if not given")
 
@@ -187,11 +247,13 @@ def _own_options(parser: argparse.ArgumentParser) -> None:
 def main() -> None:
     options = arguments(__doc__, _own_options)
     chosen = {name: peer for name, peer in peers().items() if options.peers is None or name in options.peers}
-    names = options.problems or (QUICK if options.quick else None)
-    rows: list[Row] = []
-    for named in PROBLEMS:
-        if names is None or named.name in names:
-            rows += measure(named, chosen, 2 if options.quick else 5)
+    names = options.problems or (QUICK if options.quick else [named.name for named in PROBLEMS])
+    problems = [named for named in PROBLEMS if named.name in names]
+    for named in problems:
+        search(named, chosen)
+    if options.only == "searches":
+        return
+    rows = [row for named in problems for row in measure(named, chosen, 2 if options.quick else 5)]
     parts = (verdicts(rows, list(chosen)), table_of(rows, list(chosen)), METHOD)
     write_report(options.results / "kernel_fit.md", "SVC: whole fits with an RBF kernel to 1e-3 and 1e-6", parts, options.quick)
 

@@ -19,10 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from maxmargin import LinearSVC
-from maxmargin.io import MalformedFile, load_model, read_liblinear, read_libsvm, read_svmlight, save_model
-from maxmargin.io.text_models import write_liblinear, write_libsvm
+from maxmargin import SVC, LinearSVC
+from maxmargin.io import (
+    MalformedFile,
+    load_model,
+    read_liblinear,
+    read_libsvm,
+    read_svmlight,
+    save_model,
+    write_liblinear,
+    write_libsvm,
+)
 
 RECORD = Path(__file__).with_name("RECORD.md")
 SLOW_SECONDS = 5.0
@@ -101,9 +110,10 @@ def check_text(read: Callable[[Path], Any]) -> Callable[[Path, bytes], str]:
         except MalformedFile as error:
             assert str(error).startswith(str(path)), error
             return "refused"
-        assert np.isfinite(model.coef_).all(), content
+        assert np.isfinite(model.dual_coef_ if isinstance(model, SVC) else model.coef_).all(), content
         assert np.isfinite(model.intercept_).all(), content
-        assert model.predict(np.zeros((1, model.n_features_in_))).shape == (1,)
+        with np.errstate(all="ignore"):
+            assert model.predict(sparse.csr_matrix((1, model.n_features_in_))).shape == (1,)
         return "accepted"
 
     return check
@@ -134,15 +144,24 @@ def targets(folder: Path) -> dict[str, tuple[list[bytes], Callable[[Path, bytes]
     """What is mutated, and how each answer is checked."""
     X = np.random.default_rng(0).normal(size=(30, 4))
     model = LinearSVC(tol=1e-2).fit(X, np.where(X[:, 0] > 0, 1, -1))
+    machine = SVC(gamma=0.3).fit(sparse.csr_matrix(X), np.digitize(X[:, 0], [-0.5, 0.5]))
     contents = {}
-    for name, write in (("native", save_model), ("liblinear", write_liblinear), ("libsvm", write_libsvm)):
-        write(model, folder / name)
+    for name, write, written in (
+        ("native", save_model, model),
+        ("liblinear", write_liblinear, model),
+        ("libsvm", write_libsvm, model),
+        ("native kernel", save_model, machine),
+        ("libsvm kernel", write_libsvm, machine),
+    ):
+        write(written, folder / name)
         contents[name] = (folder / name).read_bytes()
     return {
         "svmlight files": (list(SEEDS), check_svmlight),
         "native models": ([contents["native"]], check_native(contents["native"])),
         "LIBLINEAR models": ([contents["liblinear"]], check_text(read_liblinear)),
         "LIBSVM models": ([contents["libsvm"]], check_text(read_libsvm)),
+        "native kernel models": ([contents["native kernel"]], check_native(contents["native kernel"])),
+        "LIBSVM kernel models": ([contents["libsvm kernel"]], check_text(read_libsvm)),
     }
 
 
@@ -158,22 +177,22 @@ def main() -> None:
         folder = Path(name)
         path = folder / "mutant"
         kinds = targets(folder)
-        names = [*kinds, "svmlight files", "svmlight files"]  # the parser gets half of them
+        names = [*kinds, *["svmlight files"] * 4]  # the parser gets half of them
         for _ in range(options.mutations):
             kind = chance.choice(names)
             seeds, check = kinds[kind]
             content = mutated(chance.choice(seeds), chance)
             path.write_bytes(content)
-            started = time.perf_counter()
+            started = time.process_time()
             outcomes.setdefault(kind, Counter())[check(path, content)] += 1
-            slowest = max(slowest, time.perf_counter() - started)
+            slowest = max(slowest, time.process_time() - started)
             assert slowest < SLOW_SECONDS, content
     rows = "".join(
         f"| {kind} | {sum(c.values())} | {c['accepted']} | {c['refused']} |\n" for kind, c in sorted(outcomes.items())
     )
     record = (
         f"# Fuzzing record\n\n`python -m fuzz.mutate --mutations {options.mutations} --seed {options.seed}`: no crash, no hang "
-        f"(slowest answer {slowest:.2f} s, compilation included), no wrong acceptance and no wrong refusal.\n\n"
+        f"(slowest answer {slowest:.2f} s of processor time, compilation included), no wrong acceptance, no wrong refusal.\n\n"
         f"| what | mutations | accepted | refused |\n|---|---:|---:|---:|\n{rows}"
     )
     RECORD.write_text(record)

@@ -20,18 +20,28 @@ ORDER = [
     "problem",
     "kernel_problem",
     "certificate",
+    "kernel_sums",
     "kernel_certificate",
+    "model_certificate",
     "kernel_blocks",
     "kernel_rows",
     "reductions",
     "screening",
+    "spheres",
+    "decisions",
+    "offset_bounds",
+    "ellipsoids",
+    "margin_bounds",
+    "kernel_margin_bounds",
     "solution",
     "solvers",
     "answers",
     "solve",
     "estimators",
+    "streams",
     "io",
     "report",
+    "options",
     "cli",
     "__main__",
     "plots",
@@ -72,19 +82,31 @@ def test_no_import_points_back(path):
             assert ORDER.index(other) < ORDER.index(home), f"{home} imports {imported}"
 
 
-def test_the_judge_imports_no_solver_and_no_compiled_code_of_one():
-    own = {"maxmargin.compiled.certificate.judge_csr_rows", "maxmargin.compiled.certificate.judge_dense_rows"}
-    judged_by = imports_of(PACKAGE / "certificate.py")
-    assert {name for name in judged_by if room(name) == "compiled"} == own
-    assert all(room(name) in ("threads", "data", "losses", "kernels", "problem", "compiled") for name in judged_by)
-    assert imports_of(PACKAGE / "compiled" / "certificate.py") == set()
+JUDGES = {"certificate": "certificate", "kernel_sums": "kernel_certificate"}
+"""Modules that judge, and the compiled module that is theirs alone."""
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_the_judge_imports_no_solver_and_no_compiled_code_of_one(judge):
+    own = f"maxmargin.compiled.{JUDGES[judge]}"
+    judged_by = imports_of(PACKAGE / f"{judge}.py")
+    assert {name.rpartition(".")[0] for name in judged_by if room(name) == "compiled"} == {own}
+    rooms = ("threads", "data", "losses", "kernels", "problem", "certificate", "compiled")
+    assert all(room(name) in rooms for name in judged_by)
+    assert imports_of(PACKAGE / "compiled" / f"{JUDGES[judge]}.py") == set()
     for path in modules():
-        if room(name_of(path)) in ("solvers", "compiled") and path != PACKAGE / "compiled" / "certificate.py":
-            assert not imports_of(path) & own, path
+        if room(name_of(path)) in ("solvers", "compiled") and path != PACKAGE / "compiled" / f"{JUDGES[judge]}.py":
+            assert not any(name.startswith(own + ".") for name in imports_of(path)), path
 
 
-def test_fast_math_never_feeds_a_certificate():
-    assert "fastmath" not in (PACKAGE / "compiled" / "certificate.py").read_text()
+def test_the_judge_of_kernels_imports_judges_only():
+    allowed = {"certificate", "data", "kernel_problem", "kernel_sums", "kernels", "losses"}
+    assert {room(name) for name in imports_of(PACKAGE / "kernel_certificate.py")} <= allowed
+
+
+@pytest.mark.parametrize("compiled", JUDGES.values())
+def test_fast_math_never_feeds_a_certificate(compiled):
+    assert "fastmath" not in (PACKAGE / "compiled" / f"{compiled}.py").read_text()
 
 
 def run_python(code: str) -> str:

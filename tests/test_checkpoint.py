@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 
 from maxmargin.io import MalformedFile, load_model, write_svmlight
-from maxmargin.io.checkpoint import Checkpoint, Checkpointed, fingerprint
+from maxmargin.io.checkpoint import Checkpoint, Checkpointed, CheckpointedKernelSolver, fingerprint
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernels import RBF, Linear
 from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Status
 from maxmargin.solve import solve
+from maxmargin.solvers.batched_smo import BatchedSMO
 from maxmargin.solvers.dcd import DCD
+from maxmargin.solvers.smo import SMO
 from tests.catalogue import PROBLEMS, labelled
 
 
@@ -27,6 +31,28 @@ def test_a_solve_goes_on_from_its_checkpoint(tmp_path):
     again = solve(problem, Checkpointed(DCD(), Checkpoint.open(path), seconds=0.0), tol=1e-6)
     assert first.status is again.status is Status.CERTIFIED
     assert again.steps < 0.5 * first.steps
+
+
+@pytest.mark.parametrize("solver", [SMO(), BatchedSMO(working_set=16)], ids=["smo", "batched-smo"])
+@pytest.mark.parametrize("has_offset", [True, False])
+def test_a_kernel_solve_goes_on_from_its_checkpoint(tmp_path, solver, has_offset):
+    X, y = labelled(200, 4, 1.0, 0)
+    problem = KernelProblem.build(X, y, 10.0, RBF(0.3), has_offset)
+    path = tmp_path / "checkpoint"
+    first = solve(problem, CheckpointedKernelSolver(solver, Checkpoint.open(path), seconds=0.0), tol=1e-6)
+    again = solve(problem, CheckpointedKernelSolver(solver, Checkpoint.open(path), seconds=0.0), tol=1e-6)
+    assert first.status is again.status is Status.CERTIFIED
+    assert again.steps < 0.5 * first.steps
+    assert first.kernel_evaluations > again.kernel_evaluations > 0
+
+
+def test_problems_shorter_than_the_interval_are_saved_with_the_next_that_is_not(tmp_path):
+    checkpoint = Checkpoint.open(tmp_path / "checkpoint")
+    short, long = (PROBLEMS["overlapping"](loss) for loss in (Hinge(), SquaredHinge()))
+    solve(short, Checkpointed(DCD(), checkpoint, seconds=1e9), tol=1e-6)
+    assert not checkpoint.path.exists()
+    solve(long, Checkpointed(DCD(), checkpoint, seconds=0.0), tol=1e-6)
+    assert set(Checkpoint.open(checkpoint.path).alphas) == {fingerprint(short), fingerprint(long)}
 
 
 def test_a_checkpoint_of_another_problem_is_not_used(tmp_path):
@@ -47,6 +73,11 @@ def test_everything_that_moves_the_optimum_changes_the_fingerprint():
         LinearProblem.build(X, y, 1.0, Hinge(), 1.0),
         LinearProblem.build(X, y, 1.0, Hinge(), 1.0, penalizes_intercept=False),
         LinearProblem.build(np.nextafter(X, 1e9), y),
+        KernelProblem.build(X, y, 1.0, Linear()),
+        KernelProblem.build(X, y, 1.0, Linear(), has_offset=False),
+        KernelProblem.build(X, y, 1.0, RBF(1.0)),
+        KernelProblem.build(X, y, 1.0, RBF(2.0)),
+        KernelProblem.build(X, y, 2.0, RBF(1.0)),
     ]
     assert len({fingerprint(problem) for problem in problems}) == len(problems)
     assert fingerprint(problems[0]) == fingerprint(LinearProblem.build(X.copy(), y.copy()))

@@ -53,7 +53,7 @@ def test_train_predict_and_info_from_end_to_end(run, data, tmp_path):
     assert set((tmp_path / "labels").read_text().split()) == {"1", "-1"}
     code, out, _ = run("info", "data.model")
     assert code == 0
-    assert "LinearSVC with 6 features, classes -1.0, 1.0" in out
+    assert "LinearSVC with 6 features, classes -1, 1" in out
     assert "support vectors" in out
 
 

@@ -212,7 +212,7 @@ def test_merging_never_lowers_the_dual(shape):
 @given(shapes)
 def test_rows_are_merged_exactly_when_they_and_their_labels_are_equal(shape):
     problem = shape.problem()
-    group, n_groups = equal_rows(problem)
+    group, n_groups = equal_rows(problem.compiled_rows, problem.y)
     keys = [(*row, sign) for row, sign in zip(dense(problem), problem.y, strict=True)]
     assert n_groups == len(set(keys)) == len(set(group))
     assert len(set(zip(keys, group, strict=True))) == n_groups
@@ -271,7 +271,8 @@ def test_what_is_found_on_merged_rows_certifies_on_the_original_to_the_same_gap(
 
 def test_equal_rows_with_other_labels_stay_apart():
     X = sparse.csr_array(np.ones((4, 2)))
-    group, n_groups = equal_rows(LinearProblem.build(X, [1, -1, 1, -1]))
+    problem = LinearProblem.build(X, [1, -1, 1, -1])
+    group, n_groups = equal_rows(problem.compiled_rows, problem.y)
     assert n_groups == 2
     assert group[0] == group[2] != group[1] == group[3]
 
@@ -291,7 +292,7 @@ def test_a_stored_zero_changes_no_answer():
 
 def test_nothing_is_merged_when_too_little_would_be_saved():
     problem = PROBLEMS["sparse"](Hinge())
-    n = problem.n_samples - equal_rows(problem)[1]
+    n = problem.n_samples - equal_rows(problem.compiled_rows, problem.y)[1]
     assert MergedRows.of(problem, (n + 1) / problem.n_samples) is None
     assert MergedRows.of(problem, 0.0) is not None
 

@@ -20,6 +20,7 @@ _HOMES = {
     "Hinge": "maxmargin.losses",
     "SquaredHinge": "maxmargin.losses",
     "LeastSquares": "maxmargin.losses",
+    "Huber": "maxmargin.losses",
     "Certificate": "maxmargin.certificate",
     "certify": "maxmargin.certificate",
     "Solution": "maxmargin.solution",
@@ -29,6 +30,10 @@ _HOMES = {
     "AVSF": "maxmargin.solvers.avsf",
     "DCD": "maxmargin.solvers.dcd",
     "Newton": "maxmargin.solvers.newton",
+    "Pegasos": "maxmargin.solvers.pegasos",
+    "PrunedGradient": "maxmargin.solvers.pruned_gradient",
+    "PrunedLoss": "maxmargin.margin_bounds",
+    "Spheres": "maxmargin.spheres",
     "Order": "maxmargin.solvers.dcd",
     "Shrinking": "maxmargin.solvers.dcd",
     "SVC": "maxmargin.estimators.svc",
@@ -72,8 +77,10 @@ if TYPE_CHECKING:
     from maxmargin.kernels import Precomputed as Precomputed
     from maxmargin.kernels import Sigmoid as Sigmoid
     from maxmargin.losses import Hinge as Hinge
+    from maxmargin.losses import Huber as Huber
     from maxmargin.losses import LeastSquares as LeastSquares
     from maxmargin.losses import SquaredHinge as SquaredHinge
+    from maxmargin.margin_bounds import PrunedLoss as PrunedLoss
     from maxmargin.problem import LinearProblem as LinearProblem
     from maxmargin.solution import Progress as Progress
     from maxmargin.solution import Solution as Solution
@@ -87,6 +94,8 @@ if TYPE_CHECKING:
     from maxmargin.solvers.dcd import Shrinking as Shrinking
     from maxmargin.solvers.irwls import IRWLS as IRWLS
     from maxmargin.solvers.newton import Newton as Newton
+    from maxmargin.solvers.pegasos import Pegasos as Pegasos
+    from maxmargin.solvers.pruned_gradient import PrunedGradient as PrunedGradient
     from maxmargin.solvers.selection import Largest as Largest
     from maxmargin.solvers.selection import RandomViolators as RandomViolators
     from maxmargin.solvers.selection import Smallest as Smallest
@@ -95,6 +104,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.shrinking import NoShrinking as NoShrinking
     from maxmargin.solvers.shrinking import Safe as Safe
     from maxmargin.solvers.smo import SMO as SMO
+    from maxmargin.spheres import Spheres as Spheres
 
 
 class _Package(ModuleType):

@@ -15,6 +15,7 @@ from maxmargin.certificate import Certificate, Judge, relative
 from maxmargin.data import Array
 from maxmargin.kernel_certificate import KernelVerdict, certify_kernel
 from maxmargin.kernel_problem import KernelProblem
+from maxmargin.offset_bounds import kernel_offset_bound, linear_offset_bound
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import KernelSolver, Solver
 from maxmargin.solvers.primal_point import PrimalPoint
@@ -74,6 +75,9 @@ class Answers(Protocol):
     def known(self) -> Known: ...
 
     def best(self) -> Answer: ...
+
+    def offset_bound(self, answer: Answer) -> float:
+        """How far an optimal intercept can be from that of the answer, where it is free; else zero."""
 
     def spacing(self, steps: int) -> float:
         """How many steps until the next certificate, if the solver does not ask for one before."""
@@ -157,6 +161,9 @@ class LinearAnswers:
             self.certificate = self._judge.certify(self.w, self.alpha)
         return self._answer(self.w, self.alpha, self.certificate)
 
+    def offset_bound(self, answer: Answer) -> float:
+        return linear_offset_bound(self.problem, answer.w, answer.certificate)
+
     def _answer(self, w: Array, alpha: Array, certificate: Certificate) -> Answer:
         scaling = self.problem.intercept_scaling
         return Answer(w, alpha, float(w[-1] * scaling) if scaling else 0.0, certificate)
@@ -203,6 +210,9 @@ class KernelAnswers:
     def best(self) -> Answer:
         verdict = self._certified
         return Answer(np.empty(0), self._alpha, verdict.b, verdict.certificate)
+
+    def offset_bound(self, answer: Answer) -> float:
+        return kernel_offset_bound(self.problem, self._certified)
 
     @property
     def _certified(self) -> KernelVerdict:

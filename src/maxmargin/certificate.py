@@ -41,7 +41,8 @@ class Certificate:
 
     ``distance_bound`` is how far w can be from the true optimum in the Euclidean norm: sqrt(gap) where
     w = w(alpha), else sqrt(2 gap), the rounding error included. An alpha outside its box proves nothing: its
-    dual value is minus infinity and its gap infinite.
+    dual value is minus infinity and its gap infinite. Where a kernel is not positive semidefinite the gap is that of
+    the conditions of optimality, and the distance is not bounded.
     """
 
     primal: float
@@ -58,6 +59,12 @@ class Certificate:
         return self.relative_gap <= tol and self.gap + self.rounding_error <= tol * self._scale
 
     @property
+    def is_proof(self) -> bool:
+        """Whether it bounds the optimum. It does not for an alpha outside its box, nor where the dual value is no bound because
+        a kernel is not positive semidefinite."""
+        return math.isfinite(self.distance_bound)
+
+    @property
     def is_limited_by_rounding(self) -> bool:
         """Whether what is left of the gap may be nothing but rounding."""
         return self.gap <= 2.0 * self.rounding_error
@@ -67,8 +74,10 @@ class Certificate:
         return max(abs(self.primal), abs(self.dual))
 
     def __str__(self) -> str:
+        within = f"within {self.relative_gap:.2e} of the optimum"
         return (
-            f"primal {self.primal:.10g}, dual {self.dual:.10g}: within {self.relative_gap:.2e} of the optimum "
+            f"primal {self.primal:.10g}, dual {self.dual:.10g}: "
+            f"{within if self.is_proof else f'{self.relative_gap:.2e} apart, which proves no optimum'} "
             f"(gap {self.gap:.2e}, known to {self.rounding_error:.0e}; "
             f"{self.n_support} support vectors, {self.n_at_bound} at the bound)"
         )
@@ -113,7 +122,7 @@ class Judge:
 
     def _verdict(self, w: Array, alpha: Array, sums: _Sums) -> Certificate:
         problem, w_of_alpha = self.problem, self._weights[0, : self.problem.n_penalised]
-        shift, fall, imbalance_error = self._imbalance(w, alpha, sums)
+        shift, fall, imbalance_error, move = self._imbalance(w, alpha, sums)
         w = w[: problem.n_penalised]
         primal = 0.5 * float(w @ w) + sums.loss
         dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha) - fall
@@ -137,33 +146,33 @@ class Judge:
             gap=gap,
             relative_gap=relative(gap, primal, dual),
             rounding_error=rounding,
-            # P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha) - w*|^2 <= 2 gap.
-            distance_bound=min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (difference + difference_error)),
+            # P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha') - w*|^2 <= 2 gap, alpha' the feasible alpha.
+            distance_bound=min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (difference + difference_error + move)),
             n_support=int(np.count_nonzero(alpha)),
             n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
         )
 
-    def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float, float]:
+    def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float, float, float]:
         """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to a
-        feasible point; and how far rounding can hide an r.
+        feasible point; how far rounding can hide an r; and how far w(alpha) is from that point's.
 
         That point is alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class) <= 2 |r| / sum alpha.
-        D is quadratic and |dD/dalpha_i| <= 1 + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i| the fall is at most
-        e (sum alpha + |w(alpha)| s) + e^2 s^2 / 2. Where alpha has no lower bound, every |alpha_i| grows or falls by that share
-        at most, and what the diagonal takes, q = sum_i D_ii alpha_i^2, can grow too: e (1 + e / 2) q more."""
+        D is quadratic and |dD/dalpha_i| <= a + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i| the fall is at most
+        e (a sum alpha + |w(alpha)| s) + e^2 s^2 / 2. Where alpha has no lower bound, every |alpha_i| grows or falls by that
+        share at most, and what the diagonal takes, q = sum_i D_ii alpha_i^2, can grow too: e (1 + e / 2) q more."""
         total, box = float(np.sum(np.abs(alpha))), self.problem.box
         if self.problem.penalizes_intercept or total == 0.0:
-            return 0.0, 0.0, 0.0
+            return 0.0, 0.0, 0.0, 0.0
         b = abs(float(w[-1])) * self.problem.intercept_scaling
         norm, s = float(np.linalg.norm(self._weights[0])), sums.weights_scale
         q = float(np.sum(box.D * np.square(alpha))) if np.isinf(box.L).any() else 0.0
 
         def fall(r: float) -> float:
             e = 2.0 * r / total
-            return e * (total + norm * s) + 0.5 * (e * s) ** 2 + e * (1.0 + 0.5 * e) * q
+            return e * (box.a * total + norm * s) + 0.5 * (e * s) ** 2 + e * (1.0 + 0.5 * e) * q
 
         r, r_error = abs(float(np.sum(alpha * self.problem.y))), gamma(PAIRWISE_ROUNDINGS) * total
-        return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b
+        return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b, 2.0 * (r + r_error) / total * s
 
 
 class _Sums(NamedTuple):
@@ -212,7 +221,7 @@ def _sum_over_rows(
         margin_errors = gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
         total += (
             C @ loss.value(margins),
-            np.sum(a - 0.5 * D * np.square(a)),
+            np.sum(problem.box.a * a - 0.5 * D * np.square(a)),
             np.sum(loss.gap_terms(margins, a, C)),
             np.sum(loss.gap_sensitivity(margins, a, C, margin_errors)),
             scale,

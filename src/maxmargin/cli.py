@@ -13,11 +13,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from maxmargin import options
+from maxmargin.options import AsJson, Data, Format, LabelColumn, Loss, Model, Quiet, Tolerance, ZeroBased
 
 CERTIFIED, BAD_INPUT, UNCERTIFIED = 0, 2, 3
 
@@ -39,48 +41,43 @@ def main() -> None:
         gc.freeze()  # all memory is about to go: a last search for cycles in what Numba and SciPy have loaded takes 0.2 s
 
 
-class Loss(StrEnum):
-    hinge = "hinge"
-    squared_hinge = "squared_hinge"
-
-
-class Format(StrEnum):
-    maxmargin = "maxmargin"
-    liblinear = "liblinear"
-    libsvm = "libsvm"
-
-
-LOSS_OF_TYPE = {1: Loss.squared_hinge, 2: Loss.squared_hinge, 3: Loss.hinge}
-"""LIBLINEAR's -s."""
-
-Data = Annotated[Path, typer.Argument(help="svmlight text (also .gz .bz2 .xz .zst), scipy .npz, .csv or .parquet.")]
-Model = Annotated[Path, typer.Argument(help="A model of maxmargin's, of LIBLINEAR's or of LIBSVM's.")]
-Cost = Annotated[float, typer.Option("-c", "--C", "--cost", help="Weight of the loss.")]
-Tolerance = Annotated[float, typer.Option("-e", "--tol", help="Relative duality gap to reach.")]
-ZeroBased = Annotated[
-    bool | None, typer.Option("--zero-based/--one-based", help="What the first feature is called. Default: 0 if a 0 occurs.")
-]
-LabelColumn = Annotated[str | None, typer.Option("--label-column", help="The column with the labels, for .csv and .parquet.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-
-
-@app.command(epilog="Examples: maxmargin train a9a; maxmargin train a9a a9a.model -c 10 -e 1e-6 -s 3 -B -1")
+@app.command(
+    epilog="Examples: maxmargin train a9a; maxmargin train a9a a9a.model -c 10 -e 1e-6 -s 3 -B -1; "
+    "maxmargin train a9a a9a.model -t rbf -g 0.05"
+)
 def train(
     data: Data,
     model: Annotated[Path | None, typer.Argument(help="Where to write the model. Default: DATA's name and .model.")] = None,
-    C: Cost = 1.0,
+    C: options.Cost = 1.0,
     tol: Tolerance = 1e-4,
-    loss: Annotated[Loss, typer.Option(help="hinge is LIBLINEAR's -s 3, squared_hinge its -s 1.")] = Loss.squared_hinge,
+    kernel: options.Kernel = None,
+    gamma: options.Gamma = None,
+    degree: options.Degree = None,
+    coef0: options.Coef0 = None,
+    cache_size: options.CacheSize = None,
+    loss: Annotated[
+        Loss | None, typer.Option(help="squared_hinge (LIBLINEAR's -s 1), the default, or hinge (its -s 3).")
+    ] = None,
     kind: Annotated[int | None, typer.Option("-s", "--type", help="As in LIBLINEAR: 3 hinge, 1 or 2 squared hinge.")] = None,
-    bias: Annotated[float, typer.Option("-B", "--bias", help="Value of the constant feature; negative: no intercept.")] = 1.0,
+    bias: Annotated[
+        float | None, typer.Option("-B", "--bias", help="Value of the constant feature, by default 1; negative: no intercept.")
+    ] = None,
     free_intercept: Annotated[
         bool, typer.Option("-R", "--free-intercept", help="Leave the intercept out of the penalty, as LIBSVM does.")
+    ] = False,
+    sharp_proofs: Annotated[
+        bool,
+        typer.Option("--sharp-proofs", help="Keep an ellipsoid around the optimum, for predict --certified (linear only)."),
     ] = False,
     class_weight: Annotated[
         list[str] | None, typer.Option("-w", "--class-weight", help="'balanced', or LABEL=WEIGHT, once for each label.")
     ] = None,
-    solver: Annotated[str, typer.Option(help="auto, dcd, avsf or newton.")] = "auto",
+    solver: Annotated[
+        str,
+        typer.Option(
+            help="auto, dcd, avsf, newton, pruned-gradient or pegasos; with a kernel auto, batched-smo, smo or irwls."
+        ),
+    ] = "auto",
     max_iter: Annotated[int, typer.Option(help="Limit on epochs; -1 for none.")] = -1,
     max_seconds: Annotated[float | None, typer.Option(help="Limit on the time of each binary problem.")] = None,
     n_jobs: Annotated[int | None, typer.Option("-n", "--n-jobs", help="Threads for several classes; -1 for all cores.")] = None,
@@ -96,30 +93,34 @@ def train(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a linear model and write it with its certificate."""
+    """Train a model, linear or with a kernel (-t), and write it with its certificate."""
     with bad_input_explained():
         from maxmargin.report import ProgressLine, training_report, verdict_of
 
         with ProgressLine(tol, enabled=not (quiet or as_json)) as progress, uncertified_without_warning():
-            from maxmargin.io.checkpoint import Checkpoint, Checkpointed
+            from maxmargin.io.checkpoint import Checkpoint
             from maxmargin.io.model_file import save_model
-            from maxmargin.solvers.registry import solver_named
 
+            of_kernels: Any = {"gamma": gamma, "degree": degree, "coef0": coef0, "cache_size": cache_size}
+            of_linear: Any = {"loss": loss, "kind": kind, "bias": bias, "free_intercept": free_intercept}
+            of_linear["sharp_proofs"] = sharp_proofs
+            if kernel is None:
+                settings = options.linear_settings(**of_linear, **of_kernels)
+            else:
+                settings = options.kernel_settings(kernel, **of_linear, **of_kernels)
             started = time.perf_counter()
             progress.begin(f"reading {data.name}")
-            X, y = read(data, label_column, zero_based, n_features, "float32" if float32 else "float64")
+            is_precomputed = settings.get("kernel") == "precomputed"
+            X, y = read(data, label_column, zero_based, n_features, "float32" if float32 else "float64", is_precomputed)
             was_read = time.perf_counter()
             progress.begin("training")
             saved = None if checkpoint is None else Checkpoint.open(checkpoint)
-            estimator = classifier_for(data)(
-                loss=loss_from(loss, kind),
+            estimator = options.classifier_for(data, kernel is not None)(
+                **settings,
                 C=C,
                 tol=tol,
-                fit_intercept=bias >= 0.0,
-                intercept_scaling=bias if bias > 0.0 else 1.0,
-                penalize_intercept=not free_intercept,
-                class_weight=weights_from(class_weight, y),
-                solver=solver if saved is None else Checkpointed(solver_named(solver), saved, checkpoint_seconds),
+                class_weight=options.weights_from(class_weight, y),
+                solver=solver if saved is None else options.checkpointed(solver, settings, saved, checkpoint_seconds),
                 max_iter=max_iter,
                 max_seconds=max_seconds,
                 n_jobs=n_jobs,
@@ -145,7 +146,8 @@ def train(
 
 
 @app.command(
-    epilog="Examples: maxmargin predict a9a.t a9a.model; maxmargin predict a9a.t a9a.model labels.txt --decision-values"
+    epilog="Examples: maxmargin predict a9a.t a9a.model; maxmargin predict a9a.t a9a.model labels.txt --decision-values; "
+    "maxmargin predict a9a.t a9a.model labels.txt --certified"
 )
 def predict(
     data: Data,
@@ -153,6 +155,14 @@ def predict(
     output: Annotated[Path | None, typer.Argument(help="Where to write the predictions, one a line. Default: nowhere.")] = None,
     decision_values: Annotated[
         bool, typer.Option("--decision-values", "-d", help="Decision values instead of labels.")
+    ] = False,
+    certified: Annotated[
+        bool,
+        typer.Option(
+            "--certified",
+            help="Report the share of the labels that the exact optimum is proved to give too; in OUTPUT a last column has 1 "
+            "where that is proved, else 0.",
+        ),
     ] = False,
     zero_based: Annotated[bool, typer.Option("--zero-based/--one-based", help="What the first feature is called.")] = False,
     label_column: LabelColumn = None,
@@ -162,19 +172,29 @@ def predict(
     """Predict, and report the accuracy by the labels in the file. A file of any size: it is read piece by piece."""
     with bad_input_explained():
         from maxmargin.io.files import replaced
+        from maxmargin.io.libsvm_models import aligned, width_of
+        from maxmargin.report import prediction_report, value_text
 
         estimator = load(model)
-        n_samples = n_right = 0
+        if certified:
+            check_for_proofs(estimator, model)
+        n_samples = n_right = n_proved = 0
         with replaced(output) if output is not None else nowhere() as file:
-            for X, y in pieces(data, estimator.n_features_in_, zero_based, label_column):
-                labels = estimator.predict(X)
+            for piece, y in pieces(data, width_of(estimator), zero_based, label_column, takes_kernel_values(estimator)):
+                X = aligned(estimator, piece)
+                labels, proved = estimator.certified_predict(X) if certified else (estimator.predict(X), None)
                 n_samples, n_right = n_samples + len(labels), n_right + int((labels == y).sum())
                 rows = estimator.decision_function(X).reshape(len(labels), -1) if decision_values else labels.reshape(-1, 1)
-                for row in rows.tolist():
-                    file.write((" ".join(map(as_text, row)) + "\n").encode())
+                columns = [rows.tolist()]
+                if proved is not None:
+                    n_proved += int(proved.sum())
+                    columns.append(proved.astype(int).reshape(-1, 1).tolist())
+                for parts in zip(*columns, strict=True):
+                    file.write((" ".join(value_text(value) for part in parts for value in part) + "\n").encode())
     report = {"samples": n_samples, "accuracy": n_right / n_samples, "output": str(output) if output else None}
-    words = f"Accuracy: {100 * n_right / n_samples:.4f}% ({n_right} of {n_samples})"
-    say(report, words + (f"\nPredictions: {output}" if output else ""), as_json, quiet)
+    if certified:
+        report |= {"proved": n_proved, "proved_share": n_proved / n_samples}
+    say(report, prediction_report(report), as_json, quiet)
 
 
 @app.command(epilog="Examples: maxmargin certify a9a a9a.model; maxmargin certify a9a liblinear.model -c 1 --max-seconds 30")
@@ -185,30 +205,32 @@ def certify(
         float | None, typer.Option("-c", "--C", "--cost", help="The C of the model; ours know it, others do not.")
     ] = None,
     tol: Tolerance = 1e-4,
-    max_seconds: Annotated[float, typer.Option(help="Limit on the search for a dual bound, for each class.")] = 60.0,
+    max_seconds: Annotated[float, typer.Option(help="Limit on the search for a dual bound, for each binary problem.")] = 60.0,
     zero_based: ZeroBased = None,
     label_column: LabelColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove how far a model is from the optimum of its training problem, whoever trained it."""
     with bad_input_explained():
+        from maxmargin.io.libsvm_models import aligned, width_of
         from maxmargin.io.proof import prove
 
         estimator = load(model)
         if C is None and not hasattr(estimator, "certificate_"):
             raise ValueError(f"{model} does not say with which C it was trained: give it with -c.")
-        X, y = read(data, label_column, zero_based, estimator.n_features_in_, "float64")
-        proofs = prove(estimator, X, y, C=estimator.C if C is None else C, tol=tol, max_seconds=max_seconds)
+        X, y = read(data, label_column, zero_based, width_of(estimator), "float64", takes_kernel_values(estimator))
+        proofs = prove(estimator, aligned(estimator, X), y, C=estimator.C if C is None else C, tol=tol, max_seconds=max_seconds)
     worst = max(proofs, key=lambda proof: proof.relative_gap)
     report = {
         "relative_gap": worst.relative_gap,
         "tol": tol,
-        "certified": worst.meets(tol),
+        "certified": all(proof.meets(tol) for proof in proofs),
         "problems": [asdict(p) for p in proofs],
     }
+    several = f" (the worst of {len(proofs)} binary problems)" if len(proofs) > 1 else ""
     words = (
-        f"{model}: its objective {worst.primal:.10g} is at most {worst.relative_gap:.2e} above the optimum, relative to it "
-        f"(no w can be below the dual bound {worst.dual:.10g}).\n"
+        f"{model}: its objective {worst.primal:.10g}{several} is at most {worst.relative_gap:.2e} above the optimum, "
+        f"relative to it (no w can be below the dual bound {worst.dual:.10g}).\n"
         f"It is {'' if report['certified'] else 'NOT proved '}within {tol:g}."
     )
     say(report, words, as_json, quiet=False)
@@ -218,6 +240,8 @@ def certify(
 @app.command()
 def info(model: Model, as_json: AsJson = False) -> None:
     """Say what a model file holds."""
+    from maxmargin.report import model_report
+
     with bad_input_explained():
         estimator = load(model)
     certificates = getattr(estimator, "certificate_", [])
@@ -229,12 +253,9 @@ def info(model: Model, as_json: AsJson = False) -> None:
         "parameters": {key: value for key, value in estimator.get_params().items() if value is not None},
         "certificates": [asdict(certificate) for certificate in certificates],
     }
-    lines = [
-        f"{report['estimator']} with {report['features']} features, classes {', '.join(map(str, report['classes'][:20]))}",
-        "  " + ", ".join(f"{key}={value!r}" for key, value in report["parameters"].items()),
-        *(f"  {certificate}" for certificate in certificates),
-    ]
-    say(report, "\n".join(lines if certificates else [*lines, "  no certificate: it was imported"]), as_json, quiet=False)
+    if hasattr(estimator, "_kernel_"):
+        report |= {"support_vectors": int(estimator.n_support_.sum()), "kernel": repr(estimator._kernel_)}
+    say(report, model_report(report, estimator, certificates), as_json, quiet=False)
 
 
 @app.command(epilog="Example: maxmargin convert a9a.model a9a.liblinear --to liblinear")
@@ -279,34 +300,52 @@ def nowhere() -> Iterator[Any]:
         yield file
 
 
-def read(path: Path, label_column: str | None, zero_based: bool | None, n_features: int | None, dtype: str) -> Any:
+def check_for_proofs(estimator: Any, model: Path) -> None:
+    if not hasattr(estimator, "certificate_"):
+        raise ValueError(f"{model} has no certificate (it was imported), so that nothing can be proved of its predictions.")
+    if takes_kernel_values(estimator):
+        raise ValueError(
+            "--certified needs k(x, x), which a file of kernel values does not hold: use SVC.certified_predict(X, diagonal)."
+        )
+
+
+def takes_kernel_values(estimator: Any) -> bool:
+    return getattr(estimator, "kernel", None) == "precomputed"
+
+
+def read(
+    path: Path, label_column: str | None, zero_based: bool | None, n_features: int | None, dtype: str, is_kernel: bool
+) -> Any:
+    from maxmargin.io.kernel_values import read_kernel
     from maxmargin.io.tables import read_data
 
+    if is_kernel:
+        refuse_zero_based(zero_based)
+        K, y = read_kernel(path, label_column=label_column, dtype=dtype)
+        if n_features not in (None, K.shape[1]):
+            raise ValueError(f"{path} holds the kernel of {K.shape[1]} samples, not of {n_features}.")
+        return K, y
     base = "auto" if zero_based is None else zero_based
     return read_data(path, label_column=label_column, n_features=n_features, zero_based=base, dtype=dtype)
 
 
-def classifier_for(path: Path) -> type:
-    """Our own reader has checked svmlight text already; what other files hold, scikit-learn checks."""
-    from maxmargin.io.tables import is_text
-
-    if is_text(path):
-        from maxmargin.estimators.linear_classifier import LinearClassifier
-
-        return LinearClassifier
-    from maxmargin.estimators.linear_svc import LinearSVC
-
-    return LinearSVC
-
-
-def pieces(path: Path, n_features: int, zero_based: bool, label_column: str | None) -> Iterator[Any]:
+def pieces(path: Path, n_features: int | None, zero_based: bool, label_column: str | None, is_kernel: bool) -> Iterator[Any]:
+    from maxmargin.io.kernel_values import stream_kernel
     from maxmargin.io.svmlight import stream_svmlight
     from maxmargin.io.tables import is_text, read_data
 
-    if is_text(path):
+    if is_kernel:
+        refuse_zero_based(zero_based)
+        yield from stream_kernel(path, n_samples=n_features or 0, label_column=label_column)
+    elif is_text(path):
         yield from stream_svmlight(path, n_features=n_features, zero_based=zero_based)
     else:
         yield read_data(path, label_column=label_column)
+
+
+def refuse_zero_based(zero_based: bool | None) -> None:
+    if zero_based:
+        raise ValueError("Kernel values count from 1, feature 0 is the number of the sample: leave --zero-based out.")
 
 
 def load(path: Path) -> Any:
@@ -318,32 +357,6 @@ def load(path: Path) -> Any:
     if start.startswith(b"solver_type"):
         return read_liblinear(path)
     return read_libsvm(path) if start.startswith(b"svm_type") else load_model(path)
-
-
-def loss_from(loss: Loss, kind: int | None) -> str:
-    if kind is not None and kind not in LOSS_OF_TYPE:
-        raise ValueError(f"-s {kind} is not there: 3 is hinge loss, 1 and 2 are squared hinge loss.")
-    return (loss if kind is None else LOSS_OF_TYPE[kind]).value
-
-
-def weights_from(texts: list[str] | None, y: Any) -> Any:
-    """'balanced', or a dictionary from LABEL=WEIGHT with labels of the type that y has."""
-    if not texts or texts == ["balanced"]:
-        return "balanced" if texts else None
-    weights = {}
-    for text in texts:
-        label, equals, weight = text.partition("=")
-        try:
-            weights[y.dtype.type(label)] = float(weight)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise ValueError(f"A class weight is 'balanced' or LABEL=WEIGHT; got {text!r}.")
-    return weights
-
-
-def as_text(value: Any) -> str:
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def say(report: dict[str, Any], words: str, as_json: bool, quiet: bool) -> None:

@@ -15,20 +15,20 @@ import numpy as np
 from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import OfDotProducts, Points
+from maxmargin.kernel_sums import Sums, kernel_sums
+from maxmargin.kernels import Precomputed
 from maxmargin.losses import UNIT_ROUNDOFF
-from maxmargin.threads import Crew, single_threaded_blas
-
-ROWS_A_TILE, COLUMNS_A_TILE = 512, 1024
 
 
 @dataclass(frozen=True, eq=False)
 class KernelVerdict:
-    """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha."""
+    """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha.
+    ``output_errors`` bounds the rounding error of each f_i."""
 
     certificate: Certificate
     b: float
     outputs: Array
+    output_errors: Array
     kernel_evaluations: int
 
 
@@ -37,55 +37,35 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None)
     alpha = vector(alpha, problem.n_samples, "alpha")
     support = np.flatnonzero(alpha)
     if not (np.isfinite(alpha).all() and problem.is_feasible(alpha)):
-        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), 0)
+        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
-        outputs, magnitudes = _outputs(problem, alpha, support)
-        b = problem.best_offset(outputs) if b is None else float(b)
-        certificate = _certificate(problem, alpha, support, outputs, magnitudes, b)
-    return KernelVerdict(certificate, b, outputs, problem.n_samples * len(support))
+        sums = outputs_of(problem, alpha, support)
+        b = problem.best_offset(sums.outputs) if b is None else float(b)
+        certificate = _certificate(problem, alpha, support, sums, b)
+    return KernelVerdict(certificate, b, *sums, problem.n_samples * len(support))
 
 
-def _outputs(problem: KernelProblem, alpha: Array, support: Array) -> tuple[Array, Array]:
-    """f_i, and sum_j |alpha_j k(x_j, x_i)|, for every sample."""
-    n = problem.n_samples
-    outputs, magnitudes = np.zeros(n), np.zeros(n)
+def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
+    """f_i for every sample, and how wrong each can be: kernel values by their own rounding, and sums by their additions."""
     signed = (alpha * problem.y)[support]
-    parts = [slice(first, first + COLUMNS_A_TILE) for first in range(0, len(support), COLUMNS_A_TILE)]
-    columns = [_side(problem, support[part]) for part in parts]
-
-    def tile(start: int) -> None:
-        rows = slice(start, min(start + ROWS_A_TILE, n))
-        here = _side(problem, rows)
-        for part, side in zip(parts, columns, strict=True):
-            block = problem.gram(rows, support[part]) if here is None or side is None else problem.kernel.block(here, side)
-            outputs[rows] += block @ signed[part]
-            magnitudes[rows] += np.abs(block, out=block) @ np.abs(signed[part])
-
-    with single_threaded_blas():
-        Crew(n * len(support)).run([(start,) for start in range(0, n, ROWS_A_TILE)], tile)
-    return outputs, magnitudes
+    if isinstance(problem.kernel, Precomputed):
+        return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
+    return kernel_sums(problem.kernel, problem.points, support, signed)
 
 
-def _side(problem: KernelProblem, chosen: Array | slice) -> Points | None:
-    """These samples ready for many products; None where a kernel is not a function of them."""
-    return problem.points[chosen].in_double() if isinstance(problem.kernel, OfDotProducts) else None
-
-
-def _certificate(
-    problem: KernelProblem, alpha: Array, support: Array, outputs: Array, magnitudes: Array, b: float
-) -> Certificate:
-    y, C, loss = problem.y, problem.C, problem.loss
+def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
+    y, C, loss, outputs = problem.y, problem.C, problem.loss, sums.outputs
     margins = y * (outputs + b)
     sqnorm = float((alpha * y)[support] @ outputs[support])
     total = float(alpha.sum())
     imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error = _charge(problem, alpha, outputs, b, imbalance, total)
+    shift, fall, charge_error, move = charge(problem, alpha, outputs, b, imbalance, total)
     primal = 0.5 * sqnorm + float(C @ loss.value(margins))
     dual = total - 0.5 * sqnorm - fall
     gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
-    errors = _output_errors(problem, alpha, support, magnitudes)
+    errors = sums.errors
     if len(support):  # without them the margins are +b and -b, exactly
-        errors += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
+        errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
     rounding += gamma(PAIRWISE_ROUNDINGS) * gap
     if not np.isfinite([primal, dual, gap, rounding]).all() or sqnorm < -rounding:
@@ -96,31 +76,23 @@ def _certificate(
         gap=gap,
         relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
-        distance_bound=math.sqrt(gap + rounding),
+        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if problem.kernel.is_positive_semidefinite else math.inf,
         n_support=len(support),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )
 
 
-def _output_errors(problem: KernelProblem, alpha: Array, support: Array, magnitudes: Array) -> Array:
-    """How wrong each f_i can be: every kernel value by its own rounding, and their sum by its additions."""
-    if len(support) == 0:
-        return np.zeros(problem.n_samples)
-    entry = problem.kernel.rounding_error(problem.points, problem.points)
-    return entry * float(alpha.sum()) + gamma(len(support) + 2.0) * magnitudes
-
-
-def _charge(
+def charge(
     problem: KernelProblem, alpha: Array, outputs: Array, b: float, imbalance: float, total: float
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that
     feasible alpha' whose heavier class is scaled by 1 - e, e <= 2 |r| / sum alpha, which is at most
 
         e sum_i alpha_i |1 - y_i f_i| + e^2 (sum_i alpha_i k(x_i, x_i)^1/2)^2 / 2;
 
-    and how far rounding can hide an r."""
+    how far rounding can hide an r, and |w(alpha) - w(alpha')|: the ball is around the point between the two."""
     if not problem.has_offset or total == 0.0:
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0
     slope = float(alpha @ np.abs(1.0 - problem.y * outputs))
     reach = float(alpha @ np.sqrt(np.abs(problem.diagonal)))
 
@@ -129,4 +101,5 @@ def _charge(
         return e * slope + 0.5 * (e * reach) ** 2
 
     r, r_error = abs(imbalance), gamma(PAIRWISE_ROUNDINGS) * total
-    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b)
+    move = 2.0 * (r + r_error) / total * reach
+    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b), move

@@ -105,8 +105,19 @@ def _check_gram(rows: Rows) -> None:
     n, d = rows.matrix.shape
     if n != d:
         raise ValueError(f"A precomputed kernel is a square matrix, one row and one column a sample; its shape is {(n, d)}.")
-    matrix = rows.matrix
-    greatest = float(abs(matrix).max()) if n else 0.0
-    difference = float(abs(matrix - matrix.T).max()) if n else 0.0
-    if difference > SYMMETRY * greatest:
-        raise ValueError(f"A precomputed kernel must be symmetric; two entries that should be equal differ by {difference:g}.")
+    pair = unequal_pair(rows.matrix)
+    if pair is not None:
+        i, j = pair
+        here, there = float(rows.matrix[i, j]), float(rows.matrix[j, i])
+        raise ValueError(f"A precomputed kernel must be symmetric; K[{i}, {j}] is {here:.9g} and K[{j}, {i}] is {there:.9g}.")
+
+
+def unequal_pair(matrix: Any) -> tuple[int, int] | None:
+    """The (i, j) with the greatest |K_ij - K_ji|, if that is more than rounding."""
+    if not matrix.shape[0]:
+        return None
+    differences = abs(matrix - matrix.T)
+    if float(differences.max()) <= SYMMETRY * float(abs(matrix).max()):
+        return None
+    i, j = np.unravel_index(int(differences.argmax()), matrix.shape)
+    return int(i), int(j)

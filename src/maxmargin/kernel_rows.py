@@ -20,7 +20,7 @@ from maxmargin.threads import Crew, single_threaded_blas
 
 ROWS_A_TILE, COLUMNS_A_TILE = 512, 1024
 MEGABYTE = 1e6
-NS_A_NEW_BYTE = 0.5
+NS_A_NEW_BYTE = 1.0
 """What it takes to touch a byte of memory for the first time."""
 
 Consumer = Callable[[Array, int], None]
@@ -124,6 +124,15 @@ class KernelRows:
         for first in range(0, len(missing), ROWS_A_TILE):
             part = slice(first, first + ROWS_A_TILE)
             self._tiles(missing[part], self._blocks.everyone, self._adder(sums, missing_scales[part], places[part]))
+
+    def sums_at(self, places: Array, chosen: Array, scales: Array) -> Array:
+        """sum_k scales_k K[chosen_k, i] for the samples i in ``places`` alone. No row is kept or looked for in the cache."""
+        sums, other = np.zeros(len(places)), self._blocks.right(places)
+        for first in range(0, len(chosen), ROWS_A_TILE):
+            part = slice(first, first + ROWS_A_TILE)
+            nowhere = np.full(len(chosen[part]), -1)
+            self._tiles(chosen[part], other, self._adder(sums, scales[part], nowhere))
+        return sums
 
     def _add_kept(self, sums: Array, places: Array, scales: Array) -> None:
         if len(places):

@@ -3,7 +3,7 @@ r"""The optimisation problems, in mathematics and with no algorithm.
 The linear problem, with :math:`m_i = y_i (w \cdot x_i)` and a loss from :mod:`maxmargin.losses`:
 
 .. math:: P(w) = \tfrac12 |w|^2 + \sum_i C_i \, \ell(m_i), \qquad
-          D(\alpha) = \sum_i \left(\alpha_i - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2 .
+          D(\alpha) = \sum_i \left(a \, \alpha_i - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2 .
 
 An intercept is a constant feature of value ``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)): the last
 element of w is then its weight, and b = w[-1] * intercept_scaling. It is regularised like every other feature, unless
@@ -122,7 +122,7 @@ class LinearProblem:
             return -np.inf
         if not self.penalizes_intercept and abs(np.sum(alpha * self.y)) > BALANCE * np.sum(np.abs(alpha)):
             return -np.inf
-        return float(np.sum(alpha - 0.5 * self.box.D * np.square(alpha))) - 0.5 * self.sqnorm(self.weights(alpha))
+        return float(np.sum(self.box.terms(alpha))) - 0.5 * self.sqnorm(self.weights(alpha))
 
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from maxmargin.compiled import reductions as compiled
-from maxmargin.data import Array, Rows
+from maxmargin.data import Array, CsrRows, DenseRows, Rows
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernels import Precomputed
 from maxmargin.losses import DualBox
 from maxmargin.problem import LinearProblem
 from maxmargin.threads import Crew
@@ -87,44 +90,98 @@ class RenumberedColumns:
         return self.w, alpha
 
 
+class Merging(NamedTuple):
+    """Sets of samples with equal x and y: for each sample its set and its share in the set's C, for each set its C and its
+    first sample."""
+
+    group: Array
+    share: Array
+    C: Array
+    first: Array
+
+    @classmethod
+    def of(cls, rows: DenseRows | CsrRows, y: Array, C: Array, least_saving: float) -> Merging | None:
+        """None when fewer than this share of the samples would go."""
+        n = len(y)
+        group, n_groups = equal_rows(rows, y)
+        if n_groups > (1.0 - least_saving) * n:
+            return None
+        first = np.empty(n_groups, np.intp)
+        first[group[::-1]] = np.arange(n)[::-1]
+        sums = np.bincount(group, C, n_groups)
+        with np.errstate(invalid="ignore"):
+            share = np.where(C > 0.0, C / sums[group], 0.0)
+        return cls(group, share, sums, first)
+
+    def reduce(self, alpha: Array) -> Array:
+        return np.bincount(self.group, alpha, len(self.C))
+
+    def expand(self, alpha: Array, most: Array) -> Array:
+        """Each set's alpha shared out; none gets more than its bound by rounding."""
+        return np.minimum(alpha[self.group] * self.share, most)
+
+
 @dataclass(frozen=True, eq=False)
 class MergedRows:
     """A problem with one sample for each set of equal ones."""
 
     original: LinearProblem
     problem: LinearProblem
-    group: Array
-    share: Array
+    merging: Merging
 
     @classmethod
     def of(cls, problem: LinearProblem, least_saving: float) -> MergedRows | None:
         """None when fewer than this share of the samples would go."""
-        group, n_groups = equal_rows(problem)
-        if n_groups > (1.0 - least_saving) * problem.n_samples:
+        merging = Merging.of(problem.compiled_rows, problem.y, problem.C, least_saving)
+        if merging is None:
             return None
-        first = np.empty(n_groups, np.intp)
-        first[group[::-1]] = np.arange(problem.n_samples)[::-1]
-        C = np.bincount(group, problem.C, n_groups)
-        matrix = problem.rows.matrix[first]
-        merged = LinearProblem(
-            Rows(matrix), problem.y[first], C, problem.loss, problem.intercept_scaling, problem.penalizes_intercept
-        )
-        with np.errstate(invalid="ignore"):
-            share = np.where(problem.C > 0.0, problem.C / C[group], 0.0)
-        return cls(problem, merged, group, share)
+        rows = Rows(problem.rows.matrix[merging.first])
+        settings = problem.loss, problem.intercept_scaling, problem.penalizes_intercept
+        return cls(problem, LinearProblem(rows, problem.y[merging.first], merging.C, *settings), merging)
 
     def reduce(self, alpha: Array) -> Array:
-        return np.bincount(self.group, alpha, self.problem.n_samples)
+        return self.merging.reduce(alpha)
 
     def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
-        return w, np.minimum(alpha[self.group] * self.share, self.original.box.U)
+        return w, self.merging.expand(alpha, self.original.box.U)
 
 
-def equal_rows(problem: LinearProblem) -> tuple[Array, int]:
-    """For each sample of a sparse problem the number of its set of equal samples, and how many sets there are."""
-    rows, n = problem.compiled_rows, problem.n_samples
+@dataclass(frozen=True, eq=False)
+class MergedSamples:
+    """A kernel problem with one sample for each set of equal ones."""
+
+    original: KernelProblem
+    problem: KernelProblem
+    merging: Merging
+
+    @classmethod
+    def of(cls, problem: KernelProblem, least_saving: float) -> MergedSamples | None:
+        """None when fewer than this share of the samples would go, or X is dense, or the rows of X are not the samples."""
+        if not problem.rows.is_sparse or isinstance(problem.kernel, Precomputed):
+            return None
+        merging = Merging.of(problem.rows.compiled(), problem.y, problem.C, least_saving)
+        if merging is None:
+            return None
+        rows, y = Rows(problem.rows.matrix[merging.first]), problem.y[merging.first]
+        return cls(problem, KernelProblem(rows, y, merging.C, problem.kernel, problem.has_offset), merging)
+
+    def reduce(self, alpha: Array) -> Array:
+        return self.merging.reduce(alpha)
+
+    def expand(self, alpha: Array) -> Array:
+        """For the original samples. With an offset sum_i alpha_i y_i is off by rounding."""
+        return self.merging.expand(alpha, self.original.C)
+
+    def reduce_outputs(self, outputs: Array) -> Array:
+        return outputs[self.merging.first]
+
+
+def equal_rows(rows: DenseRows | CsrRows, y: Array) -> tuple[Array, int]:
+    """For each sample of a sparse problem the number of its set of samples with equal x and y, and how many sets there are."""
+    assert isinstance(rows, CsrRows)
+    n = len(y)
     words = rows.values.view(np.dtype(f"u{rows.values.dtype.itemsize}"))
     hashes, group = np.empty(n, np.uint64), np.empty(n, np.int64)
-    Crew(problem.rows.n_stored).share(n, lambda _, *part: compiled.hash_rows(rows, problem.y, words, hashes, *part))
-    n_groups = compiled.group_equal_rows(rows, problem.y, np.argsort(hashes), hashes, group)
+    Crew(len(rows.values)).share(n, lambda _, *part: compiled.hash_rows(rows, y, words, hashes, *part))
+    n_groups = compiled.group_equal_rows(rows, y, np.argsort(hashes), hashes, group)
     return group, n_groups

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the line appears at once, before NumPy and Numba are loaded
     from maxmargin.solution import Progress
 
+MOST_CLASSES, MOST_CERTIFICATES = 20, 3
+"""That are listed one by one."""
+
 
 class ProgressLine:
     """One live line on a terminal: what is being done, for how long, and the last certificate; silent in a pipe.
@@ -59,10 +62,12 @@ def verdict_of(estimator: Any, tol: float) -> dict[str, Any]:
     """The certificates of a fit, as plain values."""
     statuses = estimator.status_ if isinstance(estimator.status_, list) else [estimator.status_]
     certificates = estimator.certificate_ if isinstance(estimator.certificate_, list) else [estimator.certificate_]
+    epochs = estimator.n_iter_ if isinstance(estimator.n_iter_, int) else int(estimator.n_iter_.max())
     worst = max(certificates, key=lambda certificate: certificate.relative_gap)
     failed = [status for status in statuses if not status.is_certified]
     return {
         "certified": not failed,
+        "is_proof": worst.is_proof,
         "tol": tol,
         "relative_gap": worst.relative_gap,
         "primal": worst.primal,
@@ -70,7 +75,9 @@ def verdict_of(estimator: Any, tol: float) -> dict[str, Any]:
         "rounding_error": worst.rounding_error,
         "support_vectors": worst.n_support,
         "at_bound": worst.n_at_bound,
-        "epochs": estimator.n_iter_,
+        "all_support_vectors": int(estimator.n_support_.sum()) if hasattr(estimator, "n_support_") else None,
+        "problems": len(certificates),
+        "epochs": epochs,
         "status": (failed or statuses)[0].name,
         "sentence": (failed or statuses)[0].value,
     }
@@ -78,21 +85,51 @@ def verdict_of(estimator: Any, tol: float) -> dict[str, Any]:
 
 def training_report(report: dict[str, Any]) -> str:
     """A few lines for a person."""
-    several = f" (the worst of {report['classes']} classes)" if report["classes"] > 2 else ""
+    several = f" (the worst of {report['problems']} binary problems)" if report["problems"] > 1 else ""
     head = "Certified" if report["certified"] else "NOT certified"
+    if report["is_proof"]:
+        claim = f"the objective is within {report['relative_gap']:.1e} of the optimum"
+        if not report["certified"] and report["relative_gap"] <= report["tol"]:
+            claim += f", known to {report['rounding_error'] / abs(report['primal']):.1e}"
+    else:
+        claim = f"primal and dual value are {report['relative_gap']:.1e} apart, which proves no optimum"
+    n_all = report["all_support_vectors"]
+    of_all = f"; {n_all} support vectors in all" if n_all is not None and several else ""
     seconds = report["seconds"]
     return "\n".join(
         (
-            f"{head}: the objective is within {report['relative_gap']:.1e} of the optimum{several}; "
-            f"asked {tolerance_text(report['tol'])}.",
+            f"{head}: {claim}{several}; asked {tolerance_text(report['tol'])}.",
             f"  {report['sentence']}",
             f"  primal {report['primal']:.10g}, dual {report['dual']:.10g}, {report['support_vectors']} support vectors, "
-            f"{report['at_bound']} at the bound",
+            f"{report['at_bound']} at the bound{of_all}",
             f"  {report['samples']} samples, {report['features']} features; read in {seconds['read']:.2f} s, "
             f"fitted in {seconds['fit']:.2f} s, {report['epochs']} epochs",
             f"Model: {report['model']} ({size_text(report['bytes'])})",
         )
     )
+
+
+def prediction_report(report: dict[str, Any]) -> str:
+    n = report["samples"]
+    lines = [f"Accuracy: {100 * report['accuracy']:.4f}% ({round(report['accuracy'] * n)} of {n})"]
+    if "proved" in report:
+        share = f"{100 * report['proved_share']:.4f}% ({report['proved']} of {n})"
+        lines.append(f"Proved to be the labels that the exact optimum gives: {share}")
+    if report["output"]:
+        lines.append(f"Predictions: {report['output']}")
+    return "\n".join(lines)
+
+
+def _changed(parameters: dict[str, Any], estimator: Any, is_trained: bool) -> str:
+    """C, which an imported model does not say, and whatever is not as it is by default."""
+    defaults = type(estimator)().get_params()
+    shown = {key: value for key, value in parameters.items() if value != defaults[key] or (key == "C" and is_trained)}
+    return ", ".join(f"{key}={value!r}" for key, value in shown.items()) or "all parameters as by default"
+
+
+def value_text(value: Any) -> str:
+    """A class or a decision value as it stands in a file: 2 and not 2.0."""
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def time_text(seconds: float) -> str:
@@ -113,3 +150,20 @@ def size_text(n_bytes: int) -> str:
             return f"{n_bytes:.3g} {unit}"
         n_bytes = n_bytes / 1000  # type: ignore[assignment]
     return f"{n_bytes:.3g} GB"
+
+
+def model_report(report: dict[str, Any], estimator: Any, certificates: list[Any]) -> str:
+    """What a model is, the parameters that are not as they would be by default, and its certificates if they are few."""
+    kernel = f", {report['support_vectors']} support vectors, kernel {report['kernel']}" if "kernel" in report else ""
+    classes = ", ".join(map(value_text, report["classes"][:MOST_CLASSES]))
+    more = ", ..." if len(report["classes"]) > MOST_CLASSES else ""
+    lines = [
+        f"{report['estimator']} with {report['features']} features, classes {classes}{more}{kernel}",
+        f"  {_changed(report['parameters'], estimator, is_trained=bool(certificates))}",
+    ]
+    if not certificates:
+        return "\n".join([*lines, "  no certificate: it was imported"])
+    if len(certificates) <= MOST_CERTIFICATES:
+        return "\n".join([*lines, *(f"  {certificate}" for certificate in certificates)])
+    worst = max(certificates, key=lambda certificate: certificate.relative_gap)
+    return "\n".join([*lines, f"  the worst of {len(certificates)} certificates: {worst}"])

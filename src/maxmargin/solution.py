@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from maxmargin.certificate import Certificate
 from maxmargin.data import Array
+
+if TYPE_CHECKING:
+    from maxmargin.ellipsoids import Ellipsoid
 
 
 class Status(Enum):
     """Why a solve ended. Each value is a sentence for the user."""
 
     CERTIFIED = "The certificate shows that the relative duality gap is within tol."
+    STATIONARY = "The conditions of optimality hold within tol, but the kernel is not positive semidefinite: nothing is proved."
     EPOCH_LIMIT = "The limit on epochs was reached before tol."
     TIME_LIMIT = "The limit on seconds was reached before tol."
     PRECISION_LIMIT = "The gap stays above tol: rounding, or the conditioning of the problem, keeps the solver from it."
@@ -21,6 +26,10 @@ class Status(Enum):
     @property
     def is_certified(self) -> bool:
         return self is Status.CERTIFIED
+
+    @property
+    def is_within_tol(self) -> bool:
+        return self in (Status.CERTIFIED, Status.STATIONARY)
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,9 @@ class Progress:
 class Solution:
     """The best answer that was certified. ``w`` has the intercept's weight as its last element if there is one.
 
-    An epoch is as many steps as there are samples; ``b`` is the intercept, already scaled.
+    An epoch is as many steps as there are samples; ``b`` is the intercept, already scaled. Where it is free, no optimal
+    intercept is farther from it than ``offset_bound``; where it is penalised, ``certificate.distance_bound`` covers it.
+    ``ellipsoid`` is there if it was asked for.
     """
 
     w: Array
@@ -59,3 +70,5 @@ class Solution:
     steps: int
     epochs: float
     kernel_evaluations: int = 0
+    offset_bound: float = 0.0
+    ellipsoid: Ellipsoid | None = None

@@ -51,7 +51,8 @@ def solve(
     ----------
     problem : LinearProblem or KernelProblem
     solver : str or a solver object, default "auto"
-        "auto" chooses and switches by itself; "dcd", "avsf", "newton" for linear problems, "batched-smo", "smo" for kernels;
+        "auto" chooses and switches by itself; "dcd", "avsf", "newton", and for a few digits
+        "pruned-gradient" and "pegasos", for linear problems; "batched-smo", "smo" for kernels;
         or an instance with settings such as ``DCD(order=Order.CYCLIC)``.
     tol : float
         Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give.
@@ -211,6 +212,7 @@ class _Run:
             steps=self.state.steps,
             epochs=self.epochs,
             kernel_evaluations=self.answers.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
+            offset_bound=self.answers.offset_bound(answer),
         )
 
     @property
@@ -234,7 +236,7 @@ class _Run:
         if self.callback is not None and bool(self.callback(self.trace[-1])):
             self.stop.set()
         if self.answer is not None:
-            return Status.CERTIFIED
+            return Status.CERTIFIED if self.answer.certificate.is_proof else Status.STATIONARY
         if self.stop.is_set():
             return Status.STOPPED
         if self.seconds >= self.limits.max_seconds:

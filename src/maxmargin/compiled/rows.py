@@ -16,6 +16,8 @@ from maxmargin.data import CsrRows
 ONE = np.uint64(1)
 LINE = 64
 """Bytes a cache line."""
+MOST_LINES = np.uint64(32)
+"""Of a row that are asked for beforehand."""
 
 
 def row_dot(rows, i, w):
@@ -36,6 +38,12 @@ def prefetch_row_start(rows, i):
 def prefetch_row(rows, i):
     """Ask for the first lines of row i."""
     raise TypeError("prefetch_row exists only inside compiled code")
+
+
+def prefetch_whole_row(rows, i):
+    """Ask for all of row i, up to some kilobytes: for rows that do not follow each other, where the processor's own
+    prefetching starts anew in each."""
+    raise TypeError("prefetch_whole_row exists only inside compiled code")
 
 
 @overload(row_dot, inline="always")
@@ -112,6 +120,31 @@ def _prefetch_row(rows, i):
         start = i * np.uint64(rows.values.shape[1])
         prefetch(rows.values, start)
         prefetch(rows.values, start + a_line)
+
+    return dense
+
+
+@overload(prefetch_whole_row)
+def _prefetch_whole_row(rows, i):
+    a_line = np.uint64(LINE // rows.types[0].dtype.bitwidth * 8)
+    if rows.instance_class is CsrRows:
+        indices_a_line = np.uint64(LINE // rows.types[1].dtype.bitwidth * 8)
+
+        def sparse(rows, i):
+            start, end = rows.indptr[i], rows.indptr[i + ONE]
+            end = min(end, start + MOST_LINES * a_line)
+            for k in range(start, end, a_line):
+                prefetch(rows.values, k)
+            for k in range(start, end, indices_a_line):
+                prefetch(rows.indices, k)
+
+        return sparse
+
+    def dense(rows, i):
+        length = np.uint64(rows.values.shape[1])
+        start = i * length
+        for k in range(start, start + min(length, MOST_LINES * a_line), a_line):
+            prefetch(rows.values, k)
 
     return dense
 

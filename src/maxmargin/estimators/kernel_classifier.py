@@ -9,24 +9,27 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
 from maxmargin.data import Array
+from maxmargin.decisions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.estimators import checks
-from maxmargin.estimators.linear_classifier import one_or_all
+from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import KernelRows
+from maxmargin.kernel_sums import kernel_sums
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.solution import Solution
 from maxmargin.solve import Limits, drive, seed_from
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.registry import kernel_solver_named
+from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 ROWS_A_BLOCK = 4096
@@ -34,7 +37,7 @@ ROWS_A_BLOCK = 4096
 
 
 class KernelClassifier:
-    """What :class:`maxmargin.SVC` is, for data that is known to be sound."""
+    """What :class:`maxmargin.SVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     classes_: Array
     support_vectors_: Any
@@ -84,6 +87,12 @@ class KernelClassifier:
         self.n_jobs = n_jobs
         self.callback = callback
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
+        with checks.unchanged_on_error(self):
+            self._train(X, y, sample_weight, self._check_parameters())
+        return self
+
     def _check_parameters(self) -> Limits:
         if not callable(self.kernel):
             checks.one_of("kernel", self.kernel, KERNELS)
@@ -108,41 +117,18 @@ class KernelClassifier:
 
     def _solver(self) -> KernelSolver:
         """``solver`` with ``shrinking`` and ``cache_size``, unless it is an object with settings of its own."""
-        if not isinstance(self.solver, str):
-            return kernel_solver_named(self.solver)
-        if self.solver == "smo":
-            from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
-            from maxmargin.solvers.smo import SMO
+        return kernel_solver(self.solver, self.shrinking, self.cache_size)
 
-            rule = (DEFAULT_RULE if self.shrinking else NoShrinking()) if _is_flag(self.shrinking) else self.shrinking
-            return SMO(shrinking=rule, cache_mb=float(self.cache_size))
-        if not _is_flag(self.shrinking):
-            raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {self.shrinking!r}.")
-        kernel_solver_named(self.solver)
-        if self.solver == "irwls":
-            from maxmargin.solvers.irwls import IRWLS
-
-            return IRWLS(cache_mb=float(self.cache_size))
-        from maxmargin.solvers.batched_smo import BatchedSMO
-
-        return BatchedSMO(cache_mb=float(self.cache_size))
-
-    def _kernel(self, X: Any) -> Kernel:
+    def _kernel(self, X: Any, sample_weight: Any) -> Kernel:
         if callable(self.kernel):
             return Custom(self.kernel)
-        if self.kernel in ("linear", "precomputed"):
-            return Linear() if self.kernel == "linear" else Precomputed()
-        gamma = width(self.gamma, X)
-        if self.kernel == "rbf":
-            return RBF(gamma)
-        if self.kernel == "sigmoid":
-            return Sigmoid(gamma, float(self.coef0))
-        return Polynomial(gamma, float(self.coef0), self.degree)
+        gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X, sample_weight)
+        return kernel_named(self.kernel, gamma, self.coef0, self.degree)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         classes = checks.classes_of(y)
         costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
-        kernel, codes = self._kernel(X), np.searchsorted(classes, y)
+        kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
         solutions = self._solve(X, kernel, costs, pairs, limits)
         self._keep(X, kernel, classes, codes, pairs, solutions)
@@ -191,22 +177,54 @@ class KernelClassifier:
         self.n_features_in_ = X.shape[1]
         self.shape_fit_ = X.shape
         self.n_iter_ = np.array([max(1, math.ceil(solution.epochs)) for solution in solutions])
-        self.fit_status_ = int(not all(solution.status.is_certified for solution in solutions))
+        self.fit_status_ = int(not all(solution.status.is_within_tol for solution in solutions))
         self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
         self.certificate_ = one_or_all([solution.certificate for solution in solutions])
         self.status_ = one_or_all([solution.status for solution in solutions])
         self.trace_ = one_or_all([solution.trace for solution in solutions])
+        self.offset_bound_ = one_or_all([solution.offset_bound for solution in solutions])
         self._kernel_ = kernel
         self._warm_start = _WarmStart(self.C, [s.alpha for s in solutions]) if self.warm_start else None
 
     def _pair_values(self, X: Any) -> Array:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
+        if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed):
+            return self._one_pair(X)
         weights = pair_weights(self.dual_coef_, self.n_support_)
         values = np.empty((X.shape[0], weights.shape[1]))
         for start in range(0, len(values), ROWS_A_BLOCK):
             block = slice(start, start + ROWS_A_BLOCK)
             values[block] = self._kernel_values(X[block]) @ weights + self.intercept_
         return values
+
+    def _one_pair(self, X: Any) -> Array:
+        """With two classes a kernel value is used once, and none is kept."""
+        vectors = Points.of(self.support_vectors_)
+        sums = kernel_sums(self._kernel_, vectors, np.arange(len(vectors)), self.dual_coef_[0], Points.of(X))
+        return sums.outputs[:, None] + self.intercept_
+
+    def _pair_decisions(self, X: Any, diagonal: Array | None) -> Decisions:
+        """``_pair_values`` in float64 by the definition of the kernel, and how far the exact optimum's can be from them."""
+        weights, bounds = pair_weights(self.dual_coef_, self.n_support_), bounds_of(self)
+        if not self._kernel_.is_positive_semidefinite:  # no ball
+            bounds = Bounds(np.full_like(bounds.distance, np.inf), bounds.offset)
+        blocks = (slice(start, start + ROWS_A_BLOCK) for start in range(0, X.shape[0], ROWS_A_BLOCK))
+        parts = [
+            kernel_decisions(
+                *self._exact_values(X[block], None if diagonal is None else diagonal[block]), weights, self.intercept_, bounds
+            )
+            for block in blocks
+        ]
+        return Decisions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def _exact_values(self, X: Any, diagonal: Array | None) -> tuple[Array, float, Array]:
+        """k(x, support vector), its rounding error, and sqrt(k(x, x))."""
+        kernel = self._kernel_
+        if isinstance(kernel, Precomputed):
+            assert diagonal is not None
+            return self._kernel_values(X), 0.0, np.sqrt(diagonal) * OUTWARDS
+        points, vectors = Points.of(X), Points.of(self.support_vectors_)
+        return kernel.block(points, vectors), kernel.rounding_error(points, vectors), kernel_lengths(kernel, points)
 
     def _kernel_values(self, X: Any) -> Array:
         """k(x, support vector)."""
@@ -230,8 +248,32 @@ def _stacked(vectors: Any, X: Any) -> Any:
     return np.concatenate([np.asarray(dense, dtype=X.dtype), X])
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
+def kernel_named(name: str, gamma: Any, coef0: float, degree: int) -> Kernel:
+    """The kernel of that name; ``gamma`` is a number already, and does not matter for two of them."""
+    if name == "linear":
+        return Linear()
+    if name == "precomputed":
+        return Precomputed()
+    if name == "rbf":
+        return RBF(gamma)
+    if name == "sigmoid":
+        return Sigmoid(gamma, float(coef0))
+    checks.one_of("kernel", name, KERNELS)
+    return Polynomial(gamma, float(coef0), degree)
+
+
+def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
+    """A solver by name with these settings, or the object itself, which has settings of its own."""
+    made: Any = kernel_solver_named(solver)
+    if not isinstance(solver, str):
+        return made
+    is_flag = isinstance(shrinking, (bool, np.bool_))
+    if not is_flag and not hasattr(made, "shrinking"):
+        raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {shrinking!r}.")
+    rule = (DEFAULT_RULE if shrinking else NoShrinking()) if is_flag else shrinking
+    settings = {"cache_mb": float(cache_mb), "shrinking": rule}
+    made = replace(made, **{name: value for name, value in settings.items() if hasattr(made, name)})
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,17 +304,20 @@ class _WarmStart(NamedTuple):
     alphas: list[Array]
 
 
-def width(gamma: Any, X: Any) -> float:
-    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself."""
+def width(gamma: Any, X: Any, sample_weight: Any = None) -> float:
+    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself. The variance is that of the
+    weighted samples, so that a sample of weight two is the same as two samples."""
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma != "scale":
         return float(gamma)
-    if sparse.issparse(X):
-        squares = X.multiply(X).mean(dtype=np.float64)
-        variance = float(squares) - float(X.mean(dtype=np.float64)) ** 2
-    else:
+    if sample_weight is None and not sparse.issparse(X):
         variance = float(X.var(dtype=np.float64))
+    else:
+        weights = np.broadcast_to(np.asarray(1.0 if sample_weight is None else sample_weight, np.float64), X.shape[0])
+        squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+        mean, square = (float(np.average(np.ravel(part.mean(axis=1)), weights=weights)) for part in (X, squares))
+        variance = square - mean**2
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
 

@@ -16,6 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data import Array, Rows
+from maxmargin.decisions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
+from maxmargin.ellipsoids import enclose, sharpened
 from maxmargin.estimators import checks
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.losses import Hinge, Loss, SquaredHinge
@@ -34,6 +36,7 @@ class LinearClassifier:
     """What :class:`maxmargin.LinearSVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     coef_: Any
+    classes_: Array
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class LinearClassifier:
         n_jobs: int | None = None,
         callback: Any = None,
         penalize_intercept: bool = True,
+        sharp_proofs: bool = False,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -75,6 +79,7 @@ class LinearClassifier:
         self.n_jobs = n_jobs
         self.callback = callback
         self.penalize_intercept = penalize_intercept
+        self.sharp_proofs = sharp_proofs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
@@ -96,6 +101,7 @@ class LinearClassifier:
         checks.flag("fit_intercept", self.fit_intercept)
         checks.flag("penalize_intercept", self.penalize_intercept)
         checks.flag("warm_start", self.warm_start)
+        checks.flag("sharp_proofs", self.sharp_proofs)
         checks.number("intercept_scaling", self.intercept_scaling, above=0.0 if self.fit_intercept else -math.inf)
         checks.thread_count(self.n_jobs)
         solver_named(self.solver)
@@ -122,6 +128,9 @@ class LinearClassifier:
                 signs = np.where(y == positive, np.int8(1), np.int8(-1))
                 problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
                 solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+                if self.sharp_proofs:
+                    ellipsoid = enclose(problem, solution.w, solution.alpha, solution.certificate)
+                    solution = replace(solution, ellipsoid=ellipsoid)
                 return solution if self.warm_start else replace(solution, alpha=NOTHING)
 
             return run
@@ -150,7 +159,27 @@ class LinearClassifier:
         self.certificate_ = one_or_all([solution.certificate for solution in solutions])
         self.status_ = one_or_all([solution.status for solution in solutions])
         self.trace_ = one_or_all([solution.trace for solution in solutions])
+        self.offset_bound_ = one_or_all([solution.offset_bound for solution in solutions])
+        self.ellipsoid_ = one_or_all([solution.ellipsoid for solution in solutions])
         self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
+
+    def _decisions(self, X: Any) -> Decisions:
+        """By the ball."""
+        coef, intercept = dense_weights(self)
+        constant = float(self.intercept_scaling) if self.fit_intercept and self.penalize_intercept else 0.0
+        return linear_decisions(X, coef, intercept, bounds_of(self), constant)
+
+    def _certified_labels(self, X: Any) -> CertifiedLabels:
+        """For X that is known to be sound. What the ball leaves open is looked at again with the ellipsoid."""
+        decisions, is_binary = self._decisions(X), len(self.classes_) == 2
+        codes = (decisions.values[:, 0] > 0.0).astype(int) if is_binary else decisions.values.argmax(axis=1)
+        proved = decisions.is_proved[:, 0] if is_binary else proved_greatest(decisions)
+        open_rows = np.flatnonzero(~proved)
+        ellipsoids = all_of(getattr(self, "ellipsoid_", None))
+        if len(open_rows) and any(ellipsoid is not None for ellipsoid in ellipsoids):
+            sharper = sharpened(decisions, ellipsoids, X, open_rows)
+            proved[open_rows] = sharper.is_proved[:, 0] if is_binary else proved_greatest(sharper)
+        return CertifiedLabels(self.classes_[codes], proved)
 
 
 class _WarmStart(NamedTuple):
@@ -165,6 +194,21 @@ def dense_weights(model: LinearClassifier) -> tuple[Array, Array]:
     """Coefficients and intercepts as plain float64 arrays, also of a model that was sparsified."""
     coef = model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_
     return np.asarray(coef, dtype=np.float64), np.asarray(model.intercept_, dtype=np.float64)
+
+
+def bounds_of(model: Any) -> Bounds:
+    """What the certificates of a fitted model prove of its optimum."""
+    if not hasattr(model, "certificate_"):
+        raise ValueError("This model has no certificate (it was imported), so that nothing can be proved of its predictions.")
+    certificates = all_of(model.certificate_)
+    # A file written before offset bounds were kept has none: then a free intercept proves nothing.
+    offsets = all_of(getattr(model, "offset_bound_", [math.inf] * len(certificates)))
+    return Bounds(np.array([certificate.distance_bound for certificate in certificates]), np.array(offsets, dtype=float))
+
+
+def all_of(value: Any) -> list[Any]:
+    """The opposite of ``one_or_all``."""
+    return value if isinstance(value, list) else [value]
 
 
 def one_or_all(values: list[Any]) -> Any:

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.data import DTYPES, Array
+from maxmargin.decisions import CertifiedLabels
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import LinearClassifier
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
@@ -43,6 +44,9 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     intercept_scaling : float, default 1.0
         The intercept is the weight of a constant feature of this value; like every weight it is regularised, and the less
         the larger this value.
+    sharp_proofs : bool, default False
+        Keep an ellipsoid around the exact optimum after a fit, with which ``certified_predict`` proves far more at the same
+        gap: a matrix of n_features x n_features for each binary problem, up to 4,096 features.
     class_weight : dict or "balanced", optional
         C_i is C times the weight of the sample's own class times its ``sample_weight``, in every binary problem: exactly a
         sample weight. (LIBLINEAR, with more than two classes, weights only the positive class of each binary problem.)
@@ -53,7 +57,8 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     max_iter : int, default -1
         Limit on epochs, each as many steps as there are samples; -1 for none.
     solver : str or solver object, default "auto"
-        "auto", "dcd", "avsf", "newton", or for example ``DCD(shrinking=None)``.
+        "auto", "dcd", "avsf", "newton", "pruned-gradient", "pegasos" (the last two are first-order methods: ask for a
+        ``tol`` of 1e-2 or 1e-3), or for example ``DCD(shrinking=None)``.
     max_seconds : float, optional
         Limit on the time of each binary problem.
     warm_start : bool, default False
@@ -75,6 +80,11 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
         The worst.
     status_ : Status, or a list with one for each class
     trace_ : tuple of Progress, or a list with one for each class
+    offset_bound_ : float, or a list with one for each class
+        How far ``intercept_`` can be from that of the exact optimum where it is free; zero where it is penalised, as
+        ``certificate_.distance_bound`` then covers it.
+    ellipsoid_ : Ellipsoid or None, or a list with one for each class
+        With ``sharp_proofs``.
 
     A fit that ends before ``tol`` raises a ConvergenceWarning with the gap asked and the gap reached. Ctrl-C ends a fit
     in the same way, with the best answer so far. A fit that fails leaves the estimator as it was.
@@ -115,6 +125,28 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         predicted: Array = self.classes_[codes]
         return predicted
+
+    def certified_predict(self, X: Any) -> CertifiedLabels:
+        r"""Labels, and a mask of those that are proved: the exact optimum of the training problem gives the same label.
+
+        With :math:`|w - w^*| \le r`, the ``distance_bound`` of the certificate, the exact decision value of x is within
+        :math:`r |x|` of the computed one. Without an intercept a label is proved where the decision value is greater in
+        magnitude than that, and than what rounding can have done to it. With the (default) penalised intercept, |x| is the
+        norm of the row with ``intercept_scaling`` appended; with a free one, ``offset_bound_`` is added to the right hand
+        side. With several classes the lower end of the greatest value must be above the upper ends of all others.
+
+        The labels are those of ``predict``. The smaller the gap, the more are proved: r is of the size of its square root.
+        With ``sharp_proofs`` what this leaves open is tried again with an ellipsoid in place of the ball
+        (:mod:`maxmargin.ellipsoids`), which proves as much at a gap of 1e-6 as the ball at 1e-10.
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+        proved : array of bool of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, reset=False)
+        return self._certified_labels(X)
 
     def sparsify(self) -> LinearSVC:
         """Keep ``coef_`` as a sparse matrix, for models most of whose weights are zero."""

@@ -71,7 +71,7 @@ def serialised(callback: Any, verbose: int) -> Callback | None:
 
 def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits) -> None:
     """One ConvergenceWarning for the worst of the problems that stopped before tol."""
-    short = [solution for solution in solutions if not solution.status.is_certified]
+    short = [solution for solution in solutions if not solution.status.is_within_tol]
     if not short:
         return
     from sklearn.exceptions import ConvergenceWarning

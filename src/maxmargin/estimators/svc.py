@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.data import DTYPES, Array
+from maxmargin.decisions import CertifiedLabels, proved_votes, votes
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier, pair_weights
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
@@ -29,9 +29,9 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     ----------
     C : float, default 1.0
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
-        "sigmoid" is not positive semidefinite: its problem may have no optimum to certify, and the fit then says so.
+        "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY.
     degree, gamma, coef0
-        As in scikit-learn.
+        As in scikit-learn, but that the variance in ``gamma="scale"`` is of the samples with their ``sample_weight``.
     shrinking : bool or a rule, default True
         True is the best rule of the solver; with ``solver="smo"`` also an object such as ``FSafe(0.1)``.
     tol : float, default 1e-3
@@ -71,6 +71,8 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         The worst.
     status_ : Status, or a list with one for each pair
     trace_ : tuple of Progress, or a list with one for each pair
+    offset_bound_ : float, or a list with one for each pair
+        How far ``intercept_`` can be from that of the exact optimum.
 
     Probabilities are not a parameter, as scikit-learn deprecates that one: wrap the model in
     ``sklearn.calibration.CalibratedClassifierCV``.
@@ -121,22 +123,69 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """The class with most votes of the pairs; with ``break_ties`` the one with the greatest decision value."""
         check_is_fitted(self)
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
+        self._check_ties()
         return np.asarray(self.classes_[self._codes(X)])
 
+    def certified_predict(self, X: Any, diagonal: Any = None) -> CertifiedLabels:
+        r"""Labels, and a mask of those that are proved: the exact optima of the training problems give the same label.
+
+        With :math:`|w - w^*| \le r`, the ``distance_bound`` of the certificate, the exact decision value of x is within
+        :math:`r \sqrt{k(x, x)} + |b - b^*|` of the computed one, and ``offset_bound_`` bounds the last term. A pair's vote is
+        proved where its decision value is greater in magnitude than that and than what rounding can have done to it. With
+        more than two classes, a label is proved where no outcome of the votes that are not proved can change it (with
+        ``break_ties``: where none can make a tie).
+
+        The labels are those of ``predict``, from decision values in float64. With a kernel that is not positive semidefinite
+        (sigmoid, or polynomial with a negative ``coef0``) nothing is proved; of a precomputed kernel or a function it is taken
+        on trust that it is.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_samples, n_features)
+        diagonal : array of shape (n_samples,)
+            k(x, x), needed with ``kernel="precomputed"`` and with nothing else.
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+        proved : array of bool of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        self._check_ties()
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        decisions = self._pair_decisions(X, self._checked_diagonal(diagonal, X.shape[0]))
+        labels = self.classes_[self._codes_of(decisions.values)]
+        if len(self.classes_) == 2:
+            return CertifiedLabels(labels, decisions.is_proved[:, 0])
+        return CertifiedLabels(labels, proved_votes(decisions, len(self.classes_), ties_go_to_the_first=not self.break_ties))
+
+    def _check_ties(self) -> None:
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
+
+    def _checked_diagonal(self, diagonal: Any, n_samples: int) -> Array | None:
+        if (self.kernel == "precomputed") != (diagonal is not None):
+            raise ValueError("diagonal, k(x, x) of each sample, is needed with kernel='precomputed', and with no other kernel.")
+        if diagonal is None:
+            return None
+        diagonal = np.asarray(diagonal, dtype=np.float64)
+        if diagonal.shape != (n_samples,):
+            raise ValueError(f"diagonal must hold k(x, x) for each of {n_samples} samples; its shape is {diagonal.shape}.")
+        wrong = np.flatnonzero(~(np.isfinite(diagonal) & (diagonal >= 0.0)))
+        if wrong.size:
+            raise ValueError(f"diagonal must be finite and not negative; it holds {diagonal[wrong[0]]}.")
+        return diagonal
+
     def _codes(self, X: Any) -> Array:
+        return self._codes_of(self._checked_pair_values(X))
+
+    def _codes_of(self, values: Array) -> Array:
         n_classes = len(self.classes_)
         if self.break_ties and n_classes > 2:
-            return np.asarray(self.decision_function(X).argmax(axis=1))
-        values = self._checked_pair_values(X)
+            return np.asarray(_ovr_decision_function(values < 0, -values, n_classes).argmax(axis=1))
         if n_classes == 2:
             return (values[:, 0] > 0.0).astype(int)
-        votes = np.zeros((len(values), n_classes), int)
-        for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
-            votes[:, i] += values[:, k] > 0.0
-            votes[:, j] += values[:, k] <= 0.0
-        return np.asarray(votes.argmax(axis=1))
+        return np.asarray(votes(values > 0.0, n_classes).argmax(axis=1))
 
     def _checked_pair_values(self, X: Any) -> Array:
         check_is_fitted(self)

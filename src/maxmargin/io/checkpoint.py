@@ -1,7 +1,8 @@
-"""Checkpoints: the dual variables of every problem under way, saved at intervals, so that a killed fit goes on where it was.
+"""Checkpoints: the dual variables of every problem, under way or done, saved at intervals: a killed fit goes on where it was.
 
 Any alpha is a valid start, and the certificate at the end is computed from the data, so a resumed fit is as certified as an
-uninterrupted one. A problem is known by a digest of its data, labels, costs and loss: a checkpoint of other data is never used.
+uninterrupted one. A problem is known by a digest of its data, labels, costs, and loss or kernel: a checkpoint of other data is
+never used.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from safetensors.numpy import save as save_tensors
 
 from maxmargin.data import Array
 from maxmargin.io.files import MalformedFile, replaced
+from maxmargin.kernel_problem import KernelProblem
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Solver, Stage
+from maxmargin.solvers.base import Budget, Stage
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Checkpoint:
     path: Path
     alphas: dict[str, Array] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    saved_at: float = field(default_factory=time.monotonic)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Checkpoint:
@@ -43,11 +46,20 @@ class Checkpoint:
         except SafetensorError as error:
             raise MalformedFile(path, f"it is no checkpoint, or it is damaged ({error})") from error
 
-    def save(self, key: str, alpha: Array) -> None:
+    def is_due(self, seconds: float) -> bool:
+        return time.monotonic() - self.saved_at >= seconds
+
+    def keep(self, key: str, alpha: Array) -> None:
         with self.lock:
             self.alphas[key] = alpha.copy()
+
+    def save(self, key: str, alpha: Array) -> None:
+        """Write all that is kept, and this."""
+        self.keep(key, alpha)
+        with self.lock:
             with replaced(self.path) as file:
                 file.write(save_tensors(self.alphas))
+            self.saved_at = time.monotonic()
 
     def remove(self) -> None:
         """After the model is safe."""
@@ -58,29 +70,47 @@ class Checkpoint:
 class Checkpointed:
     """A solver that starts from the checkpoint of its problem, if there is one, and saves its alpha every so many seconds."""
 
-    solver: Solver
+    solver: Any
     checkpoint: Checkpoint
     seconds: float = 5.0
 
     @property
     def name(self) -> str:
-        return self.solver.name
+        return str(self.solver.name)
 
-    def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> CheckpointedState:
+    def init(self, problem: Any, warm_start: Array | None, seed: int) -> CheckpointedState:
         key = fingerprint(problem)
         saved = self.checkpoint.alphas.get(key)
         if saved is not None and saved.shape == (problem.n_samples,) and np.isfinite(saved).all():
             warm_start = saved
         return CheckpointedState(self.solver.init(problem, warm_start, seed), key, time.monotonic())
 
-    def advance(self, problem: LinearProblem, state: CheckpointedState, budget: Budget) -> None:
+    def advance(self, problem: Any, state: CheckpointedState, budget: Budget) -> None:
         self.solver.advance(problem, state.inner, budget)
         if time.monotonic() - state.saved_at >= self.seconds:
-            self.checkpoint.save(state.key, self.solver.candidate(problem, state.inner)[1])
+            self.checkpoint.save(state.key, self._alpha(problem, state))
             state.saved_at = time.monotonic()
 
-    def candidate(self, problem: LinearProblem, state: CheckpointedState) -> tuple[Array, Array]:
+    def candidate(self, problem: Any, state: CheckpointedState) -> Any:
+        """What a certificate judges may be the last of this problem: it is kept, so that many short problems are not lost."""
+        keep = self.checkpoint.save if self.checkpoint.is_due(self.seconds) else self.checkpoint.keep
+        keep(state.key, self._alpha(problem, state))
         return self.solver.candidate(problem, state.inner)
+
+    def _alpha(self, problem: Any, state: CheckpointedState) -> Array:
+        alpha: Array = self.solver.candidate(problem, state.inner)[1]
+        return alpha
+
+
+class CheckpointedKernelSolver(Checkpointed):
+    """The same for a kernel solver, whose candidate is alpha alone."""
+
+    def take_outputs(self, problem: KernelProblem, state: CheckpointedState, outputs: Array) -> None:
+        self.solver.take_outputs(problem, state.inner, outputs)
+
+    def _alpha(self, problem: Any, state: CheckpointedState) -> Array:
+        alpha: Array = self.solver.candidate(problem, state.inner)
+        return alpha
 
 
 @dataclass
@@ -116,12 +146,19 @@ class CheckpointedState:
     def is_stuck(self) -> bool:
         return bool(self.inner.is_stuck)
 
+    @property
+    def kernel_evaluations(self) -> int:
+        return int(getattr(self.inner, "kernel_evaluations", 0))
 
-def fingerprint(problem: LinearProblem) -> str:
+
+def fingerprint(problem: LinearProblem | KernelProblem) -> str:
     """A digest of all that the optimum depends on."""
     digest = hashlib.blake2b(digest_size=16)
-    intercept = (problem.intercept_scaling, problem.penalizes_intercept)
-    digest.update(f"{problem.loss!r} {intercept!r} {problem.rows.matrix.shape}".encode())
+    if isinstance(problem, KernelProblem):
+        settings: tuple[Any, ...] = (problem.kernel, problem.has_offset)
+    else:
+        settings = (problem.intercept_scaling, problem.penalizes_intercept)
+    digest.update(f"{problem.loss!r} {settings!r} {problem.rows.matrix.shape}".encode())
     matrix = problem.rows.matrix
     arrays = (matrix.data, matrix.indices, matrix.indptr) if problem.rows.is_sparse else (matrix,)
     for array in (*arrays, problem.y, np.ascontiguousarray(problem.C)):

@@ -25,7 +25,7 @@ class MalformedFile(ValueError):
 
     def __init__(self, path: str | os.PathLike[str], sentence: str, line: int | None = None, column: int | None = None) -> None:
         self.path, self.sentence, self.line, self.column = Path(path), sentence, line, column
-        where = "" if line is None else f", line {line}, column {column}"
+        where = "" if line is None else f", line {line}" + ("" if column is None else f", column {column}")
         super().__init__(f"{self.path}{where}: {sentence}.")
 
     def after(self, n_lines: int) -> MalformedFile:

@@ -23,33 +23,30 @@ from safetensors.numpy import save as save_tensors
 import maxmargin
 from maxmargin.certificate import Certificate
 from maxmargin.data import Array
-from maxmargin.estimators.linear_classifier import dense_weights, one_or_all
+from maxmargin.estimators.linear_classifier import one_or_all
 from maxmargin.io.files import MalformedFile, replaced
+from maxmargin.io.layouts import LAYOUTS
 from maxmargin.solution import Progress, Status
 
 FORMAT = "maxmargin model 1"
-ESTIMATORS = {"LinearSVC": "LinearSVC", "LinearClassifier": "LinearSVC"}
-"""From a class to the public one that a file of it is loaded as."""
-ARRAYS = ("coef_", "intercept_")
-SCALARS = ("n_iter_", "n_features_in_", "relative_gap_")
+PUBLIC = {layout.estimator: layout for layout in LAYOUTS.values()}
 HEADER_KEY, DIGEST_KEY = "maxmargin", "sha256"
 
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator. The file appears whole or not at all."""
     name = type(estimator).__name__
-    if name not in ESTIMATORS:
-        raise TypeError(f"maxmargin can save LinearSVC; got {name}.")
-    if not hasattr(estimator, "coef_"):
+    if name not in LAYOUTS:
+        raise TypeError(f"maxmargin can save {' and '.join(PUBLIC)}; got {name}.")
+    if not hasattr(estimator, "classes_"):
         raise ValueError(f"This {name} is not fitted yet: there is nothing to save.")
-    tensors = {
-        key: np.ascontiguousarray(value, dtype=np.float64) for key, value in zip(ARRAYS, dense_weights(estimator), strict=True)
-    }
+    layout = LAYOUTS[name]
+    tensors = layout.tensors_of(estimator)
     labels, label_type = _labels_as_json(estimator.classes_)
     header = {
         "format": FORMAT,
         "version": maxmargin.__version__,
-        "estimator": ESTIMATORS[name],
+        "estimator": layout.estimator,
         "parameters": {key: _plain(key, value) for key, value in _parameters(estimator).items()},
         "labels": labels,
         "label_type": label_type,
@@ -57,7 +54,9 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         "certificates": [asdict(certificate) for certificate in _all(estimator, "certificate_")],
         "statuses": [status.name for status in _all(estimator, "status_")],
         "traces": [[asdict(row) for row in trace] for trace in _all(estimator, "trace_")],
-        **{key: getattr(estimator, key) for key in SCALARS if hasattr(estimator, key)},
+        "offset_bounds": _all(estimator, "offset_bound_"),
+        **layout.details_of(estimator),
+        **{key: getattr(estimator, key) for key in layout.scalars if hasattr(estimator, key)},
     }
     text = json.dumps(_finite_as_text(header), sort_keys=True)
     content = save_tensors(tensors, {HEADER_KEY: text, DIGEST_KEY: _digest(text, tensors)})
@@ -72,14 +71,27 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read what ``save_model`` wrote. The estimator predicts as before and carries its certificate."""
     header, tensors = _read(Path(path))
-    parameters = header["parameters"]
+    try:
+        if header["estimator"] not in PUBLIC:
+            raise MalformedFile(path, f"it holds an estimator that this version does not know: {header['estimator']!r}")
+        sentence = PUBLIC[header["estimator"]].complaint_about(header, tensors)
+        if sentence:
+            raise MalformedFile(path, sentence)
+        return _restored(header, tensors)
+    except MalformedFile:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise MalformedFile(path, f"its header does not describe a model ({type(error).__name__}: {error})") from error
+
+
+def _restored(header: dict[str, Any], tensors: dict[str, Array]) -> Any:
+    parameters, layout = header["parameters"], PUBLIC[header["estimator"]]
     if isinstance(parameters["class_weight"], dict):
         parameters["class_weight"] = dict(parameters["class_weight"]["pairs"])
-    estimator = getattr(maxmargin, header["estimator"])(**parameters)
-    for key in ARRAYS:
-        setattr(estimator, key, tensors[key])
-    for key in set(SCALARS) & set(header):
+    estimator = getattr(maxmargin, layout.estimator)(**parameters)
+    for key in set(layout.scalars) & set(header):
         setattr(estimator, key, header[key])
+    layout.fill(estimator, header, tensors)
     estimator.classes_ = np.array(header["labels"], dtype=header["label_type"])
     if header["feature_names"]:
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
@@ -87,6 +99,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         estimator.certificate_ = one_or_all([Certificate(**fields) for fields in header["certificates"]])
         estimator.status_ = one_or_all([Status[status] for status in header["statuses"]])
         estimator.trace_ = one_or_all([tuple(Progress(**row) for row in trace) for trace in header["traces"]])
+        if header.get("offset_bounds"):  # files of before they were kept have none
+            estimator.offset_bound_ = one_or_all([float(bound) for bound in header["offset_bounds"]])
     return estimator
 
 
@@ -105,21 +119,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     header = _text_as_finite(json.loads(metadata[HEADER_KEY]))
     if header.get("format") != FORMAT:
         raise MalformedFile(path, f"its format is {header.get('format')!r}; this version reads {FORMAT!r}")
-    _check(path, header, tensors)
     return header, tensors
-
-
-def _check(path: Path, header: dict[str, Any], tensors: dict[str, Array]) -> None:
-    """A digest shows that a file is as it was written, not that its writer was honest: the shapes must fit too."""
-    if header["estimator"] not in ESTIMATORS.values():
-        raise MalformedFile(path, f"it holds an estimator that this version does not know: {header['estimator']!r}")
-    n_problems = 1 if len(header["labels"]) == 2 else len(header["labels"])
-    shapes = {"coef_": (n_problems, header["n_features_in_"]), "intercept_": (n_problems,)}
-    for key, shape in shapes.items():
-        if key not in tensors or tensors[key].shape != shape or tensors[key].dtype != np.float64:
-            raise MalformedFile(path, f"{key} must be float64 of shape {shape}")
-        if not np.isfinite(tensors[key]).all():
-            raise MalformedFile(path, f"{key} holds a value that is not finite")
 
 
 def _digest(text: str, tensors: dict[str, Array]) -> str:
@@ -139,9 +139,12 @@ def _labels_as_json(classes: Array) -> tuple[list[Any], str]:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """A parameter as JSON has it. A solver object is kept by its name; a callback and a generator are not kept."""
+    """A parameter as JSON has it. A solver object is kept by its name and a shrinking rule as True; a callback and a generator
+    are not kept."""
     if key == "solver" and not isinstance(value, str):
         return value.name
+    if key == "shrinking" and not isinstance(value, (bool, np.bool_)):
+        return True
     if key == "class_weight" and isinstance(value, dict):
         return {"pairs": [[_item(label), float(weight)] for label, weight in value.items()]}
     if value is None or isinstance(value, (str, bool, int, float)):

@@ -70,9 +70,10 @@ def read_svmlight(
 
 
 def stream_svmlight(
-    path: str | os.PathLike[str], *, n_features: int, zero_based: bool = False, dtype: Any = np.float64
+    path: str | os.PathLike[str], *, n_features: int | None, zero_based: bool = False, dtype: Any = np.float64
 ) -> Iterator[tuple[Any, Array]]:
-    """Read a file of any size piece by piece: (X, y) of some tens of megabytes at a time, X always ``n_features`` wide."""
+    """Read a file of any size piece by piece: (X, y) of some tens of megabytes at a time, X always ``n_features`` wide; if that
+    is None, each as wide as its greatest index."""
     path = Path(path)
     n_lines = n_samples = 0
     for text in windows_of(path, WINDOW_BYTES):

@@ -24,7 +24,7 @@ from maxmargin.compiled.avsf import COORDINATE, SWEEP, ascend
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
+from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept, refuse_huber
 from maxmargin.solvers.dcd import DCDState
 
 
@@ -57,6 +57,7 @@ class AVSF:
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AVSFState:
         refuse_free_intercept(problem, self.name)
+        refuse_huber(problem, self.name)
         box = problem.box
         samples = np.zeros(problem.n_samples, COORDINATE)
         samples["U"], samples["D"], samples["preference"] = box.U, box.D, 1.0

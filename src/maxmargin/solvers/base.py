@@ -57,6 +57,12 @@ def refuse_free_intercept(problem: LinearProblem, solver: str) -> None:
         raise ValueError(f"The solver {solver!r} cannot fit an intercept without penalty: use 'newton' or 'auto'.")
 
 
+def refuse_huber(problem: LinearProblem, solver: str) -> None:
+    """For solvers whose steps take alpha_i to enter D(alpha) with the factor 1."""
+    if problem.box.a != 1.0:
+        raise ValueError(f"The solver {solver!r} cannot fit {problem.loss!r}: use 'pruned-gradient' or 'pegasos'.")
+
+
 class Solver(Protocol):
     """A frozen dataclass of settings. It never decides that it is done, never prints, never reads a clock."""
 

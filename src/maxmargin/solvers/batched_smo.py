@@ -17,7 +17,7 @@ does not reach the target, rows become float64. In signed variables s_i = y_i al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -39,6 +39,8 @@ FLOAT32_IS_GOOD_TO = 1e-4
 SINGLE_STEPS_ABOVE = 1e-4
 """The local violation above which the local gradient may be float32."""
 FLOAT32_RANGE = 1e30
+NEAR = 0.1
+"""Samples whose margin is within this of one have their f computed in float64. What float32 makes f wrong by is far less."""
 STILL_ITERATIONS = 4
 LOOKS_TO_BE_STUCK, LOOKS_EVER = 3, 60
 BLOCK_SHARE = 0.1
@@ -76,8 +78,8 @@ class BatchedSMO:
             rows=KernelRows(problem, self._first_dtype(problem), self.cache_mb),
             random=np.random.default_rng(seed),
         )
-        state.is_exact = not state.s.any()
-        state.refresh(problem)
+        if state.s.any():
+            state.compute_outputs(problem, np.arange(problem.n_samples))
         state.survey(problem)
         return state
 
@@ -171,6 +173,7 @@ class BatchedSMOState:
     looks: int = 0  # closer looks since the exact gap last fell to half
     looks_ever: int = 0
     still_iterations: int = 0  # outer iterations, one after the other, that made nothing better
+    b: float = 0.0  # the offset with the least primal value
     top: float = np.inf
     bottom: float = -np.inf
     relative_gap: float = np.inf
@@ -178,6 +181,7 @@ class BatchedSMOState:
     least_exact_gap: float = np.inf  # relative, of the closer looks
     greatest_dual: float = -np.inf
     evaluations_before: int = 0
+    memory: Array = field(default_factory=lambda: np.empty(0))
 
     @property
     def v(self) -> Array:
@@ -214,29 +218,30 @@ class BatchedSMOState:
             self.drift += float(np.abs(change).sum())
 
     def refresh(self, problem: KernelProblem) -> None:
-        """f from s in float64, free of the rounding of kernel values and of the steps that led here. What was reached with
-        the old f is forgotten, for it may have been too good to be true."""
+        """f from s in float64, free of the rounding of kernel values and of the steps that led here, for the free variables
+        and all samples near the margin: where the others are, their gap terms are zero, and rounding does not change that.
+        What was reached with the old f is forgotten, for it may have been too good to be true."""
         if not self.is_exact:
-            rows = self.rows if self.rows.dtype == np.float64 else KernelRows(problem, np.float64, 0.0)
-            before = rows.kernel_evaluations
-            support = np.flatnonzero(self.s)
-            self.f[:] = 0.0
-            rows.add_to(self.f, support, self.s[support])
-            if rows is not self.rows:
-                self.evaluations_before += rows.kernel_evaluations - before
+            is_free = (self.lower < self.s) & (self.s < self.upper)
+            self.compute_outputs(problem, np.flatnonzero(is_free | (np.abs(self.v - self.b) < NEAR)))
         self.drift, self.is_exact = 0.0, True
         self.least_gap, self.greatest_dual = np.inf, -np.inf
+
+    def compute_outputs(self, problem: KernelProblem, samples: Array) -> None:
+        """f of these samples from s in float64."""
+        rows, support = KernelRows(problem, np.float64, 0.0), np.flatnonzero(self.s)
+        self.f[samples] = rows.sums_at(samples, support, self.s[support])
+        self.evaluations_before += rows.kernel_evaluations
 
     def survey(self, problem: KernelProblem) -> None:
         """The violation and the gap at the present f, and whether they are getting better."""
         v = self.v
         self.top, self.bottom = extremes(v, self.s, self.lower, self.upper)
-        b = 0.0
         if problem.has_offset:
-            b = best_offset(v, self.lower, self.upper)
+            self.b = best_offset(v, self.lower, self.upper)
         else:
             self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
-        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, b)
+        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, self.b)
         self.relative_gap = relative(gap, dual + gap, dual)
         is_better = gap < 0.99 * self.least_gap or dual > self.greatest_dual
         self.still_iterations = 0 if is_better else self.still_iterations + 1
@@ -271,7 +276,8 @@ class BatchedSMOState:
         """SMO on the local block. The steps made."""
         size = len(chosen)
         padded = -(-size // int(RUN)) * int(RUN)
-        K = np.zeros((padded, padded), self.rows.dtype)
+        K = self._memory(padded)
+        K[size:] = K[:, size:] = 0.0
         self.rows.block(chosen, chosen, out=K[:size, :size])
         violation = self.top - self.bottom
         is_single = self.rows.dtype == np.float32 and violation > SINGLE_STEPS_ABOVE
@@ -284,6 +290,12 @@ class BatchedSMOState:
         steps = solve(K, np.diagonal(K).astype(number), v, s, lower, upper, tolerance, max_steps)
         self.s[chosen] = s[:size]
         return int(steps)
+
+    def _memory(self, size: int) -> Array:
+        """A matrix for the block, in the memory of the one before if that is enough: new pages are slow."""
+        if len(self.memory) < size * size or self.memory.dtype != self.rows.dtype:
+            self.memory = np.empty(size * size, self.rows.dtype)
+        return self.memory[: size * size].reshape(size, size)
 
 
 def _greatest(values: Array, count: int) -> Array:

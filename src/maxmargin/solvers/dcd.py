@@ -22,7 +22,7 @@ from maxmargin.compiled.random import first_word
 from maxmargin.compiled.rows import add_rows
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
+from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept, refuse_huber
 
 STILL_SWEEPS_ONLINE = 64
 """A whole sweep without a move proves that no coordinate can move; random draws miss one with probability e^-64."""
@@ -77,6 +77,7 @@ class DCD:
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> DCDState:
         refuse_free_intercept(problem, self.name)
+        refuse_huber(problem, self.name)
         box = problem.box
         samples = np.zeros(problem.n_samples, COORDINATE)
         samples["U"], samples["D"] = box.U, box.D

@@ -34,7 +34,7 @@ import numpy as np
 
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.base import Budget, Stage, refuse_huber
 from maxmargin.solvers.newton_passes import Answer, passes_for
 from maxmargin.threads import single_threaded_blas
 
@@ -74,6 +74,7 @@ class Newton:
         return "newton"
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> NewtonState:
+        refuse_huber(problem, self.name)
         with np.errstate(all="ignore"):
             return NewtonState(problem, warm_start, self.penalty)
 

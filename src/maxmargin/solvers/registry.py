@@ -12,12 +12,14 @@ SOLVERS: dict[str, tuple[str, str]] = {
     "dcd": ("dcd", "DCD"),
     "avsf": ("avsf", "AVSF"),
     "newton": ("newton", "Newton"),
+    "pegasos": ("pegasos", "Pegasos"),
+    "pruned-gradient": ("pruned_gradient", "PrunedGradient"),
 }
 """Names, and the module and class that each is: loaded when it is asked for."""
 
 
 KERNEL_SOLVERS: dict[str, tuple[str, str]] = {
-    "auto": ("batched_smo", "BatchedSMO"),
+    "auto": ("kernel_auto", "KernelAuto"),
     "batched-smo": ("batched_smo", "BatchedSMO"),
     "smo": ("smo", "SMO"),
     "irwls": ("irwls", "IRWLS"),

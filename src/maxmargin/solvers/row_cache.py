@@ -13,6 +13,7 @@ from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import OfDotProducts, Points
 
 ROWS_A_BLOCK = 64
+MEGABYTE = 1e6
 LEAST_ROWS = 2
 """A step changes two samples, so that the rows of both must be at hand."""
 STALE = 0.5
@@ -56,7 +57,7 @@ class RowCache:
 
     def __init__(self, source: KernelValues, variables: Variables, megabytes: float) -> None:
         n = len(variables.y)
-        n_slots = int(min(max(n, LEAST_ROWS), max(LEAST_ROWS, megabytes * 2**20 // (8 * max(n, 1)))))
+        n_slots = int(min(max(n, LEAST_ROWS), max(LEAST_ROWS, megabytes * MEGABYTE // (8 * max(n, 1)))))
         self.source, self.variables = source, variables
         self.cache = Cache(
             values=np.empty((n_slots, n)),

@@ -1,0 +1,209 @@
+r"""Sums of kernel values in float64, and how wrong they can be: :math:`f_i = \sum_j s_j k(z_j, x_i)` for all samples
+:math:`x_i`, which is what a certificate judges and what a model predicts.
+
+No kernel value is kept. Tiles of dot products small enough for the caches are made on all cores, by matrix products where
+the samples are dense and by compiled code of the certificate's own where they are sparse, and the kernel is a function of
+them. Nothing here is shared with a solver.
+
+**Rounding, for the RBF kernel.** Let :math:`u = 2^{-53}`, G the greatest :math:`|x|^2`, and m the number of roundings that a
+term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u G`, so that :math:`|x - z|^2` is wrong by at
+most :math:`u G (10 + 2 m)`, and after multiplication with gamma, which adds 3u of at most :math:`4 \gamma G`, the exponent by
+:math:`u \gamma G (22 + 2 m)`. The exponential adds 2u. The terms are added in groups of eight, and the groups with what each
+addition loses kept apart, so that a sum is wrong by 12u of the sum of the magnitudes. To first order, for which 1% is added."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.certificate import gamma as roundings
+from maxmargin.data import Array
+from maxmargin.kernels import DENSE_FEATURES, RBF, Custom, Kernel, Points, dot_products
+from maxmargin.losses import UNIT_ROUNDOFF
+from maxmargin.threads import Crew, single_threaded_blas
+
+VECTORS_A_TILE, SAMPLES_A_TILE = 512, 256
+EVALUATIONS_TO_PREPARE = 1 << 24
+"""When so many kernel values are to be made, it pays to look for equal rows, and for zeros in a dense X."""
+MOST_DISTINCT, MOST_NONZERO = 0.9, 0.3
+"""Equal rows are counted once when so few are distinct; a dense X is made sparse when so little of it is not zero."""
+SAMPLES_A_TASK = 1024
+"""A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
+GROUP_ROUNDINGS = 12.0
+SECOND_ORDER = 1.01
+
+
+class Sums(NamedTuple):
+    """f, and by how much each of it can be wrong."""
+
+    outputs: Array
+    errors: Array
+
+    @classmethod
+    def of_columns(cls, gram: Any, signed: Array, n: int) -> Sums:
+        """From kernel values that are given: ``gram(rows)`` has a column for each coefficient."""
+        outputs, magnitudes = np.zeros(n), np.zeros(n)
+        for start in range(0, n, VECTORS_A_TILE):
+            rows = slice(start, start + VECTORS_A_TILE)
+            block = gram(rows)
+            outputs[rows] = block @ signed
+            magnitudes[rows] = np.abs(block, out=block) @ np.abs(signed)
+        return cls(outputs, roundings(len(signed) + 2.0) * magnitudes)
+
+
+def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> Sums:
+    """f at the samples, or at the points themselves, from the chosen points and their signed coefficients."""
+    if isinstance(kernel, RBF):
+        return _rbf_sums(kernel, points, chosen, signed, samples)
+    samples = points if samples is None else samples
+    outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
+
+    def add(vectors: Points, part: slice, here: slice) -> None:
+        block = kernel.block(vectors, samples[here])
+        outputs[here] += signed[part] @ block
+        magnitudes[here] += np.abs(signed[part]) @ np.abs(block, out=block)
+
+    _tiles(points, chosen, len(samples), add, may_share=not isinstance(kernel, Custom))
+    entry = kernel.rounding_error(points, samples)
+    errors = entry * float(np.abs(signed).sum()) + roundings(len(chosen) + 2.0) * magnitudes
+    return Sums(outputs, errors)
+
+
+def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = True) -> None:
+    """``add(vectors, part, here)`` for every part of the chosen and every tile of the n samples, tiles on all cores if they
+    may be."""
+    crew = Crew(n * len(chosen) if may_share else 0)
+    with single_threaded_blas():
+        for first in range(0, len(chosen), VECTORS_A_TILE):
+            part = slice(first, first + VECTORS_A_TILE)
+            vectors = points[chosen[part]]
+
+            def task(start: int, vectors: Points = vectors, part: slice = part) -> None:
+                stop = min(n, start + SAMPLES_A_TASK)
+                for begin in range(start, stop, SAMPLES_A_TILE):
+                    add(vectors, part, slice(begin, min(stop, begin + SAMPLES_A_TILE)))
+
+            crew.run([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+
+
+def _rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+    is_large = len(chosen) * len(points if samples is None else samples) > EVALUATIONS_TO_PREPARE
+    points = _prepared(points, is_large)
+    others = points if samples is None else _prepared(samples, is_large)
+    if not (_is_narrow(points) and _is_narrow(others)):
+        return _signed_sums(kernel, points, chosen, signed, others, _dense_sums)
+    if samples is not None or not is_large:
+        return _signed_sums(kernel, points, chosen, signed, others, _sparse_sums)
+    group, first = equal_points(points.matrix)
+    if len(first) > MOST_DISTINCT * len(points):
+        return _signed_sums(kernel, points, chosen, signed, others, _sparse_sums)
+    distinct = points[first]
+    keys, place = np.unique(2 * group[chosen] + (signed > 0.0), return_inverse=True)
+    scales, n_added = np.bincount(place, signed), float(np.bincount(place).max(initial=0))
+    sums = _signed_sums(kernel, distinct, keys // 2, scales, distinct, _sparse_sums, n_added)
+    return Sums(sums.outputs[group], sums.errors[group])
+
+
+def _prepared(points: Points, is_large: bool) -> Points:
+    """With norms that are right to the last digit, and as CSR where enough of a dense matrix is zero."""
+    from maxmargin.compiled.kernel_certificate import dense_sqnorms, sparse_sqnorms
+
+    matrix = points.matrix
+    if is_large and not sparse.issparse(matrix) and matrix.shape[1] <= DENSE_FEATURES:
+        is_sparse = np.count_nonzero(matrix) < MOST_NONZERO * matrix.size
+        matrix = sparse.csr_array(matrix) if is_sparse else matrix
+    sqnorms = sparse_sqnorms(*_arrays(matrix)) if sparse.issparse(matrix) else dense_sqnorms(np.ascontiguousarray(matrix))
+    return Points(matrix, sqnorms)
+
+
+def _is_narrow(points: Points) -> bool:
+    return sparse.issparse(points.matrix) and points.matrix.shape[1] <= DENSE_FEATURES
+
+
+def _signed_sums(
+    kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points, positive_sums: Any, n_added: float = 0.0
+) -> Sums:
+    """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
+    themselves sums of up to ``n_added`` numbers."""
+    plus, minus = (
+        positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), samples)
+        for is_here in (signed > 0.0, signed < 0.0)
+    )
+    return Sums(plus - minus, (_rbf_error(kernel, points, samples) + roundings(n_added)) * (plus + minus))
+
+
+def _rbf_error(kernel: RBF, points: Points, samples: Points) -> float:
+    """Of a sum, relative to that of the magnitudes: see the head of this module."""
+    greatest = float(max(points.sqnorms.max(initial=0.0), samples.sqnorms.max(initial=0.0)))
+    m = max(_dot_roundings(points.matrix), _dot_roundings(samples.matrix))
+    exponent = kernel.gamma * greatest * (22.0 + 2.0 * m) * UNIT_ROUNDOFF
+    return SECOND_ORDER * (math.expm1(min(exponent, 700.0)) + (2.0 + GROUP_ROUNDINGS) * UNIT_ROUNDOFF)
+
+
+def _dot_roundings(matrix: Any) -> float:
+    """That a term of a dot product meets: one for each element, or in the compiled code four, and one for each four."""
+    if not sparse.issparse(matrix) or matrix.shape[1] > DENSE_FEATURES:
+        return float(matrix.shape[1] + 1)
+    return float(np.diff(matrix.indptr).max(initial=0) // 4 + 8)
+
+
+def _sparse_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
+    from maxmargin.compiled.kernel_certificate import judge_sparse
+
+    n, log2_scale, width = len(samples), -kernel.gamma / math.log(2.0), points.matrix.shape[1]
+    totals, rests = np.zeros(n), np.zeros(n)
+    vectors, others = _arrays(points.matrix), _arrays(samples.matrix)
+
+    def task(start: int) -> None:
+        part = start, min(n, start + SAMPLES_A_TASK)
+        judge_sparse(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, width, log2_scale, *part, totals, rests)
+
+    Crew(n * len(chosen)).run([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+    return totals + rests
+
+
+def _dense_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
+    from maxmargin.compiled.kernel_certificate import add_rbf
+
+    totals, rests = np.zeros(len(samples)), np.zeros(len(samples))
+    log2_scale = -kernel.gamma / math.log(2.0)
+
+    def add(vectors: Points, part: slice, here: slice) -> None:
+        products = np.ascontiguousarray(dot_products(vectors, samples[here]))
+        everyone, others = np.arange(len(vectors)), samples.sqnorms[here]
+        add_rbf(products, everyone, scales[part], vectors.sqnorms, others, log2_scale, totals[here], rests[here])
+
+    _tiles(points, chosen, len(samples), add)
+    return totals + rests
+
+
+def equal_points(matrix: Any) -> tuple[Array, Array]:
+    """For each row of a CSR matrix the number of its set of equal rows, and the first row of each set. Rows that have the same
+    product with a fixed vector are compared, neighbour by neighbour; equal rows between which another one comes are missed."""
+    n, lengths = matrix.shape[0], np.diff(matrix.indptr)
+    products = matrix @ np.cos(np.arange(1.0, matrix.shape[1] + 1.0))
+    order = np.argsort(products, kind="stable")
+    one, other = order[:-1], order[1:]
+    is_equal = (products[one] == products[other]) & (lengths[one] == lengths[other])
+    alike = np.flatnonzero(is_equal)
+    is_equal[alike] = _are_equal(matrix, one[alike], other[alike], lengths)
+    is_first = np.concatenate([[True], ~is_equal])[:n]
+    group = np.empty(n, np.intp)
+    group[order] = np.cumsum(is_first) - 1
+    return group, order[is_first]
+
+
+def _are_equal(matrix: Any, one: Array, other: Array, lengths: Array) -> Array:
+    """Whether these pairs of rows, of equal lengths, have the same elements."""
+    counts = lengths[one]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    a, b = np.repeat(matrix.indptr[one], counts) + within, np.repeat(matrix.indptr[other], counts) + within
+    differs = (matrix.indices[a] != matrix.indices[b]) | (matrix.data[a] != matrix.data[b])
+    return np.bincount(np.repeat(np.arange(len(one)), counts), differs, len(one)) == 0.0
+
+
+def _arrays(matrix: Any) -> tuple[Array, Array, Array]:
+    return matrix.data, matrix.indices, matrix.indptr

@@ -1,0 +1,173 @@
+r"""The default for kernel problems: equal samples are merged, batched SMO finds out who is at which bound, and least squares
+finish the rest.
+
+SMO is quick to find the sets of the IRWLS paper (papers/irwls_svc, Table 1): S2, where alpha is 0, and S3, where it is C. It is
+slow to find the values of S1, the free variables. So once the gap is small, the problem of the free variables and those near
+the margin is solved to rounding by the paper's method (``maxmargin.solvers.irwls_step``), on kernel values in float64, with
+all others where they are. Their margins are not even brought up to date: the certificate, which comes next, computes them
+all. If it shows that somebody far from the margin has to move after all, its margins are taken over, and SMO goes on.
+
+The same is done again when the certificate was refused but its gap is much smaller than before; otherwise only when SMO has
+made the gap small once more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.data import Array
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernel_rows import MEGABYTE, KernelRows
+from maxmargin.reductions import MergedSamples
+from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.batched_smo import BatchedSMO, BatchedSMOState
+from maxmargin.solvers.irwls_step import WorkingSet, optimise
+from maxmargin.threads import single_threaded_blas
+
+MERGE_SAVING = 0.05
+"""The share of samples that must be equal to others to be worth a copy of X."""
+ROW_SHARE = 0.6
+"""Of the budget for kernel values, what rows may take; the rest is for the block of least squares and its factor."""
+SMALL_GAP = 1e-3
+"""Above it least squares are too early."""
+NEAR = 0.05
+"""Samples whose margin is within this of one, or within the violation, are near."""
+FEW_NEAR, NEAR_A_FREE = 1000, 2.0
+"""So many samples near the margin, and so many more for each free one, are few."""
+ENOUGH = 0.1
+"""A gap that has fallen to this share of the last was worth it; one that has not must be made so small by SMO first."""
+MOST_SYSTEMS = 200
+FEW_SAMPLES = 256
+"""So few are finished to rounding whatever the target: it costs next to nothing, and equal problems get equal answers."""
+
+FIRST = Stage("batched-smo", "to find out which samples are at a bound")
+AGAIN = Stage("batched-smo", "samples far from the margin have to move")
+
+
+@dataclass(frozen=True)
+class KernelAuto:
+    """``cache_mb`` is the budget for kernel values."""
+
+    cache_mb: float = 500.0
+
+    @property
+    def name(self) -> str:
+        return "auto"
+
+    def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
+        merged = MergedSamples.of(problem, MERGE_SAVING)
+        reduced = merged.problem if merged else problem
+        start = merged.reduce(warm_start) if merged and warm_start is not None else warm_start
+        solver = BatchedSMO(cache_mb=ROW_SHARE * self.cache_mb)
+        most_near = math.isqrt(int(0.5 * (1.0 - ROW_SHARE) * MEGABYTE * self.cache_mb / np.dtype(float).itemsize))
+        return KernelAutoState(reduced, merged, solver, solver.init(reduced, start, seed), most_near)
+
+    def advance(self, problem: KernelProblem, state: KernelAutoState, budget: Budget) -> None:
+        if state.looks_done:
+            state.learn_from_refusal()
+        if state.is_ready and state.smo.relative_gap > budget.target:
+            state.finish()
+        else:
+            state.run_smo(budget)
+
+    def candidate(self, problem: KernelProblem, state: KernelAutoState) -> Array:
+        alpha = state.solver.candidate(state.problem, state.smo)
+        return state.merged.expand(alpha) if state.merged else alpha
+
+    def take_outputs(self, problem: KernelProblem, state: KernelAutoState, outputs: Array) -> None:
+        own = state.merged.reduce_outputs(outputs) if state.merged else outputs
+        state.solver.take_outputs(state.problem, state.smo, own)
+
+
+@dataclass
+class KernelAutoState:
+    """The problem that is solved in place of the one that was asked for, and where SMO stands. ``is_finished`` says that the
+    present alpha is that of least squares, so that f is up to date in their block alone."""
+
+    problem: KernelProblem
+    merged: MergedSamples | None
+    solver: BatchedSMO
+    smo: BatchedSMOState
+    most_near: int
+    stage: Stage = FIRST
+    looks_done: bool = False
+    is_finished: bool = False
+    finish_below: float = SMALL_GAP
+    gap_before: float = math.inf
+
+    @property
+    def steps(self) -> int:
+        return self.smo.steps
+
+    @property
+    def active(self) -> int:
+        return self.smo.active
+
+    @property
+    def is_stuck(self) -> bool:
+        return self.smo.is_stuck
+
+    @property
+    def kernel_evaluations(self) -> int:
+        return self.smo.kernel_evaluations
+
+    @property
+    def may_finish(self) -> bool:
+        """The free variables fit in a block, with some room for others."""
+        return self.smo.n_free <= 0.9 * self.most_near
+
+    @property
+    def is_ready(self) -> bool:
+        """The sets are nearly known: few samples but the free ones can still change theirs."""
+        return self.smo.relative_gap <= self.finish_below and len(self._near()) <= self._most_worth_it
+
+    @property
+    def _most_worth_it(self) -> int:
+        return int(min(self.most_near, FEW_NEAR + NEAR_A_FREE * self.smo.n_free))
+
+    def run_smo(self, budget: Budget) -> None:
+        goal = max(budget.target, self.finish_below) if self.may_finish else budget.target
+        self.stage = FIRST if self.stage is FIRST else AGAIN
+        self.solver.advance(self.problem, self.smo, budget._replace(target=goal))
+        self.looks_done = self.smo.looks_done
+        if self.smo.looks_done and goal > budget.target:  # good enough for least squares, but for no certificate
+            self.looks_done = self.smo.looks_done = False
+            if not self.is_ready or self.smo.relative_gap <= budget.target:
+                self.finish_below = ENOUGH * min(self.finish_below, self.smo.relative_gap)
+        elif self.looks_done and self.problem.n_samples <= FEW_SAMPLES:
+            self.finish()
+
+    def finish(self) -> None:
+        """Least squares for the free variables and all others near the margin; then it is the certificate's turn."""
+        smo, near = self.smo, self._near()
+        smo.compute_outputs(self.problem, near)
+        rows = KernelRows(self.problem, np.float64, 0.0)
+        with single_threaded_blas():
+            work = WorkingSet(
+                rows.block(near, near), smo.s[near], smo.v[near], smo.lower[near], smo.upper[near], self.problem.has_offset
+            )
+            found = optimise(work, max_iterations=MOST_SYSTEMS)
+        smo.s[near], smo.f[near] = found.s, smo.y[near] - found.v
+        smo.steps += found.iterations
+        smo.evaluations_before += rows.kernel_evaluations
+        smo.is_exact = smo.looks_done = False
+        self.gap_before, self.is_finished, self.looks_done = smo.relative_gap, True, True
+        self.stage = Stage("irwls", f"least squares for the {len(near)} samples that are free or near the margin")
+
+    def _near(self) -> Array:
+        smo = self.smo
+        is_free = (smo.lower < smo.s) & (smo.s < smo.upper)
+        return np.flatnonzero(is_free | (np.abs(smo.v - smo.b) <= max(NEAR, smo.top - smo.bottom)))
+
+    def learn_from_refusal(self) -> None:
+        """The certificate of a finished alpha was refused, and f is exact: finish again at once if it was worth it."""
+        self.looks_done = False
+        if not self.is_finished:
+            return
+        self.is_finished = False
+        self.smo.survey(self.problem)
+        gap = self.smo.relative_gap
+        self.finish_below = gap if gap <= ENOUGH * self.gap_before else ENOUGH * min(gap, self.gap_before)

@@ -1,0 +1,205 @@
+r"""Pegasos: S. Shalev-Shwartz, Y. Singer, N. Srebro, "Pegasos: Primal Estimated sub-GrAdient SOlver for SVM", ICML 2007, with
+Algorithm 3 of A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in the Margin", 2007.
+
+In iteration t a batch of k samples is drawn, w moves against the subgradient of :math:`f(w) = \tfrac\lambda2 |w|^2 + \tfrac1N
+\sum_i \ell(m_i)` as the batch estimates it, with the learning rate 1 / (lambda t), and is projected into a ball that holds
+the optimum:
+
+.. math:: w_{t+1} = \Pi\Big[ (1 - \tfrac1t) w_t + \tfrac{1}{\lambda t k} \sum_{i \in A_t} s_i y_i x_i \Big],
+          \qquad s_i = -\ell'(m_i).
+
+lambda = 1 / sum_i C_i makes f the primal of ``maxmargin.problem`` divided by sum_i C_i (1 / (C N) where C is one number;
+where not, a draw counts in proportion to its C_i). The radius of the ball is 1 / sqrt(lambda) for hinge loss (Pegasos,
+Theorem 1), and sqrt(2 / lambda) for the others, as f(0) = 1 and lambda |w*|^2 / 2 <= f(w*).
+
+**Algorithm 3**: margins are stored for all samples now and then, and a draw whose slope follows from the bound (2), with its
+own radius, needs no product. The bound asks for |w - w'|. Where the features are few that is computed; where they are many,
+as in text, where the paper's version was slower than none, it is carried along: w . w' changes with every row that is added
+by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by two products with a row that is in the cache.
+When margins are stored is decided by the rule of the paper's section 3, and the period doubles each time that it did not pay.
+
+**The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times the
+one factor at which D is greatest. By the recursion above w is made of such slopes, so as the draws grow in number w(alpha)
+comes close to w; with a draws for each sample the noise in alpha is C / sqrt(a). Both the noise and the rate 1 / (lambda t)
+end near a relative gap of 1e-2 to 1e-3 in reasonable time: a solver for a quick first answer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.compiled.margin_bounds import evaluate_all
+from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, descend_on_draws
+from maxmargin.compiled.random import first_word
+from maxmargin.data import Array
+from maxmargin.losses import Hinge, Huber
+from maxmargin.margin_bounds import SETUP_PASSES, STEP_ELEMENTS, costs_and_stride, shape_of
+from maxmargin.problem import LinearProblem
+from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
+from maxmargin.solvers.dual_point import dual_point, slopes_from
+from maxmargin.spheres import Spheres
+
+USUAL_K = 1000
+WARM_EPOCHS = 100
+MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
+"""What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
+WIDE_SHARE = 0.25
+"""Three passes over vectors as long as w in every iteration are too many where they have more elements than this share of
+the rows drawn."""
+NOT_PAID = 2.0
+"""The period between two times that margins are stored grows by this factor when the first did not pay."""
+
+
+@dataclass(frozen=True)
+class Pegasos:
+    """Stochastic subgradient descent with batches of ``k``, by default 1000 or as many as there are samples. ``overhead`` is
+    the paper's c: at most 1 / c of the time may be lost by pruning; an infinite c never prunes."""
+
+    k: int | None = None
+    overhead: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.k is not None and not (isinstance(self.k, int) and self.k >= 1):
+            raise ValueError(f"k, the samples of a batch, must be a whole number of at least 1; got {self.k!r}.")
+        if not self.overhead > 0.0:
+            raise ValueError(f"overhead must be positive; got {self.overhead!r}.")
+
+    @property
+    def name(self) -> str:
+        return "pegasos"
+
+    def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> PegasosState:
+        refuse_free_intercept(problem, self.name)
+        if self.k is not None and self.k > problem.n_samples:
+            raise ValueError(f"k, the samples of a batch, is {self.k}, but there are only {problem.n_samples} samples.")
+        state = PegasosState(problem, self.k or min(USUAL_K, problem.n_samples), self.overhead, seed)
+        if warm_start is not None:
+            state.begin_at(np.clip(warm_start, problem.box.L, problem.box.U))
+        return state
+
+    def advance(self, problem: LinearProblem, state: PegasosState, budget: Budget) -> None:
+        """Whole iterations, at least one; a step is a draw."""
+        state.run(max(1, budget.steps // len(state.drawn)))
+
+    def candidate(self, problem: LinearProblem, state: PegasosState) -> tuple[Array, Array]:
+        return state.w[: problem.n_weights], dual_point(problem, state.slopes())
+
+
+class PegasosState:
+    """v and its scale, what is stored of every sample, and the counters of the loop in ``record``."""
+
+    looks_done: ClassVar[bool] = False
+    is_stuck: ClassVar[bool] = False
+    stage: ClassVar[Stage] = Stage("pegasos")
+
+    def __init__(self, problem: LinearProblem, k: int, overhead: float, seed: int) -> None:
+        n, width = problem.n_samples, problem.rows.n_features + 1
+        self.problem, self.shape = problem, shape_of(problem.loss)
+        self.penalty = 1.0 / float(problem.C.sum())
+        self.ball = math.sqrt((1.0 if isinstance(problem.loss, Hinge) else 2.0) / self.penalty)
+        costs, self.stride = costs_and_stride(problem.C)
+        self.costs = costs / float(problem.C.mean())
+        row_elements = problem.rows.n_stored / n + STEP_ELEMENTS
+        self.is_wide = 3.0 * width > WIDE_SHARE * k * row_elements
+        self.overhead = overhead
+        self.store_cost = n * row_elements / (MISS_FACTOR * row_elements + MISS_ELEMENTS)  # in draws
+        self.period = overhead * self.store_cost * (1.0 + SETUP_PASSES) / k
+        self.stored, self.averages = np.zeros(n, STORED), np.zeros(n, DRAWN)
+        self.centres, self.shifts, self.base = np.zeros((2, width)), np.zeros(2), np.zeros(width)
+        self.v = np.zeros(width)
+        self.drawn, self._undecided, self._active = (np.zeros(k + 1, np.uint32) for _ in range(3))
+        self.drawn, self._batch_slopes = self.drawn[:k], np.zeros(k + 1)
+        self.record = np.zeros(1, STATE)
+        self.record["random"], self.record["t"], self.record["scale"] = first_word(seed), 1.0, 1.0
+        self.iterations = self.averaged_from = self.times_stored = 0
+        self.has_best_w = isinstance(problem.loss, Huber)  # along whose lines nobody looks for a better one
+        self._slopes = np.zeros(n)
+
+    def begin_at(self, alpha: Array) -> None:
+        """As if so many epochs had led to w(alpha) that a draw changes its alpha_i by no more than C_i / WARM_EPOCHS."""
+        self._slopes = slopes_from(self.problem, alpha)
+        self.v[: self.problem.n_weights] = self.problem.weights(alpha)
+        self.record["sqnorm"] = self.v @ self.v
+        self.record["t"] = 1.0 + math.ceil(WARM_EPOCHS * self.problem.n_samples / len(self.drawn))
+
+    @property
+    def steps(self) -> int:
+        return self.iterations * len(self.drawn)
+
+    @property
+    def active(self) -> int:
+        """How many margins an iteration has computed of late."""
+        return len(self.drawn) - int(self.record["recent"][0]) if self.record["prunes"][0] else len(self.drawn)
+
+    @property
+    def examined(self) -> int:
+        """How many margins were computed for draws."""
+        return int(self.record["examined"][0])
+
+    @property
+    def w(self) -> Array:
+        return self.v * self.record["scale"][0]
+
+    def run(self, iterations: int) -> None:
+        end = self.iterations + iterations
+        while self.iterations < end:
+            if len(self.averages) and self.iterations >= 2 * self.averaged_from + 2:
+                self._begin_averages()
+            stop = min(end, 2 * self.averaged_from + 2) if len(self.averages) else end
+            self._descend(stop - self.iterations)
+            if self.iterations < stop:
+                self._store()
+
+    def _descend(self, iterations: int) -> None:
+        """As many iterations, or fewer if margins should be stored."""
+        if self.is_wide:  # free of the rounding of earlier steps
+            self.record["sqnorm"], self.record["product"] = self.v @ self.v, self.v @ self.base
+        self.iterations += descend_on_draws(
+            self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.stored, self.centres, self.base, self.v,
+            self.record, self.drawn, self._undecided, self._active, self._batch_slopes, self.shifts, self.averages,
+            *self.shape[:3], self.penalty, self.ball, self.is_wide, self.period, self.store_cost, iterations,
+        )  # fmt: skip
+
+    def _store(self) -> None:
+        """Algorithm 1 without its sort: margins at w for every sample."""
+        state = self.record[0]
+        if self.times_stored == 0:
+            self._prepare()
+        paid = state["skipped"] >= self.store_cost
+        usual = self.overhead * self.store_cost / len(self.drawn)
+        self.period = usual if paid or self.times_stored == 0 else NOT_PAID * self.period
+        self.times_stored += 1
+        self.base = self.w
+        margins, weights = np.empty(self.problem.n_samples), np.zeros_like(self.v)
+        evaluate_all(
+            self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.base, *self.shape[:3], True, weights,
+            margins, True, _NOWHERE, 0.0,
+        )  # fmt: skip
+        self.stored["margin"] = margins
+        state["stored_sqnorm"] = self.base @ self.base
+        state["since"] = state["skipped"] = state["recent"] = 0.0
+        state["prunes"] = 1
+
+    def _prepare(self) -> None:
+        spheres = Spheres.around_origin(self.problem) if self.is_wide else Spheres.around_classes(self.problem)
+        self.centres = spheres.centres if len(spheres.centres) == 2 else np.repeat(spheres.centres, 2, axis=0)
+        self.stored["radius"] = np.maximum(spheres.radii, TINY) * self.problem.y
+
+    def _begin_averages(self) -> None:
+        self._slopes = self.slopes()
+        self.averages["count"] = self.averages["slopes"] = 0.0
+        self.averaged_from = self.iterations
+
+    def slopes(self) -> Array:
+        """The mean slope of each sample over its draws since the averages began; of one not drawn since, that of before."""
+        counts, slopes = (self.averages[name].astype(np.float64) for name in ("count", "slopes"))
+        return np.divide(slopes, counts, out=self._slopes.copy(), where=counts > 0.0)
+
+
+_NOWHERE = np.empty(0)
+TINY = np.float32(1e-30)
+"""A radius has to be other than zero to have a sign."""

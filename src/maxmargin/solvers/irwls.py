@@ -58,7 +58,8 @@ MOST_RESETS = 3
 
 @dataclass(frozen=True)
 class IRWLS:
-    """``working_set`` is the paper's q (None: as large as is useful; more than there are samples: all of them)."""
+    """``working_set`` is the paper's q (None: as large as is useful; more than there are samples: all of them). The worst pair
+    is added where ``selection`` has left it out."""
 
     working_set: int | None = None
     selection: Selection = field(default_factory=RandomViolators)

@@ -49,12 +49,11 @@ class ActiveRows:
 
     def _exchange(self, samples: Array) -> None:
         self._evaluations_before = self.kernel_evaluations
-        whole = self.problem
-        is_whole = len(samples) == whole.n_samples
-        part = KernelProblem(
-            Rows.from_matrix(whole.rows.matrix[samples], check=False), whole.y[samples], whole.C[samples], whole.kernel, False
-        )
-        self._look_at(samples, whole if is_whole else part)
+        problem = self.problem
+        if len(samples) < problem.n_samples:
+            rows = Rows.from_matrix(problem.rows.matrix[samples], check=False)
+            problem = KernelProblem(rows, problem.y[samples], problem.C[samples], problem.kernel, False)
+        self._look_at(samples, problem)
 
     def _look_at(self, samples: Array, problem: KernelProblem) -> None:
         self.samples = samples

@@ -48,6 +48,7 @@ RULES: dict[str, ShrinkingRule] = {
 
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "smo": [{"working_set": 1}, {"working_set": 2}],
+    "irwls": [{"working_set": 16}],
     "batched-smo": [{"working_set": 16}, {"working_set": 16, "dtype": "float64"}],
 }
 """With which a solver is tested besides its defaults: a working set of a thousand would hold a whole problem of these."""

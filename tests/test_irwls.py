@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.svm import SVC as LibSVM
 
-from maxmargin import IRWLS, SMO, SVC, Largest, RandomViolators, Smallest, Status, solve
+from maxmargin import IRWLS, SMO, SVC, FSafe, Joachims, Largest, NoShrinking, RandomViolators, Safe, Smallest, Status, solve
 from maxmargin.kernel_certificate import KernelVerdict, certify_kernel
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
@@ -187,6 +187,34 @@ def test_a_precomputed_kernel_and_a_sparse_matrix_give_the_same_optimum(has_offs
 
 
 @offsets
+@pytest.mark.parametrize("rule", [Joachims(), Safe(), FSafe(0.1), FSafe(0.001)], ids=str)
+def test_shrinking_changes_no_optimum_and_leaves_samples_out(rule, has_offset):
+    problem = build(RBF(0.4), has_offset, C=0.5, n=300, noise=0.3)
+    state, verdict = run(problem, IRWLS(20, shrinking=rule), 1e-8)
+    assert verdict.certificate.meets(1e-8)
+    assert state.removals > 0
+    plain, _ = run(problem, IRWLS(20), 1e-8)
+    assert plain.removals == 0
+    assert state.dual == pytest.approx(plain.dual, rel=1e-7)
+
+
+def test_shorter_rows_after_shrinking_cost_fewer_evaluations():
+    problem = build(RBF(0.4), True, C=0.5, n=300, noise=0.3)
+    evaluations = [
+        run(problem, IRWLS(20, shrinking=rule, cache_mb=0.0), 1e-8)[0].kernel_evaluations for rule in (FSafe(), NoShrinking())
+    ]
+    assert evaluations[0] < evaluations[1]
+
+
+@offsets
+@pytest.mark.parametrize("q", [10, 10_000])
+def test_an_unreachable_target_ends_stuck_at_rounding(q, has_offset):
+    state, verdict = run(build(RBF(0.4), has_offset, n=100), IRWLS(q), 0.0, most=3000)
+    assert state.is_stuck
+    assert verdict.certificate.relative_gap <= 1e-11
+
+
+@offsets
 def test_a_bound_on_iterations_that_is_hit_hands_over_to_smo_which_is_counted_and_reported(has_offset):
     problem = build(RBF(0.4), has_offset, C=50.0)
     solution = solve(problem, IRWLS(60, max_inner_iterations=0), tol=1e-6)
@@ -255,6 +283,7 @@ def test_svc_takes_irwls_by_name(fit_intercept):
         ({"working_set": 2.5}, ValueError, "working_set"),
         ({"working_set": True}, ValueError, "working_set"),
         ({"selection": Largest}, TypeError, "selection must be a strategy"),
+        ({"shrinking": True}, TypeError, "shrinking must be a rule"),
         ({"selection": "random"}, TypeError, "selection must be a strategy"),
         ({"cache_mb": -1.0}, ValueError, "cache_mb"),
         ({"max_inner_iterations": -1}, ValueError, "max_inner_iterations"),

@@ -22,7 +22,7 @@ KERNELS = {
     "poly": {"kernel": "poly", "gamma": 0.3, "coef0": 1.0, "degree": 2},
 }
 kernels = pytest.mark.parametrize("kernel", KERNELS)
-solvers = pytest.mark.parametrize("solver", ["auto", "batched-smo", "smo"])
+solvers = pytest.mark.parametrize("solver", ["auto", "batched-smo", "smo", "irwls"])
 
 
 @pytest.fixture(scope="module")

@@ -229,13 +229,10 @@ def table_2(problems: tuple[Named, ...], sizes: tuple[int, ...], judge: Callable
     rows = []
     for named in problems:
         data = named.make()
-        chunk(named, data, Timed(sizes[0], Largest(), CACHE_MB))  # compiles
+        chunk(named, data, Timed(sizes[0], Largest()))  # compiles
         for q in sizes:
             selection = Largest()
-            runs = {
-                name: chunk(named, data, kind(q, selection, CACHE_MB))
-                for name, kind in (("IRWLS", Timed), ("PIQP", InteriorPoint))
-            }
+            runs = {name: chunk(named, data, kind(q, selection)) for name, kind in (("IRWLS", Timed), ("PIQP", InteriorPoint))}
             rows.append((named, q, runs["PIQP"], runs["IRWLS"]))
             print(f"{named}, q = {q}: {runs}", flush=True)
     table = Table(
@@ -362,7 +359,7 @@ def selections(problems: tuple[Named, ...], sizes: tuple[int, ...], judge: Calla
         for q in sizes:
             if q <= len(data.y):
                 for name, selection in STRATEGIES.items():
-                    counts[str(named), q, name] = chunk(named, data, Timed(q, selection, CACHE_MB))
+                    counts[str(named), q, name] = chunk(named, data, Timed(q, selection))
                 here = [counts[str(named), q, name] for name in STRATEGIES]
                 table.add(named, q, *(f"{_chunks_text(run)} ({run.evaluations:.1e})" for run in here))
     _judge_selections(counts, {str(named): named.C for named in problems}, judge)

@@ -52,7 +52,7 @@ def solve(
     problem : LinearProblem or KernelProblem
     solver : str or a solver object, default "auto"
         "auto" chooses and switches by itself; "dcd", "avsf", "newton", and for a few digits
-        "pruned-gradient" and "pegasos", for linear problems; "batched-smo", "smo" for kernels;
+        "pruned-gradient" and "pegasos", for linear problems; "batched-smo", "smo", "irwls" for kernels;
         or an instance with settings such as ``DCD(order=Order.CYCLIC)``.
     tol : float
         Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give.

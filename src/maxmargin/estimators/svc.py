@@ -50,7 +50,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     random_state : int, RandomState or None
         Seeds the choice of working sets. None means 0, so the same call gives the same answer.
     solver : str or solver object, default "auto"
-        "auto", "batched-smo", "smo", or for example ``SMO(shrinking=FSafe(0.1))``.
+        "auto", "batched-smo", "smo", "irwls", or for example ``SMO(shrinking=FSafe(0.1))``.
     fit_intercept : bool, default True
         False trains without the offset b.
     max_seconds : float, optional

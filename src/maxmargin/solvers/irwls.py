@@ -10,7 +10,8 @@ The chunking scheme of section 2.1, with e_i = y_i - f_i - b:
     4. the errors of all samples: f += sum over those that changed of (change of s_j) K[j, :];
     5. until (9), (10) and (11) hold with eps and the gap meets the target. If they hold and it does not, eps is lowered.
 
-A working set with more iterations than it is allowed is handed over to SMO. That is counted, and the trace says so."""
+Samples that a rule of shrinking leaves out get no new f until a certificate, which looks at all samples anyway, is refused. A
+working set with more iterations than it is allowed is handed over to SMO. That is counted, and the trace says so."""
 
 from __future__ import annotations
 
@@ -20,14 +21,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from maxmargin.certificate import relative
-from maxmargin.compiled.batched_smo import RUN, best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
+from maxmargin.compiled.batched_smo import RUN, extremes, gap_and_dual, solve_with_offset, solve_without_offset
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernel_rows import KernelRows
+from maxmargin.losses import UNIT_ROUNDOFF
+from maxmargin.screening import best_offsets, offset_level
+from maxmargin.solvers.active_rows import ActiveRows
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.irwls_start import Reweighted
 from maxmargin.solvers.irwls_step import Optimum, Outcome, WorkingSet, optimise
 from maxmargin.solvers.selection import Errors, RandomViolators, Selection, worst_pair
+from maxmargin.solvers.shrinking import ActiveSet, NoShrinking, ShrinkingRule
 from maxmargin.threads import single_threaded_blas
 
 FIRST_EPSILON, LOWER_EPSILON = 1e-3, 0.1
@@ -44,16 +48,22 @@ STEPS_A_VARIABLE = 50
 """Of SMO, when it takes over."""
 STILL_CHUNKS = 5
 """So many working sets in a row that raise nothing are the end, once f is free of old rounding."""
+MOST_STALLS = 2
+"""And if something still moves, so many times in which the gap did not fall to half."""
 MOST_REFUSALS = 4
-"""And so many certificates that were refused while the gap did not fall to half."""
+"""The same for certificates that were refused."""
+MOST_RESETS = 3
+"""After so many times that the samples left out had to come back, none is left out any more."""
 
 
 @dataclass(frozen=True)
 class IRWLS:
-    """``working_set`` is the paper's q (None: as large as is useful; more than there are samples: all of them)."""
+    """``working_set`` is the paper's q (None: as large as is useful; more than there are samples: all of them). The worst pair
+    is added where ``selection`` has left it out."""
 
     working_set: int | None = None
     selection: Selection = field(default_factory=RandomViolators)
+    shrinking: ShrinkingRule = field(default_factory=NoShrinking)
     cache_mb: float = 500.0
     max_inner_iterations: int = INNER_ITERATIONS
 
@@ -62,6 +72,8 @@ class IRWLS:
             raise ValueError(f"working_set must be a whole number >= 2, or None; got {self.working_set!r}.")
         if isinstance(self.selection, type) or not hasattr(self.selection, "choose"):
             raise TypeError(f"selection must be a strategy such as RandomViolators() or Largest(); got {self.selection!r}.")
+        if isinstance(self.shrinking, type) or not hasattr(self.shrinking, "removable"):
+            raise TypeError(f"shrinking must be a rule such as FSafe(0.1) or NoShrinking(); got {self.shrinking!r}.")
         if not self.cache_mb >= 0.0:
             raise ValueError(f"cache_mb must be a number of megabytes >= 0; got {self.cache_mb!r}.")
         if not _is_whole(self.max_inner_iterations, 0):
@@ -79,7 +91,9 @@ class IRWLS:
             upper=np.maximum(y * problem.C, 0.0),
             s=y * problem.nearest_feasible(np.zeros(len(y)) if warm_start is None else warm_start),
             f=np.zeros(problem.n_samples),
-            rows=KernelRows(problem, np.float64, self.cache_mb),
+            rows=ActiveRows(problem, self.cache_mb),
+            diagonal=problem.diagonal,
+            samples=np.flatnonzero(problem.C > 0.0),
             has_offset=problem.has_offset,
             random=np.random.default_rng(seed),
         )
@@ -102,20 +116,22 @@ class IRWLS:
         """The f of the present alpha, which a certificate has computed anyway."""
         state.f[:] = outputs
         state.is_exact = True
+        state.take_all_back()
 
     def iterate(self, state: IRWLSState) -> None:
         """Steps 1 to 4."""
-        present = state.present
-        errors = state.errors(present)
+        errors = state.errors()
         size = self._size(errors)
         places = np.union1d(self.selection.choose(errors, size, state.random), worst_pair(errors))
         holds_all = len(places) >= np.count_nonzero(errors.candidates)
-        chosen = present[places]
+        chosen = state.samples[places]
         work = state.working_set(chosen)
         with single_threaded_blas():
-            s, state.b = self.solve_working_set(state, work, 0.0 if holds_all else LOCAL_TOLERANCE * state.violation)
-        state.take(chosen, work.s, s)
+            s, b = self.solve_working_set(state, work, 0.0 if holds_all else LOCAL_TOLERANCE * state.violation)
+        state.b = b if math.isfinite(b) else 0.0
+        state.take(chosen, work, s)
         state.survey()
+        state.leave_out(self.shrinking)
 
     def solve_working_set(self, state: IRWLSState, work: WorkingSet, tolerance: float) -> tuple[Array, float]:
         """Step 3: the s and the b of its optimum. The benchmarks put an interior-point method in its place."""
@@ -141,7 +157,9 @@ class IRWLSState:
     upper: Array
     s: Array
     f: Array
-    rows: KernelRows
+    rows: ActiveRows
+    diagonal: Array
+    samples: Array  # those with C_i > 0 that are not left out; the f of the others is as old as that
     has_offset: bool
     random: np.random.Generator
     steps: int = 0
@@ -158,10 +176,19 @@ class IRWLSState:
     still_chunks: int = 0  # in a row that did not raise the dual
     top: float = np.inf
     bottom: float = -np.inf
+    gap: float = np.inf
+    dual: float = 0.0
     relative_gap: float = np.inf
+    best_b: float = 0.0  # that which minimises the primal; b is the multiplier of the last working set
+    level: float = 0.0  # of the quantile of y - f that best_b is
+    removals: int = 0
+    resets: int = 0  # times that all came back
+    was_narrow: bool = False  # samples were left out until the last refresh
     greatest_dual: float = -np.inf
     refusals: int = 0  # of certificates, since the gap last fell to half
     least_refused: float = np.inf
+    stalls: int = 0  # the same for working sets that raised nothing
+    least_stalled: float = np.inf
 
     @property
     def stage(self) -> Stage:
@@ -170,12 +197,13 @@ class IRWLSState:
         return Stage("irwls", f"asked for; SMO solved {self.handovers} of {self.chunks} working sets that took too long")
 
     @property
-    def present(self) -> Array:
-        return np.flatnonzero(self.lower < self.upper)
+    def active(self) -> int:
+        return len(self.samples)
 
     @property
-    def active(self) -> int:
-        return len(self.present)
+    def present(self) -> int:
+        """Samples with C_i > 0."""
+        return int(np.count_nonzero(self.lower < self.upper))
 
     @property
     def kernel_evaluations(self) -> int:
@@ -186,7 +214,8 @@ class IRWLSState:
         """Twice the least eps with which (9), (10) and (11) can hold."""
         return max(0.0, self.top - self.bottom)
 
-    def errors(self, samples: Array) -> Errors:
+    def errors(self) -> Errors:
+        samples = self.samples
         s = self.s[samples]
         e = (self.y - self.f)[samples] - self.b
         epsilon = min(self.epsilon, 0.5 * self.violation)
@@ -197,11 +226,19 @@ class IRWLSState:
         self.looks_done = self.relative_gap <= target * self.caution
         if not self.looks_done and self.violation < 2.0 * self.epsilon:
             self.epsilon *= LOWER_EPSILON
-        if self.still_chunks >= STILL_CHUNKS:
-            self.is_stuck = self.is_exact
-            self.refresh()
-            self.survey()
+        if not self.looks_done and self.still_chunks >= STILL_CHUNKS:
+            self._look_why_it_stalls()
+            self.looks_done = self.relative_gap <= target * self.caution
         return self.looks_done or self.is_stuck
+
+    def _look_why_it_stalls(self) -> None:
+        """Nothing rises: with a new f and all samples once more, and if that does not halve the gap it is the end."""
+        has_moved = not self.is_exact or self.active < self.present
+        self.refresh()
+        self.survey()
+        self.stalls = 1 if self.relative_gap < 0.5 * self.least_stalled else self.stalls + 1
+        self.least_stalled = min(self.least_stalled, self.relative_gap)
+        self.is_stuck = not has_moved or self.stalls > MOST_STALLS
 
     def look_closer(self) -> None:
         """A certificate was refused: f anew, unless the certificate has left its own here, and a target closer by."""
@@ -209,12 +246,16 @@ class IRWLSState:
         self.caution *= 0.5
         self.refresh()
         self.survey()
+        if self.was_narrow:
+            self.was_narrow = False
+            return
         self.refusals = 1 if self.relative_gap < 0.5 * self.least_refused else self.refusals + 1
         self.least_refused = min(self.least_refused, self.relative_gap)
         self.is_stuck = self.refusals > MOST_REFUSALS or self.relative_gap == 0.0
 
     def refresh(self) -> None:
-        """f from s, free of the rounding of the steps that led here."""
+        """f of all samples from s, free of the rounding of the steps that led here."""
+        self.take_all_back()
         if not self.is_exact or (self.s.any() and not self.f.any()):
             support = np.flatnonzero(self.s)
             self.f[:] = 0.0
@@ -224,21 +265,50 @@ class IRWLSState:
         self.greatest_dual = -np.inf
 
     def survey(self) -> None:
-        """The violation, b and the gap at the present f, and whether the dual has risen."""
-        v = self.y - self.f
-        self.top, self.bottom = extremes(v, self.s, self.lower, self.upper)
-        best = best_offset(v, self.lower, self.upper) if self.has_offset else 0.0
+        """The violation and the gap at the present f, over the samples that are not left out, and whether the dual rises."""
+        here = self.samples
+        v, s, lower, upper = (array[here] for array in (self.y - self.f, self.s, self.lower, self.upper))
+        self.top, self.bottom = extremes(v, s, lower, upper)
         if not self.has_offset:
             self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
-        gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, best)
-        self.relative_gap = relative(gap, dual + gap, dual)
-        self.still_chunks = 0 if dual > self.greatest_dual else self.still_chunks + 1
-        self.greatest_dual = max(dual, self.greatest_dual)
+        self.level = offset_level(self.y[here], np.abs(s), upper - lower)
+        self.best_b = best_offsets(v, upper - lower, self.level).middle if self.has_offset else 0.0
+        self.gap, dual = gap_and_dual(v, self.y[here], s, lower, upper, self.best_b)
+        if len(here) == self.present:
+            self.dual = dual
+        self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual)
+        self.still_chunks = 0 if self.dual > self.greatest_dual else self.still_chunks + 1
+        self.greatest_dual = max(self.dual, self.greatest_dual)
+
+    def leave_out(self, rule: ShrinkingRule) -> None:
+        """Samples that a rule takes to be at their bounds for good. They come back when a certificate is refused."""
+        if self.resets >= MOST_RESETS:
+            return
+        here = self.samples
+        y, s = self.y[here], self.s[here]
+        C, alpha = (self.upper - self.lower)[here], np.abs(s)
+        noise = UNIT_ROUNDOFF * (len(y) + 8.0) * (1.0 + float(np.abs(self.s).sum()) * float(np.abs(self.diagonal).max()))
+        imbalance = abs(float(self.s.sum())) + UNIT_ROUNDOFF * len(y) * float(alpha.sum()) if self.has_offset else 0.0
+        kinks = (self.y - self.f)[here]
+        known = y, C, alpha, kinks, self.diagonal[here], self.has_offset, self.level, imbalance, self.best_b, self.gap, noise
+        removable = rule.removable(ActiveSet(*known))
+        if removable.any() and not removable.all():
+            self.removals += int(np.count_nonzero(removable))
+            self.samples = here[~removable]
+            self.rows.narrow_to(self.samples)
+
+    def take_all_back(self) -> None:
+        everyone = np.flatnonzero(self.lower < self.upper)
+        if len(self.samples) < len(everyone):
+            self.was_narrow = True
+            self.resets += 1
+        self.samples = everyone
+        self.rows.widen()
 
     def working_set(self, chosen: Array) -> WorkingSet:
         """Step 2, and the kernel block by one matrix product."""
         return WorkingSet(
-            self.rows.block(chosen, chosen),
+            self.rows.block(chosen),
             self.s[chosen],
             (self.y - self.f)[chosen],
             self.lower[chosen],
@@ -246,11 +316,13 @@ class IRWLSState:
             self.has_offset,
         )
 
-    def take(self, chosen: Array, before: Array, s: Array) -> None:
+    def take(self, chosen: Array, work: WorkingSet, s: Array) -> None:
         """Step 4."""
-        changed = s != before
+        change = s - work.s
+        changed = change != 0.0
+        self.dual += float(work.v @ change) - 0.5 * float(change @ (work.K @ change))
         self.s[chosen] = s
-        self.rows.add_to(self.f, chosen[changed], (s - before)[changed])
+        self.rows.add_to(self.f, chosen[changed], change[changed])
         self.chunks += 1
         self.steps += len(chosen)
         self.is_exact = self.is_exact and not changed.any()

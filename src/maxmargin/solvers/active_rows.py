@@ -1,0 +1,62 @@
+"""Kernel rows of the samples that a solver still looks at: when many have been left out, rows get shorter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.data import Array, Rows
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernel_rows import KernelRows
+from maxmargin.kernels import Precomputed
+
+WORTH_IT = 0.6
+"""Rows are made anew, and what was kept of the old ones is lost, when they would be no longer than this share of them."""
+
+
+class ActiveRows:
+    """``samples`` are those whose columns there are: at first all."""
+
+    def __init__(self, problem: KernelProblem, cache_mb: float) -> None:
+        self.problem, self.cache_mb = problem, cache_mb
+        self._evaluations_before = 0
+        self._look_at(np.arange(problem.n_samples), problem)
+
+    @property
+    def kernel_evaluations(self) -> int:
+        return self._evaluations_before + self._rows.kernel_evaluations
+
+    def narrow_to(self, samples: Array) -> None:
+        """Only these will be asked for. Values that are given, and not computed, are not worth copying."""
+        if len(samples) <= WORTH_IT * len(self.samples) and not isinstance(self.problem.kernel, Precomputed):
+            self._exchange(samples)
+
+    def widen(self) -> None:
+        """All samples again."""
+        if len(self.samples) < self.problem.n_samples:
+            self._exchange(np.arange(self.problem.n_samples))
+
+    def block(self, chosen: Array) -> Array:
+        """k(x_i, x_j) for the chosen i and j."""
+        here = self._place[chosen]
+        return self._rows.block(here, here)
+
+    def add_to(self, f: Array, chosen: Array, scales: Array) -> None:
+        """f += sum_k scales_k K[chosen_k, :], at the samples that there are columns for."""
+        sums = f if len(self.samples) == len(f) else f[self.samples]
+        self._rows.add_to(sums, self._place[chosen], scales)
+        if sums is not f:
+            f[self.samples] = sums
+
+    def _exchange(self, samples: Array) -> None:
+        self._evaluations_before = self.kernel_evaluations
+        problem = self.problem
+        if len(samples) < problem.n_samples:
+            rows = Rows.from_matrix(problem.rows.matrix[samples], check=False)
+            problem = KernelProblem(rows, problem.y[samples], problem.C[samples], problem.kernel, False)
+        self._look_at(samples, problem)
+
+    def _look_at(self, samples: Array, problem: KernelProblem) -> None:
+        self.samples = samples
+        self._place = np.full(self.problem.n_samples, -1, np.int64)
+        self._place[samples] = np.arange(len(samples))
+        self._rows = KernelRows(problem, np.float64, self.cache_mb)

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxmargin.losses import Hinge, LeastSquares, SquaredHinge
-from tests.catalogue import LOSSES
+from maxmargin.losses import Hinge, Huber, LeastSquares, SquaredHinge
+from tests.catalogue import LOSSES as EVERY_SOLVERS_LOSSES
+
+LOSSES = {**EVERY_SOLVERS_LOSSES, "huber": Huber(0.3), "narrow_huber": Huber(0.05)}
 
 losses = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 margins = np.linspace(-4.0, 6.0, 20_001)
@@ -17,7 +19,7 @@ margins = np.linspace(-4.0, 6.0, 20_001)
 def dual_term(loss, alpha, C):
     """What a sample adds to D(alpha)."""
     box = loss.dual(np.array([C]))
-    return alpha - 0.5 * box.D[0] * alpha**2
+    return box.a * alpha - 0.5 * box.D[0] * alpha**2
 
 
 @losses
@@ -55,6 +57,7 @@ def test_gap_term_is_zero_exactly_where_alpha_is_minus_the_slope(loss):
     C = np.full(5, 2.0)
     m = np.array([-1.0, 0.0, 0.5, 2.0, 3.0])
     slopes = {Hinge: np.where(m < 1, 2.0, 0.0), SquaredHinge: 4.0 * np.maximum(0, 1 - m), LeastSquares: 4.0 * (1 - m)}
+    slopes[Huber] = 2.0 * np.clip((1.0 + h - m) / (2.0 * h), 0.0, 1.0) if (h := getattr(loss, "width", 0.0)) else m
     assert loss.gap_terms(m, slopes[type(loss)], C) == pytest.approx(np.zeros(5))
 
 
@@ -75,3 +78,16 @@ def test_a_sample_without_cost_has_the_box_zero_and_no_gap(loss):
     box = loss.dual(C)
     assert box.L[0] == box.U[0] == box.D[0] == 0.0
     assert loss.gap_terms(np.array([-5.0, 1.0]), np.zeros(2), C)[0] == 0.0
+
+
+def test_huber_is_hinge_with_its_kink_rounded():
+    for width in (1e-3, 0.3, 1.0):
+        excess = Huber(width).value(margins) - Hinge().value(margins)
+        assert np.all((excess >= -1e-15) & (excess <= 0.25 * width + 1e-15))
+        assert np.all(excess[np.abs(margins - 1.0) >= width] <= 1e-15)
+
+
+def test_a_width_that_makes_no_sense_is_refused():
+    for width in (0.0, -0.1, np.inf, np.nan, "wide"):
+        with pytest.raises(ValueError, match=f"positive and finite; got {width!r}"):
+            Huber(width)

@@ -66,7 +66,7 @@ def test_the_iterates_are_those_of_the_plain_descent(width):
         if plain.change < 1e-10:  # from here on rounding decides whether the objective rises
             break
         assert pruned.step == plain.step
-        assert pruned.w == pytest.approx(plain.w, rel=1e-9, abs=1e-9 * np.abs(plain.w).max())
+        assert pruned.w == pytest.approx(plain.w, rel=1e-7, abs=1e-7 * np.abs(plain.w).max())
         assert pruned.objective == pytest.approx(plain.objective, rel=1e-11)
     assert plain.iterations > 40
     assert plain.loss.tally.examined == plain.iterations * problem.n_samples

@@ -67,7 +67,7 @@ def test_the_iterates_are_those_of_the_plain_descent(width):
             break
         assert pruned.step == plain.step
         assert pruned.w == pytest.approx(plain.w, rel=1e-7, abs=1e-7 * np.abs(plain.w).max())
-        assert pruned.objective == pytest.approx(plain.objective, rel=1e-11)
+        assert pruned.objective == pytest.approx(plain.objective, rel=1e-9)
     assert plain.iterations > 40
     assert plain.loss.tally.examined == plain.iterations * problem.n_samples
     assert pruned.loss.tally.examined < 0.9 * plain.loss.tally.examined
@@ -88,9 +88,12 @@ def test_an_iteration_is_the_step_of_the_paper():
     problem = LinearProblem.build(X, y, cost_from_lambda(penalty, n), Huber(0.1))
     state = PrunedGradient(step=8.0).init(problem, None, 0)
     w, step, last = np.zeros(4), 8.0, math.inf
-    for _ in range(60):
+    for k in range(60):
         margins = y * (X @ w)
         objective = Huber(0.1).value(margins).mean() + 0.5 * penalty * w @ w
+        if abs(last - objective) < 1e-12 * objective:  # from here on rounding decides whether it rises
+            assert k > 20
+            break
         step = 0.5 * step if objective > last else step
         slopes = np.clip((1.1 - margins) / 0.2, 0.0, 1.0)
         w, last = w - step * (penalty * w - X.T @ (y * slopes) / n), objective

@@ -173,7 +173,7 @@ class IRWLSState:
     looks_done: bool = False
     is_stuck: bool = False
     is_exact: bool = True  # f was computed from the present s, and not by adding up changes
-    still_chunks: int = 0  # in a row that did not raise the dual
+    still_chunks: int = 0  # in a row that made nothing better
     top: float = np.inf
     bottom: float = -np.inf
     gap: float = np.inf
@@ -185,6 +185,7 @@ class IRWLSState:
     resets: int = 0  # times that all came back
     was_narrow: bool = False  # samples were left out until the last refresh
     greatest_dual: float = -np.inf
+    least_gap: float = np.inf
     refusals: int = 0  # of certificates, since the gap last fell to half
     least_refused: float = np.inf
     stalls: int = 0  # the same for working sets that raised nothing
@@ -262,7 +263,7 @@ class IRWLSState:
             self.rows.add_to(self.f, support, self.s[support])
         self.is_exact = True
         self.still_chunks = 0
-        self.greatest_dual = -np.inf
+        self.greatest_dual, self.least_gap = -np.inf, np.inf
 
     def survey(self) -> None:
         """The violation and the gap at the present f, over the samples that are not left out, and whether the dual rises."""
@@ -277,8 +278,9 @@ class IRWLSState:
         if len(here) == self.present:
             self.dual = dual
         self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual)
-        self.still_chunks = 0 if self.dual > self.greatest_dual else self.still_chunks + 1
-        self.greatest_dual = max(self.dual, self.greatest_dual)
+        is_better = self.dual > self.greatest_dual or self.gap < 0.99 * self.least_gap  # near the top the dual is flat
+        self.still_chunks = 0 if is_better else self.still_chunks + 1
+        self.greatest_dual, self.least_gap = max(self.dual, self.greatest_dual), min(self.gap, self.least_gap)
 
     def leave_out(self, rule: ShrinkingRule) -> None:
         """Samples that a rule takes to be at their bounds for good. They come back when a certificate is refused."""

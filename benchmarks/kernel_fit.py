@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn.svm
+from scipy import sparse
 
 from benchmarks.datasets import CACHE, Data, write_atomically
 from benchmarks.kernel_problems import PROBLEMS, QUICK, Named
@@ -45,6 +46,8 @@ TOLERANCES = tuple(10.0 ** (-k / 2.0) for k in range(1, 15))
 CACHE_MB = 500.0
 SLOW_SECONDS = 120.0
 """A search ends with a run that took longer."""
+SAME = 3
+"""And after so many tolerances that did not bring the gap down."""
 METHOD = f"""
 Seconds are of whole `fit` calls on data in memory, caches of {CACHE_MB:g} MB for everyone, everything compiled; they take turns
 and the fastest run counts. maxmargin and oneDAL use both cores, LIBSVM has one. A peer's tolerance is the loosest of
@@ -82,7 +85,8 @@ class Peer:
             model.fit(X, data.y)
             seconds = time.perf_counter() - start
         alpha = np.zeros(len(data.y))
-        alpha[model.support_] = np.abs(np.asarray(model.dual_coef_).ravel())
+        coefficients = model.dual_coef_.toarray() if sparse.issparse(model.dual_coef_) else np.asarray(model.dual_coef_)
+        alpha[model.support_] = np.abs(coefficients.ravel())
         return Fit(seconds, np.minimum(alpha, named.C))
 
 
@@ -147,8 +151,12 @@ class Search:
         return min(trial.gap for trial in self.trials.values())
 
     def next_tolerance(self) -> float | None:
-        """From loose to tight until the tightest target is met; none after a run that took too long."""
+        """From loose to tight until the tightest target is met; none after a run that took too long, or when tighter ones
+        have long made nothing better: float32 may then never end."""
         if self.trials and max(trial.seconds for trial in self.trials.values()) > SLOW_SECONDS:
+            return None
+        gaps = [self.trials[tolerance].gap for tolerance in sorted(self.trials, reverse=True)]
+        if len(gaps) > SAME and min(gaps[-SAME:]) > 0.9 * min(gaps[:-SAME]):
             return None
         if self.found(min(TARGETS)) is not None:
             return None

@@ -7,9 +7,28 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "maxmargin"
 
 digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.rglob("*.py")))).hexdigest()[:16]
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".cache" / f"numba-{digest}")
 sys.path.insert(0, str(ROOT))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """The command ``maxmargin`` in a folder of its own: exit code, output and errors."""
+    from typer.testing import CliRunner
+
+    from maxmargin.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+
+    def call(*words):
+        result = runner.invoke(app, [str(word) for word in words], catch_exceptions=False)
+        return result.exit_code, result.stdout, result.stderr
+
+    return call

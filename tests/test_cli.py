@@ -12,24 +12,10 @@ import numpy as np
 import pytest
 import zstandard
 from scipy import sparse
-from typer.testing import CliRunner
 
 from maxmargin import LinearSVC
-from maxmargin.cli import app
 from maxmargin.io import load_model, read_svmlight, write_svmlight
 from tests.catalogue import labelled
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    runner = CliRunner()
-
-    def call(*words):
-        result = runner.invoke(app, [str(word) for word in words], catch_exceptions=False)
-        return result.exit_code, result.stdout, result.stderr
-
-    return call
 
 
 @pytest.fixture

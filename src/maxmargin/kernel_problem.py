@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,15 @@ from maxmargin.problem import costs_of, signs_of
 
 SYMMETRY = 1e-8
 """A precomputed kernel may be unsymmetric by this much, relative to its greatest element: rounding, not a mistake."""
+
+
+class SignedVariables(NamedTuple):
+    """s_i = y_i alpha_i, and its bounds."""
+
+    y: Array
+    lower: Array
+    upper: Array
+    s: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +91,12 @@ class KernelProblem:
             if sums[heavier] > sums[-heavier]:
                 clipped[self.y == heavier] *= sums[-heavier] / sums[heavier]
         return clipped
+
+    def signed(self, alpha: Array | None) -> SignedVariables:
+        """Where a solver in signed variables starts: at the nearest feasible point to alpha, or at zero."""
+        y = self.y.astype(np.float64)
+        start = self.nearest_feasible(np.zeros(len(y)) if alpha is None else alpha)
+        return SignedVariables(y, np.minimum(y * self.C, 0.0), np.maximum(y * self.C, 0.0), y * start)
 
     def best_offset(self, outputs: Array) -> float:
         """The b with the least sum_i C_i max(0, 1 - y_i (f_i + b)); the middle one if it is an interval; 0 without an offset.

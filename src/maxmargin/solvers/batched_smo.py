@@ -68,12 +68,8 @@ class BatchedSMO:
         return "batched-smo"
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> BatchedSMOState:
-        y = problem.y.astype(np.float64)
         state = BatchedSMOState(
-            y=y,
-            lower=np.minimum(y * problem.C, 0.0),
-            upper=np.maximum(y * problem.C, 0.0),
-            s=y * problem.nearest_feasible(np.zeros(len(y)) if warm_start is None else warm_start),
+            **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
             rows=KernelRows(problem, self._first_dtype(problem), self.cache_mb),
             random=np.random.default_rng(seed),

@@ -84,12 +84,8 @@ class IRWLS:
         return "irwls"
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> IRWLSState:
-        y = problem.y.astype(np.float64)
         state = IRWLSState(
-            y=y,
-            lower=np.minimum(y * problem.C, 0.0),
-            upper=np.maximum(y * problem.C, 0.0),
-            s=y * problem.nearest_feasible(np.zeros(len(y)) if warm_start is None else warm_start),
+            **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
             rows=ActiveRows(problem, self.cache_mb),
             diagonal=problem.diagonal,

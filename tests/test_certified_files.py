@@ -12,7 +12,6 @@ from maxmargin import SVC, LinearSVC
 from maxmargin.io import MalformedFile, load_model, save_model, write_liblinear, write_svmlight
 from maxmargin.io.model_file import DIGEST_KEY, HEADER_KEY, _digest, _read
 from tests.catalogue import labelled
-from tests.test_cli import run  # noqa: F401
 
 MODELS = {
     "penalised": LinearSVC(),

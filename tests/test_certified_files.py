@@ -87,7 +87,7 @@ def data(tmp_path):
 
 
 @pytest.mark.parametrize("options", [["-e", "1e-8"], ["-e", "1e-3", "--sharp-proofs"], ["-e", "1e-8", "-t", "2", "-g", "0.3"]])
-def test_predict_certified_reports_the_share_and_writes_the_mask(run, data, tmp_path, options):  # noqa: F811
+def test_predict_certified_reports_the_share_and_writes_the_mask(run, data, tmp_path, options):
     assert run("train", data, "-q", *options)[0] == 0
     model = load_model(tmp_path / "data.model")
     X, _ = labelled(300, 4, 0.7, 0)
@@ -107,7 +107,7 @@ def test_predict_certified_reports_the_share_and_writes_the_mask(run, data, tmp_
     assert "proved" not in json.loads(run("predict", data, "data.model", "--json")[1])
 
 
-def test_predict_certified_says_why_it_cannot(run, data, tmp_path):  # noqa: F811
+def test_predict_certified_says_why_it_cannot(run, data, tmp_path):
     X, y = labelled(300, 4, 0.7, 0)
     write_liblinear(LinearSVC().fit(X, y), tmp_path / "foreign")
     code, _, err = run("predict", data, "foreign", "--certified")

@@ -191,7 +191,7 @@ class KernelAnswers:
 
     def judge(self, solver: KernelSolver, state: Any, tol: float) -> Answer | None:
         alpha = solver.candidate(self.problem, state)
-        verdict = certify_kernel(self.problem, alpha)
+        verdict = certify_kernel(self.problem, alpha, tol=tol)
         self.kernel_evaluations += verdict.kernel_evaluations
         if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict

@@ -153,6 +153,14 @@ class Search:
     def nearest(self) -> float:
         return min(trial.gap for trial in self.trials.values())
 
+    @property
+    def is_at_its_end(self) -> bool:
+        """Whether a far tighter tolerance has hardly made the gap smaller, or several have not."""
+        order = sorted(self.trials, reverse=True)
+        gaps = [self.trials[tolerance].gap for tolerance in order]
+        is_far = len(order) > 1 and order[-1] < 0.05 * order[-2]
+        return (is_far and gaps[-1] > 0.5 * gaps[-2]) or (len(gaps) > SAME and min(gaps[-SAME:]) > 0.9 * min(gaps[:-SAME]))
+
     def next_tolerance(self) -> float | None:
         """The next to try for the first target that is not settled: gaps shrink about as the tolerance does. A target is
         settled by a tolerance that meets it while the next looser one does not, by a run that took too long, or when tighter
@@ -167,9 +175,7 @@ class Search:
             if not self.trials:
                 return TOLERANCES[1]
             tightest = min(self.trials)
-            gaps = [self.trials[tolerance].gap for tolerance in sorted(self.trials, reverse=True)]
-            no_better = len(gaps) > SAME and min(gaps[-SAME:]) > 0.9 * min(gaps[:-SAME])
-            if no_better or tightest == TOLERANCES[-1] or self.trials[tightest].seconds > SLOW_SECONDS:
+            if self.is_at_its_end or tightest == TOLERANCES[-1] or self.trials[tightest].seconds > SLOW_SECONDS:
                 continue
             expected = tightest * target / self.trials[tightest].gap
             tighter = [tolerance for tolerance in TOLERANCES if tolerance < 0.99 * tightest]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from maxmargin.data import Array, Rows
@@ -16,10 +18,19 @@ WORTH_IT = 0.6
 class ActiveRows:
     """``samples`` are those whose columns there are: at first all."""
 
-    def __init__(self, problem: KernelProblem, cache_mb: float) -> None:
-        self.problem, self.cache_mb = problem, cache_mb
+    def __init__(self, problem: KernelProblem, cache_mb: float, dtype: Any = np.float64) -> None:
+        self.problem, self.cache_mb, self.dtype = problem, cache_mb, np.dtype(dtype)
         self._evaluations_before = 0
         self._look_at(np.arange(problem.n_samples), problem)
+
+    @property
+    def is_narrow(self) -> bool:
+        return len(self.samples) < self.problem.n_samples
+
+    @property
+    def others(self) -> Array:
+        """The samples that there are no columns for."""
+        return np.flatnonzero(self._place < 0)
 
     @property
     def kernel_evaluations(self) -> int:
@@ -32,17 +43,17 @@ class ActiveRows:
 
     def widen(self) -> None:
         """All samples again."""
-        if len(self.samples) < self.problem.n_samples:
+        if self.is_narrow:
             self._exchange(np.arange(self.problem.n_samples))
 
-    def block(self, chosen: Array) -> Array:
-        """k(x_i, x_j) for the chosen i and j."""
+    def block(self, chosen: Array, out: Array | None = None) -> Array:
+        """k(x_i, x_j) for the chosen i and j, into ``out`` if given."""
         here = self._place[chosen]
-        return self._rows.block(here, here)
+        return self._rows.block(here, here, out)
 
     def add_to(self, f: Array, chosen: Array, scales: Array) -> None:
         """f += sum_k scales_k K[chosen_k, :], at the samples that there are columns for."""
-        sums = f if len(self.samples) == len(f) else f[self.samples]
+        sums = f[self.samples] if self.is_narrow else f
         self._rows.add_to(sums, self._place[chosen], scales)
         if sums is not f:
             f[self.samples] = sums
@@ -59,4 +70,4 @@ class ActiveRows:
         self.samples = samples
         self._place = np.full(self.problem.n_samples, -1, np.int64)
         self._place[samples] = np.arange(len(samples))
-        self._rows = KernelRows(problem, np.float64, self.cache_mb)
+        self._rows = KernelRows(problem, self.dtype, self.cache_mb)

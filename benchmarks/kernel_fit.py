@@ -74,6 +74,8 @@ class Peer:
     package: str
     make: Callable[..., Any]
     dtype: Any = np.float64
+    finest: float = TOLERANCES[-1]
+    """The tightest tolerance to try: below 1e-5 float32 was seen not to end in a quarter of an hour."""
 
     @property
     def version(self) -> str:
@@ -102,7 +104,7 @@ def peers() -> dict[str, Peer]:
         return found
     return found | {
         "oneDAL f64": Peer("oneDAL f64", "scikit-learn-intelex", one_dal),
-        "oneDAL f32": Peer("oneDAL f32", "scikit-learn-intelex", one_dal, np.float32),
+        "oneDAL f32": Peer("oneDAL f32", "scikit-learn-intelex", one_dal, np.float32, 1e-5),
     }
 
 
@@ -133,12 +135,13 @@ class Search:
 
     path: Path
     trials: dict[float, Trial]
+    finest: float
 
     @classmethod
     def of(cls, peer: Peer, named: Named) -> Search:
         path = CACHE / "kernel_fit" / f"{peer.name}-{peer.version}" / f"{named.name}-{named.C:g}.json".replace("/", "-")
         kept = json.loads(path.read_text()) if path.exists() else {}
-        return cls(path, {float(tolerance): Trial(*trial) for tolerance, trial in kept.items()})
+        return cls(path, {float(tolerance): Trial(*trial) for tolerance, trial in kept.items()}, peer.finest)
 
     def add(self, tolerance: float, trial: Trial) -> None:
         self.trials[tolerance] = trial
@@ -175,10 +178,11 @@ class Search:
             if not self.trials:
                 return TOLERANCES[1]
             tightest = min(self.trials)
-            if self.is_at_its_end or tightest == TOLERANCES[-1] or self.trials[tightest].seconds > SLOW_SECONDS:
+            if self.is_at_its_end or tightest < 1.01 * self.finest or self.trials[tightest].seconds > SLOW_SECONDS:
                 continue
             expected = tightest * target / self.trials[tightest].gap
             tighter = [tolerance for tolerance in TOLERANCES if tolerance < 0.99 * tightest]
+            tighter = [tolerance for tolerance in tighter if tolerance > 0.99 * self.finest]
             return next((tolerance for tolerance in tighter if tolerance <= 1.5 * expected), tighter[-1])
         return None
 

@@ -43,6 +43,7 @@ def _dense(data: Data) -> Data:
 def raw(file: str, n_features: int) -> tuple[Any, Array]:
     with lzma.open(data_folder() / f"{file}.xz", "rb") as text:
         X, labels = load_svmlight_file(text, n_features=n_features, zero_based=False)
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # LIBSVM takes no others
     return sparse.csr_matrix(X), labels
 
 

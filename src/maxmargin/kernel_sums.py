@@ -203,12 +203,13 @@ def precise_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samp
         part, scales = vectors[is_here], np.abs(signed[is_here])
         part_norms = norms[0][is_here], norms[1][is_here]
 
-        def task(start: int, *here: Any) -> None:
-            stop = min(len(samples), start + WIDTH)
-            precise_rbf_sums(*here, _arrays(others), other_norms, others.shape[1], kernel.gamma, start, stop, *half)
+        def task(start: int, one: Any, scales: Array, one_norms: Any, sums: Array, rests: Array) -> None:
+            other, part = _arrays(others), (start, min(len(samples), start + WIDTH))
+            width = others.shape[1]
+            precise_rbf_sums(one, scales, one_norms, other, other_norms, width, kernel.gamma, *part, sums, rests)
 
-        tasks = [(start, _arrays(part), scales, part_norms) for start in range(0, len(samples), WIDTH)]
-        Crew(len(samples) * len(scales)).run(tasks, task)
+        here = _arrays(part), scales, part_norms, half[0], half[1]
+        Crew(len(samples) * len(scales)).run([(start, *here) for start in range(0, len(samples), WIDTH)], task)
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 
 

@@ -91,9 +91,7 @@ def precise_rbf_sums(vectors, scales, vector_norms, samples, sample_norms, n_fea
         here, here_rests = sample_norms[0][first:last], sample_norms[1][first:last]
         for j in range(scales.shape[0]):
             precise_dots(vectors, j, columns, dots, dot_rests)
-            exponents(
-                vector_norms[0][j], vector_norms[1][j], here, here_rests, factor, factor_rest, dots, dot_rests, powers
-            )
+            exponents(vector_norms[0][j], vector_norms[1][j], here, here_rests, factor, factor_rest, dots, dot_rests, powers)
             add_powers(scales[j], dots, dot_rests, powers, sums[first:last], rests[first:last])
         put_columns(samples, first, last, 0.0, WIDTH, columns)
 

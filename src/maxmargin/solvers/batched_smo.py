@@ -15,8 +15,9 @@ does not reach the target, rows become float64.
 
 Shrinking: samples at a bound whose margin is on the right side of one, by more than FAR times what that of the free ones is
 wrong by in the mean, are left out, and rows get shorter; Joachims' rule asks that of the greatest error, which is ten times
-the mean and hardly falls at first. Nothing is proved by that, so before the target counts as reached their f is computed, and
-those that belong to the others come back (papers/safe_screening, Algorithm 1).
+the mean and hardly falls at first. Nothing is proved by that, so before the target counts as reached f is computed for those
+of them that were nearest to the margin, and in the end the certificate does so for all. Those that belong to the others come
+back (papers/safe_screening, Algorithm 1).
 
 In signed variables s_i = y_i alpha_i, as in ``maxmargin.compiled.batched_smo``.
 """
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -51,7 +52,7 @@ NEAR = 0.1
 """Samples whose margin is within this of one have their f computed in float64. What float32 makes f wrong by is far less."""
 STILL_ITERATIONS = 4
 LOOKS_TO_BE_STUCK, LOOKS_EVER = 3, 60
-FAR, ITERATIONS_TO_SHRINK = 4.0, 5
+FAR, FAR_ENOUGH, DOUBTFUL, ITERATIONS_TO_SHRINK = 4.0, 0.1, 0.3, 5
 BLOCK_SHARE = 0.1
 """Of the cache's budget, what the block of a working set larger than usual may take."""
 
@@ -121,8 +122,8 @@ class BatchedSMO:
 
     def _is_over(self, problem: KernelProblem, state: BatchedSMOState, target: float) -> bool:
         goal = target * state.caution
-        if not state.is_complete and (state.relative_gap <= max(goal, state.precision) or state.is_still):
-            state.complete(problem)
+        if state.relative_gap <= goal and not state.is_complete:
+            state.recheck(problem, DOUBTFUL)
         if goal < state.precision and state.relative_gap <= state.precision:
             self._look_closer(problem, state)
         state.looks_done = state.relative_gap <= goal
@@ -134,6 +135,8 @@ class BatchedSMO:
     def _look_closer(self, problem: KernelProblem, state: BatchedSMOState) -> None:
         """A certificate was refused, or f is not good enough, or nothing moves: f anew in float64; if the gap has not
         fallen to half since it was last exact, rows in float64; if that does not help either, give up."""
+        if state.is_still and not state.is_complete:
+            state.recheck(problem, np.inf)
         state.refresh(problem)
         state.survey(problem)
         state.looks = 1 if state.relative_gap < 0.5 * state.least_exact_gap else state.looks + 1
@@ -243,14 +246,22 @@ class BatchedSMOState:
         """Bring those back that have to be among the others, if anything new is known of them; leave out, now and then, those
         that are far from moving."""
         self.iterations += 1
-        if self.rows.is_narrow and self.is_complete and self._can_move(0.0)[self.rows.others].any():
+        others = self.rows.others
+        returning = others[self._can_move(0.0)[others]]
+        if len(returning):
             self.rows.widen()
         if self.iterations % ITERATIONS_TO_SHRINK == 0:
-            error = (self.v - self.b)[(self.lower < self.s) & (self.s < self.upper)]
-            far = FAR * math.sqrt(float(np.mean(np.square(error)))) if len(error) else np.inf
-            can_move = self._can_move(far)
+            can_move = self._can_move(self._far)
             can_move[self.rows.others] = False
             self.rows.narrow_to(np.flatnonzero(can_move))
+
+    @property
+    def _far(self) -> float:
+        """From the margin: several times the mean error of the free variables, and near the end twice the greatest one."""
+        error = (self.v - self.b)[(self.lower < self.s) & (self.s < self.upper)]
+        if not len(error):
+            return math.inf
+        return max(FAR * math.sqrt(float(np.mean(np.square(error)))), min(FAR_ENOUGH, 2.0 * (self.top - self.bottom)))
 
     def _can_move(self, far: float) -> Array:
         """Not at a bound that their margin, with so much room, says they should be at."""
@@ -258,14 +269,10 @@ class BatchedSMOState:
         mask: Array = ((self.s < self.upper) & (error > -far)) | ((self.s > self.lower) & (error < far))
         return mask & (self.lower < self.upper)
 
-    def complete(self, problem: KernelProblem) -> None:
-        """f of those that were left out."""
-        others, support = self.rows.others, np.flatnonzero(self.s)
-        rows = KernelRows(problem, self.rows.dtype, 0.0)
-        self.f[others] = rows.sums_at(others, support, self.s[support])
-        self.evaluations_before += rows.kernel_evaluations
-        if self.rows.dtype == np.float32:
-            self.drift = max(self.drift, float(np.abs(self.s).sum()))
+    def recheck(self, problem: KernelProblem, doubtful: float) -> None:
+        """f of those that were left out with a margin not further than this from one."""
+        others = self.rows.others
+        self.compute_outputs(problem, others[np.abs(self.v - self.b)[others] < doubtful], self.rows.dtype)
         self.is_complete = True
         self.survey(problem)
 
@@ -279,9 +286,9 @@ class BatchedSMOState:
         self.drift, self.is_exact = 0.0, True
         self.least_gap, self.greatest_dual = np.inf, -np.inf
 
-    def compute_outputs(self, problem: KernelProblem, samples: Array) -> None:
-        """f of these samples from s in float64."""
-        rows, support = KernelRows(problem, np.float64, 0.0), np.flatnonzero(self.s)
+    def compute_outputs(self, problem: KernelProblem, samples: Array, dtype: Any = np.float64) -> None:
+        """f of these samples from s."""
+        rows, support = KernelRows(problem, dtype, 0.0), np.flatnonzero(self.s)
         self.f[samples] = rows.sums_at(samples, support, self.s[support])
         self.evaluations_before += rows.kernel_evaluations
 

@@ -13,8 +13,8 @@ Rows are float32 first. What they are wrong by enters f, so f is computed anew i
 certificate was refused; from then on only the *changes* of alpha meet float32, which is iterative refinement. If even that
 does not reach the target, rows become float64.
 
-Shrinking: samples at a bound whose margin is on the right side of one, by more than FAR times what that of the free ones is
-wrong by in the mean, are left out, and rows get shorter; Joachims' rule asks that of the greatest error, which is ten times
+Shrinking: samples at a bound whose margin is on the right side of one, by more than FAR times what those that can move
+are wrong by in the mean, are left out, and rows get shorter; Joachims' rule asks that of the greatest error, which is ten times
 the mean and hardly falls at first. Nothing is proved by that, so before the target counts as reached f is computed for those
 of them that were nearest to the margin, and in the end the certificate does so for all. Those that belong to the others come
 back (papers/safe_screening, Algorithm 1).
@@ -102,6 +102,8 @@ class BatchedSMO:
         if state.looks_done:
             state.looks_done = False
             state.caution *= 0.5
+            if not state.is_exact and state.rows.is_narrow:
+                state.recheck(problem, np.inf)
             self._look_closer(problem, state)
         start = state.steps
         while not self._is_over(problem, state, budget.target):
@@ -257,8 +259,8 @@ class BatchedSMOState:
 
     @property
     def _far(self) -> float:
-        """From the margin: several times the mean error of the free variables, and near the end twice the greatest one."""
-        error = (self.v - self.b)[(self.lower < self.s) & (self.s < self.upper)]
+        """From the margin: several times the mean error of those that can move, and near the end twice the greatest one."""
+        error = (self.v - self.b)[self._can_move(0.0)]
         if not len(error):
             return math.inf
         return max(FAR * math.sqrt(float(np.mean(np.square(error)))), min(FAR_ENOUGH, 2.0 * (self.top - self.bottom)))

@@ -30,6 +30,11 @@ def row_add(rows, i, scale, w):
     raise TypeError("row_add exists only inside compiled code")
 
 
+def row_times(rows, i, table, products):
+    """products += x_i table, where ``table`` has a line for every feature, and none for the constant one"""
+    raise TypeError("row_times exists only inside compiled code")
+
+
 def prefetch_row_start(rows, i):
     """Ask for what is needed to find row i."""
     raise TypeError("prefetch_row_start exists only inside compiled code")
@@ -82,6 +87,25 @@ def _row_add(rows, i, scale, w):
         for j in range(rows.values.shape[1]):
             w[j] += scale * rows.values[i, j]
         w[w.shape[0] - 1] += scale * rows.bias
+
+    return dense
+
+
+@overload(row_times, inline="always")
+def _row_times(rows, i, table, products):
+    if rows.instance_class is CsrRows:
+
+        def sparse(rows, i, table, products):
+            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
+                for column in range(np.uint64(table.shape[1])):
+                    products[column] += rows.values[k] * table[np.uint64(rows.indices[k]), column]
+
+        return sparse
+
+    def dense(rows, i, table, products):
+        for j in range(np.uint64(rows.values.shape[1])):
+            for column in range(np.uint64(table.shape[1])):
+                products[column] += rows.values[i, j] * table[j, column]
 
     return dense
 

@@ -32,14 +32,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.compiled.coded_centres import DIRECTIONS
 from maxmargin.compiled.margin_bounds import evaluate_all
-from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, descend_on_draws
+from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, Centres, descend_on_draws
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.losses import Hinge, Huber
 from maxmargin.margin_bounds import SETUP_PASSES, STEP_ELEMENTS, costs_and_stride, shape_of
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
+from maxmargin.solvers.coded_centres import CodedCentres
 from maxmargin.solvers.dual_point import dual_point, slopes_from
 from maxmargin.spheres import Spheres
 
@@ -109,8 +111,8 @@ class PegasosState:
         self.store_cost = n * row_elements / (MISS_FACTOR * row_elements + MISS_ELEMENTS)  # in draws
         self.period = overhead * self.store_cost * (1.0 + SETUP_PASSES) / k
         self.stored, self.averages = np.zeros(n, STORED), np.zeros(n, DRAWN)
-        self.centres, self.shifts, self.base = np.zeros((2, width)), np.zeros(2), np.zeros(width)
-        self.v = np.zeros(width)
+        self.centres, self.shifts = _NO_CENTRES, np.zeros(DIRECTIONS + 2)
+        self.v, self.base, self.move = (np.zeros(width) for _ in range(3))
         self.drawn, self._undecided, self._active = (np.zeros(k + 1, np.uint32) for _ in range(3))
         self.drawn, self._batch_slopes = self.drawn[:k], np.zeros(k + 1)
         self.record = np.zeros(1, STATE)
@@ -160,7 +162,7 @@ class PegasosState:
             self.record["sqnorm"], self.record["product"] = self.v @ self.v, self.v @ self.base
         self.iterations += descend_on_draws(
             self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.stored, self.centres, self.base, self.v,
-            self.record, self.drawn, self._undecided, self._active, self._batch_slopes, self.shifts, self.averages,
+            self.record, self.drawn, self._undecided, self._active, self._batch_slopes, self.move, self.shifts, self.averages,
             *self.shape[:3], self.penalty, self.ball, self.is_wide, self.period, self.store_cost, iterations,
         )  # fmt: skip
 
@@ -185,9 +187,14 @@ class PegasosState:
         state["prunes"] = 1
 
     def _prepare(self) -> None:
-        spheres = Spheres.around_origin(self.problem) if self.is_wide else Spheres.around_classes(self.problem)
-        self.centres = spheres.centres if len(spheres.centres) == 2 else np.repeat(spheres.centres, 2, axis=0)
-        self.stored["radius"] = np.maximum(spheres.radii, TINY) * self.problem.y
+        if self.is_wide:
+            radii = Spheres.around_origin(self.problem).radii
+        else:
+            coded = CodedCentres.of(self.problem)
+            self.centres = Centres(coded.vectors, coded.steps, 0.5 * float(np.linalg.norm(coded.steps)))
+            self.stored["code"], radii = coded.codes, coded.radii
+        above = np.nextafter(radii.astype(np.float32), np.float32(np.inf))
+        self.stored["radius"] = np.maximum(above, TINY) * self.problem.y
 
     def _begin_averages(self) -> None:
         self._slopes = self.slopes()
@@ -201,5 +208,6 @@ class PegasosState:
 
 
 _NOWHERE = np.empty(0)
+_NO_CENTRES = Centres(np.empty((0, 0)), np.empty(0), 0.0)
 TINY = np.float32(1e-30)
 """A radius has to be other than zero to have a sign."""

@@ -6,24 +6,23 @@ import numpy as np
 from numba import njit
 
 from maxmargin.compiled.margin_bounds import FAST
-from maxmargin.compiled.rows import row_sqnorm, row_times
+from maxmargin.compiled.rows import ONE, THREE, TWO, row_dots, row_sqnorm
 
 DIRECTIONS = 8
 """As many as there are bytes in a word: a sample's code is one."""
 LARGEST_CODE = 127.0
-BYTE, EIGHT = np.uint64(255), np.uint64(8)
+BYTE, EIGHT, FOUR = np.uint64(255), np.uint64(8), np.uint64(4)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def code_rows(rows, y, table, origins, squared_means, units, rounding, products, codes, radii):
-    """Codes and radii of all samples. The columns of ``table`` are the directions and then the means of the two classes,
+    """Codes and radii of all samples. The columns of ``table`` are the directions, the means of the two classes, and two of zeros;
     ``origins`` has the coordinates of the means, ``squared_means`` their squared lengths, and ``rounding`` is the relative error of
     a squared length. A sample too far out for a code has an infinite radius."""
     for i in range(np.uint64(y.shape[0])):
         which = np.uint64(y[i] > 0)
-        for k in range(products.shape[0]):
-            products[k] = 0.0
-        row_times(rows, i, table, products)
+        for k in range(np.uint64(0), np.uint64(products.shape[0]), FOUR):
+            products[k], products[k + ONE], products[k + TWO], products[k + THREE] = row_dots(rows, i, table, k)
         squares = row_sqnorm(rows, i) + squared_means[which]
         rest = squares - 2.0 * products[DIRECTIONS + which]
         word, greatest = np.uint64(0), 0.0

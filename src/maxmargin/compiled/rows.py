@@ -13,7 +13,7 @@ from numba.extending import intrinsic, overload
 
 from maxmargin.data import CsrRows
 
-ONE = np.uint64(1)
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 LINE = 64
 """Bytes a cache line."""
 MOST_LINES = np.uint64(32)
@@ -30,9 +30,10 @@ def row_add(rows, i, scale, w):
     raise TypeError("row_add exists only inside compiled code")
 
 
-def row_times(rows, i, table, products):
-    """products += x_i table, where ``table`` has a line for every feature, and none for the constant one"""
-    raise TypeError("row_times exists only inside compiled code")
+def row_dots(rows, i, table, first):
+    """x_i with four columns of ``table`` from ``first`` on, at once; it has a line for every feature, and none for the constant
+    one"""
+    raise TypeError("row_dots exists only inside compiled code")
 
 
 def prefetch_row_start(rows, i):
@@ -91,21 +92,31 @@ def _row_add(rows, i, scale, w):
     return dense
 
 
-@overload(row_times, inline="always")
-def _row_times(rows, i, table, products):
+@overload(row_dots)
+def _row_dots(rows, i, table, first):
     if rows.instance_class is CsrRows:
 
-        def sparse(rows, i, table, products):
+        def sparse(rows, i, table, first):
+            one = two = three = four = 0.0
             for k in range(rows.indptr[i], rows.indptr[i + ONE]):
-                for column in range(np.uint64(table.shape[1])):
-                    products[column] += rows.values[k] * table[np.uint64(rows.indices[k]), column]
+                j, value = np.uint64(rows.indices[k]), np.float64(rows.values[k])
+                one += value * table[j, first]
+                two += value * table[j, first + ONE]
+                three += value * table[j, first + TWO]
+                four += value * table[j, first + THREE]
+            return one, two, three, four
 
         return sparse
 
-    def dense(rows, i, table, products):
+    def dense(rows, i, table, first):
+        one = two = three = four = 0.0
         for j in range(np.uint64(rows.values.shape[1])):
-            for column in range(np.uint64(table.shape[1])):
-                products[column] += rows.values[i, j] * table[j, column]
+            value = np.float64(rows.values[i, j])
+            one += value * table[j, first]
+            two += value * table[j, first + ONE]
+            three += value * table[j, first + TWO]
+            four += value * table[j, first + THREE]
+        return one, two, three, four
 
     return dense
 

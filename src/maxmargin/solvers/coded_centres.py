@@ -25,7 +25,7 @@ from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
 from maxmargin.spheres import class_means
 
-ROWS, ROUNDS, EXTRA = 1000, 3, 4
+ROWS, ROUNDS, EXTRA = 500, 2, 4
 """Principal directions are found from about so many rows, in so many rounds with some directions more."""
 ROOM = 1.25
 """A coordinate may be so many times as far out as the farthest of those rows."""
@@ -50,9 +50,11 @@ class CodedCentres(NamedTuple):
         units = np.divide(1.0, steps, out=np.zeros_like(steps), where=steps > 0.0)
         codes, radii = np.empty(n, np.uint64), np.empty(n)
         vectors = np.vstack([directions, means])
+        table = np.zeros((d, DIRECTIONS + 4))
+        table[:, : len(vectors)] = vectors.T
         code_rows(
-            problem.rows.compiled(), problem.y, np.ascontiguousarray(vectors.T), means @ directions.T,
-            np.einsum("kj,kj->k", means, means), units, 8.0 * (d + 8.0) * UNIT_ROUNDOFF, np.empty(len(vectors)), codes, radii,
+            problem.rows.compiled(), problem.y, table, means @ directions.T, np.einsum("kj,kj->k", means, means), units,
+            8.0 * (d + 8.0) * UNIT_ROUNDOFF, np.empty(table.shape[1]), codes, radii,
         )  # fmt: skip
         return cls(vectors, steps, codes, radii)
 

@@ -105,9 +105,9 @@ def test_w_never_leaves_the_ball_that_holds_the_optimum():
 
 
 def test_where_nothing_can_be_pruned_it_stops_trying():
-    """Labels that have nothing to do with X: and so long that every bound is useless."""
+    """Labels that have nothing to do with X, rows so long that every bound is useless, and no direction better than another."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 5)), rng.choice([-1, 1], size=2000)
+    X, y = rng.normal(size=(2000, 150)), rng.choice([-1, 1], size=2000)
     problem = LinearProblem.build(100.0 * X, y, 1.0, Hinge())
     solver = Pegasos(20)
     state = solver.init(problem, None, 0)

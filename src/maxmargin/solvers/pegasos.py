@@ -49,6 +49,8 @@ USUAL_K = 1000
 WARM_EPOCHS = 100
 MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
 """What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
+CACHE_BYTES = 2**24
+"""As long as X is no larger, a row costs the same wherever it is; and where w is long, it is w that is not in the cache."""
 WIDE_SHARE = 0.25
 """Three passes over vectors as long as w in every iteration are too many where they have more elements than this share of
 the rows drawn."""
@@ -108,7 +110,9 @@ class PegasosState:
         row_elements = problem.rows.n_stored / n + STEP_ELEMENTS
         self.is_wide = 3.0 * width > WIDE_SHARE * k * row_elements
         self.overhead = overhead
-        self.store_cost = n * row_elements / (MISS_FACTOR * row_elements + MISS_ELEMENTS)  # in draws
+        is_far = problem.rows.nbytes > CACHE_BYTES and not self.is_wide
+        draw_elements = MISS_FACTOR * row_elements + MISS_ELEMENTS if is_far else row_elements
+        self.store_cost = n * row_elements / draw_elements  # in draws
         self.period = overhead * self.store_cost * (1.0 + SETUP_PASSES) / k
         self.stored, self.averages = np.zeros(n, STORED), np.zeros(n, DRAWN)
         self.centres, self.shifts = _NO_CENTRES, np.zeros(DIRECTIONS + 2)

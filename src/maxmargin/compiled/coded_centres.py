@@ -1,4 +1,4 @@
-"""The pass that gives every sample a centre of its own in eight bytes; ``maxmargin.solvers.coded_centres`` has the mathematics."""
+"""The pass that gives every sample a centre of its own in eight bytes; see ``maxmargin.solvers.coded_centres``."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import numpy as np
 from numba import njit
 
 from maxmargin.compiled.margin_bounds import FAST
-from maxmargin.compiled.rows import ONE, THREE, TWO, row_dots, row_sqnorm
+from maxmargin.compiled.rows import row_coordinates, row_dot
 
 DIRECTIONS = 8
 """As many as there are bytes in a word: a sample's code is one."""
 LARGEST_CODE = 127.0
-BYTE, EIGHT, FOUR = np.uint64(255), np.uint64(8), np.uint64(4)
+BYTE, EIGHT = np.uint64(255), np.uint64(8)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def code_rows(rows, y, table, origins, squared_means, units, rounding, products, codes, radii):
-    """Codes and radii of all samples. The columns of ``table`` are the directions, the means of the two classes, and two of zeros;
-    ``origins`` has the coordinates of the means, ``squared_means`` their squared lengths, and ``rounding`` is the relative error of
-    a squared length. A sample too far out for a code has an infinite radius."""
+def code_rows(rows, y, table, means, origins, squared_means, units, rounding, codes, radii):
+    """Codes and radii of all samples. The columns of ``table`` are the directions; of the means of the two classes
+    ``origins`` has the coordinates and ``squared_means`` the squared lengths. ``rounding`` is the relative error of a squared
+    length. A sample too far out for a code has an infinite radius."""
     for i in range(np.uint64(y.shape[0])):
         which = np.uint64(y[i] > 0)
-        for k in range(np.uint64(0), np.uint64(products.shape[0]), FOUR):
-            products[k], products[k + ONE], products[k + TWO], products[k + THREE] = row_dots(rows, i, table, k)
-        squares = row_sqnorm(rows, i) + squared_means[which]
-        rest = squares - 2.0 * products[DIRECTIONS + which]
+        products, sqnorm = row_coordinates(rows, i, table)
+        squares = sqnorm + squared_means[which]
+        rest = squares - 2.0 * row_dot(rows, i, means[which])
         word, greatest = np.uint64(0), 0.0
         for k in range(np.uint64(DIRECTIONS)):
             coordinate = products[k] - origins[which, k]

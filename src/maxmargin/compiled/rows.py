@@ -13,7 +13,7 @@ from numba.extending import intrinsic, overload
 
 from maxmargin.data import CsrRows
 
-ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+ONE = np.uint64(1)
 LINE = 64
 """Bytes a cache line."""
 MOST_LINES = np.uint64(32)
@@ -30,10 +30,10 @@ def row_add(rows, i, scale, w):
     raise TypeError("row_add exists only inside compiled code")
 
 
-def row_dots(rows, i, table, first):
-    """x_i with four columns of ``table`` from ``first`` on, at once; it has a line for every feature, and none for the constant
-    one"""
-    raise TypeError("row_dots exists only inside compiled code")
+def row_coordinates(rows, i, table):
+    """x_i with the eight columns of ``table``, which has a line for every feature and none for the constant one, and |x_i|^2
+    without that too: all at once, as each sum alone would wait for itself"""
+    raise TypeError("row_coordinates exists only inside compiled code")
 
 
 def prefetch_row_start(rows, i):
@@ -92,31 +92,41 @@ def _row_add(rows, i, scale, w):
     return dense
 
 
-@overload(row_dots)
-def _row_dots(rows, i, table, first):
+@overload(row_coordinates)
+def _row_coordinates(rows, i, table):
     if rows.instance_class is CsrRows:
 
-        def sparse(rows, i, table, first):
-            one = two = three = four = 0.0
+        def sparse(rows, i, table):
+            a = b = c = d = e = f = g = h = squares = 0.0
             for k in range(rows.indptr[i], rows.indptr[i + ONE]):
                 j, value = np.uint64(rows.indices[k]), np.float64(rows.values[k])
-                one += value * table[j, first]
-                two += value * table[j, first + ONE]
-                three += value * table[j, first + TWO]
-                four += value * table[j, first + THREE]
-            return one, two, three, four
+                a += value * table[j, 0]
+                b += value * table[j, 1]
+                c += value * table[j, 2]
+                d += value * table[j, 3]
+                e += value * table[j, 4]
+                f += value * table[j, 5]
+                g += value * table[j, 6]
+                h += value * table[j, 7]
+                squares += value * value
+            return (a, b, c, d, e, f, g, h), squares
 
         return sparse
 
-    def dense(rows, i, table, first):
-        one = two = three = four = 0.0
+    def dense(rows, i, table):
+        a = b = c = d = e = f = g = h = squares = 0.0
         for j in range(np.uint64(rows.values.shape[1])):
             value = np.float64(rows.values[i, j])
-            one += value * table[j, first]
-            two += value * table[j, first + ONE]
-            three += value * table[j, first + TWO]
-            four += value * table[j, first + THREE]
-        return one, two, three, four
+            a += value * table[j, 0]
+            b += value * table[j, 1]
+            c += value * table[j, 2]
+            d += value * table[j, 3]
+            e += value * table[j, 4]
+            f += value * table[j, 5]
+            g += value * table[j, 6]
+            h += value * table[j, 7]
+            squares += value * value
+        return (a, b, c, d, e, f, g, h), squares
 
     return dense
 

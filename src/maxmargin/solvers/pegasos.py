@@ -38,7 +38,7 @@ from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, Centres, descend_on
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.losses import Hinge, Huber
-from maxmargin.margin_bounds import SETUP_PASSES, STEP_ELEMENTS, costs_and_stride, shape_of
+from maxmargin.margin_bounds import STEP_ELEMENTS, costs_and_stride, shape_of
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
 from maxmargin.solvers.coded_centres import CodedCentres
@@ -54,6 +54,8 @@ CACHE_BYTES = 2**24
 WIDE_SHARE = 0.25
 """Three passes over vectors as long as w in every iteration are too many where they have more elements than this share of
 the rows drawn."""
+CLASS_PASSES, CODING_PASSES = 1.5, 4.0
+"""What it costs to know the spheres around the classes, and the coded centres, in passes over X."""
 NOT_PAID = 2.0
 """The period between two times that margins are stored grows by this factor when the first did not pay."""
 
@@ -109,11 +111,11 @@ class PegasosState:
         self.costs = costs / float(problem.C.mean())
         row_elements = problem.rows.n_stored / n + STEP_ELEMENTS
         self.is_wide = 3.0 * width > WIDE_SHARE * k * row_elements
-        self.overhead = overhead
+        self.overhead, self.is_coded = overhead, False
         is_far = problem.rows.nbytes > CACHE_BYTES and not self.is_wide
         draw_elements = MISS_FACTOR * row_elements + MISS_ELEMENTS if is_far else row_elements
         self.store_cost = n * row_elements / draw_elements  # in draws
-        self.period = overhead * self.store_cost * (1.0 + SETUP_PASSES) / k
+        self.period = overhead * self.store_cost * (1.0 + CLASS_PASSES) / k
         self.stored, self.averages = np.zeros(n, STORED), np.zeros(n, DRAWN)
         self.centres, self.shifts = _NO_CENTRES, np.zeros(DIRECTIONS + 2)
         self.v, self.base, self.move = (np.zeros(width) for _ in range(3))
@@ -173,8 +175,9 @@ class PegasosState:
     def _store(self) -> None:
         """Algorithm 1 without its sort: margins at w for every sample."""
         state = self.record[0]
-        if self.times_stored == 0:
-            self._prepare()
+        may_code = self.steps >= self.overhead * self.store_cost * (1.0 + CODING_PASSES) and not self.is_wide
+        if self.times_stored == 0 or (may_code and not self.is_coded):
+            self._prepare(may_code)
         paid = state["skipped"] >= self.store_cost
         usual = self.overhead * self.store_cost / len(self.drawn)
         self.period = usual if paid or self.times_stored == 0 else NOT_PAID * self.period
@@ -190,11 +193,13 @@ class PegasosState:
         state["since"] = state["skipped"] = state["recent"] = 0.0
         state["prunes"] = 1
 
-    def _prepare(self) -> None:
+    def _prepare(self, may_code: bool) -> None:
+        """Spheres around the origin where w is long; else around the means of the classes, and later around coded centres."""
+        self.is_coded = may_code
         if self.is_wide:
             radii = Spheres.around_origin(self.problem).radii
         else:
-            coded = CodedCentres.of(self.problem)
+            coded = CodedCentres.of(self.problem) if may_code else CodedCentres.of_classes(self.problem)
             self.centres = Centres(coded.vectors, coded.steps, 0.5 * float(np.linalg.norm(coded.steps)))
             self.stored["code"], radii = coded.codes, coded.radii
         above = np.nextafter(radii.astype(np.float32), np.float32(np.inf))

@@ -153,10 +153,10 @@ class PrunedLoss:
     last time and either a) less than half of the samples were pruned the last time, or b) (pruned since then) - (evaluations
     since then) (pruned the last time) > SortCost. SortPeriod is (3) with c = ``overhead``: as storing margins is free while
     they are computed, what counts against it is the call and the look at them that may prune nothing. When so little is pruned
-    that going through all samples in the order of memory is cheaper, that is done until margins are stored again. Nothing at all is
-    prepared for a problem so small that a call costs more than the samples, and for others not before the evaluations have
-    cost ``overhead`` times as much as that would. So the worst that pruning costs is 1 / ``overhead`` of the time, and with
-    an infinite ``overhead`` every evaluation is a plain one.
+    that going through all samples in the order of memory is cheaper, that is done until margins are stored again. Nothing at
+    all is prepared for a problem so small that a call costs more than half of the samples, and for others not before the
+    evaluations have cost ``overhead`` times as much as that would. So the worst that pruning costs is 1 / ``overhead`` of the
+    time, and with an infinite ``overhead`` every evaluation is a plain one.
 
     All vectors are in the layout of the compiled loops: one element more than there are features, the last for the intercept.
     """

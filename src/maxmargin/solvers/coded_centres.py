@@ -8,9 +8,9 @@ The bound (2) holds around any centre, and the nearer the centre the tighter it 
           |\Delta_\perp| \, \rho_i + \tfrac12 |\Delta_\parallel| \, |s| ,
 
 where :math:`\Delta_\parallel` is the part of the move within the span of the directions, :math:`\Delta_\perp` the rest of it,
-and :math:`\rho_i` the length of the part of :math:`x_i - \mu` outside the span. The directions are the first principal ones of a few rows: there
-both the samples and the moves, which are made of samples, are longest. On covtype and mnist eight of them decide as much as a
-hundred clusters, for the price of a few passes over X.
+and :math:`\rho_i` the length of the part of :math:`x_i - \mu` outside the span. The directions are the first principal ones of
+a few rows: there both the samples and the moves, which are made of samples, are longest. On covtype and mnist eight of
+them decide as much as a hundred clusters, for the price of a few passes over X.
 """
 
 from __future__ import annotations

@@ -134,9 +134,9 @@ def _descend_once(case: Case, split: Split, problem: LinearProblem, most: int) -
 
 
 def _seconds(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     run()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def _descent(problem: LinearProblem, overhead: float) -> DescentState:

@@ -30,6 +30,9 @@ ROWS, ROUNDS, EXTRA = 500, 2, 4
 ROOM = 1.25
 """A coordinate may be so many times as far out as the farthest of those rows."""
 
+SMALLEST_STEP = 1e-6
+"""Relative to the greatest: where all rows of a sample agree, another is apart from them by rounding, and that is not far out."""
+
 
 class CodedCentres(NamedTuple):
     """``vectors``: a line for each direction u_j, and two for the means of the classes; ``steps`` are the s_j."""
@@ -53,6 +56,7 @@ class CodedCentres(NamedTuple):
         sample = _centred_rows(problem, means[:, :d])
         directions = _principal_directions(sample)
         steps = ROOM * np.abs(sample @ directions.T).max(axis=0) / LARGEST_CODE
+        steps = np.maximum(steps, SMALLEST_STEP * steps.max())
         units = np.divide(1.0, steps, out=np.zeros_like(steps), where=steps > 0.0)
         codes, radii = np.empty(n, np.uint64), np.empty(n)
         code_rows(

@@ -31,7 +31,7 @@ ROOM = 1.25
 """A coordinate may be so many times as far out as the farthest of those rows."""
 
 SMALLEST_STEP = 1e-6
-"""Relative to the greatest: where all rows of a sample agree, another is apart from them by rounding, and that is not far out."""
+"""Relative to the greatest: where all those rows agree, another is apart from them by rounding, and that is not far out."""
 
 
 class CodedCentres(NamedTuple):

@@ -13,10 +13,16 @@ where not, a draw counts in proportion to its C_i). The radius of the ball is 1 
 Theorem 1), and sqrt(2 / lambda) for the others, as f(0) = 1 and lambda |w*|^2 / 2 <= f(w*).
 
 **Algorithm 3**: margins are stored for all samples now and then, and a draw whose slope follows from the bound (2), with its
-own radius, needs no product. The bound asks for |w - w'|. Where the features are few that is computed; where they are many,
-as in text, where the paper's version was slower than none, it is carried along: w . w' changes with every row that is added
-by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by two products with a row that is in the cache.
-When margins are stored is decided by the rule of the paper's section 3, and the period doubles each time that it did not pay.
+own radius, needs no product. As any multiple c w' has c times the margins of w', the bound is taken from the nearest one: it
+asks for |w - c w'|. Where the features are few that is computed, and the bound is around a centre for each sample (see
+``maxmargin.solvers.coded_centres``; around the means of the classes until that has become cheap beside what was done). Where
+they are many, as in text, where the paper's version was slower than none, it is carried along: w . w' changes with every row
+that is added by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by two products with a row that is in
+the cache.
+
+When margins are stored is decided by the rule of the paper's section 3, but that its b) need not wait for the period: what was
+stored has then paid for itself, and were the share of the pruned to fall steadily, this would be the best time. The period
+doubles each time that it did not pay.
 
 **The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times the
 one factor at which D is greatest. By the recursion above w is made of such slopes, so as the draws grow in number w(alpha)

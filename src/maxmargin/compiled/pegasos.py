@@ -104,7 +104,7 @@ def measured_move(scale, v, base, centres, bias, move, shifts):
         move[j] = scale * v[j] - factor * base[j]
         total += move[j] * move[j]
     within = 0.0
-    for k in range(centres.vectors.shape[0]):
+    for k in range(0 if centres.half_step > 0.0 else DIRECTIONS, DIRECTIONS + 2):
         shift = 0.0
         for j in range(last):
             shift += move[j] * centres.vectors[k, j]
@@ -202,7 +202,7 @@ def count_draws(averages, drawn, active, slopes, n_active, n_linear):
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def descend_on_draws(
     rows, y, C, stride, stored, centres, base, v, record, drawn, undecided, active, slopes, move, shifts, averages,
-    low, high, curvature, penalty, ball, is_wide, period, store_cost, iterations,
+    low, high, curvature, penalty, ball, is_wide, period, store_worth, iterations,
 ):  # fmt: skip
     """So many iterations of Pegasos, each with ``len(drawn)`` draws; fewer if margins should be stored before the next: returns
     how many were made.
@@ -215,7 +215,7 @@ def descend_on_draws(
     for done in range(iterations):
         if state.since >= period and state.recent < 0.5 * k:  # section 3, a)
             return done
-        if state.skipped - state.since * state.recent > store_cost:  # b), by when what was stored has paid for itself
+        if state.skipped - state.since * state.recent > store_worth:  # b), by when what was stored has paid for itself
             return done
         state.random = draw(drawn, np.uint64(y.shape[0]), state.random)
         prunes = state.prunes != np.uint64(0)

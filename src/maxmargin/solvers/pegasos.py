@@ -57,10 +57,12 @@ MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
 """What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
 CACHE_BYTES = 2**24
 """As long as X is no larger, a row costs the same wherever it is; and where w is long, it is w that is not in the cache."""
+SKIPPED_WORTH = 0.6
+"""What is saved by a margin that is not computed, in draws: it was looked at, and some rows are added nevertheless."""
 WIDE_SHARE = 0.25
 """Three passes over vectors as long as w in every iteration are too many where they have more elements than this share of
 the rows drawn."""
-CLASS_PASSES, CODING_PASSES = 1.5, 4.0
+CLASS_PASSES, CODING_PASSES = 1.5, 6.0
 """What it costs to know the spheres around the classes, and the coded centres, in passes over X."""
 NOT_PAID = 2.0
 """The period between two times that margins are stored grows by this factor when the first did not pay."""
@@ -121,6 +123,7 @@ class PegasosState:
         is_far = problem.rows.nbytes > CACHE_BYTES and not self.is_wide
         draw_elements = MISS_FACTOR * row_elements + MISS_ELEMENTS if is_far else row_elements
         self.store_cost = n * row_elements / draw_elements  # in draws
+        self.store_worth = self.store_cost / SKIPPED_WORTH  # in margins not computed
         self.period = overhead * self.store_cost * (1.0 + CLASS_PASSES) / k
         self.stored, self.averages = np.zeros(n, STORED), np.zeros(n, DRAWN)
         self.centres, self.shifts = _NO_CENTRES, np.zeros(DIRECTIONS + 2)
@@ -175,7 +178,7 @@ class PegasosState:
         self.iterations += descend_on_draws(
             self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.stored, self.centres, self.base, self.v,
             self.record, self.drawn, self._undecided, self._active, self._batch_slopes, self.move, self.shifts, self.averages,
-            *self.shape[:3], self.penalty, self.ball, self.is_wide, self.period, self.store_cost, iterations,
+            *self.shape[:3], self.penalty, self.ball, self.is_wide, self.period, self.store_worth, iterations,
         )  # fmt: skip
 
     def _store(self) -> None:
@@ -184,7 +187,7 @@ class PegasosState:
         may_code = self.steps >= self.overhead * self.store_cost * (1.0 + CODING_PASSES) and not self.is_wide
         if self.times_stored == 0 or (may_code and not self.is_coded):
             self._prepare(may_code)
-        paid = state["skipped"] >= self.store_cost
+        paid = state["skipped"] >= self.store_worth
         usual = self.overhead * self.store_cost / len(self.drawn)
         self.period = usual if paid or self.times_stored == 0 else NOT_PAID * self.period
         self.times_stored += 1

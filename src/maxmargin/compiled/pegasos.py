@@ -137,9 +137,20 @@ def decide(stored, drawn, shifts, factor, distance, slack, low, high, undecided,
     return n_undecided, n_active
 
 
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+def prefetch_first(rows, y, samples, count):
+    """The rows that a loop begins with, before it fetches others ahead of itself: of a short list they are a large part."""
+    for s in range(min(FAR, count)):
+        prefetch_row_start(rows, np.uint64(samples[s]))
+        prefetch(y, np.uint64(samples[s]))
+    for s in range(min(NEAR, count)):
+        prefetch_whole_row(rows, np.uint64(samples[s]))
+
+
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def examine_draws(rows, y, v, scale, low, high, curvature, undecided, n_undecided, active, slopes, n_active):
     """Line 13: the margins of the undecided draws; those with a slope join the active ones."""
+    prefetch_first(rows, y, undecided, n_undecided)
     for s in range(n_undecided):
         if s + FAR < n_undecided:
             prefetch_row_start(rows, np.uint64(undecided[s + FAR]))
@@ -161,6 +172,7 @@ def step_and_project(rows, y, C, stride, stored, v, state, active, slopes, n_act
     if state.t > 1.0:  # at the first iteration w is zero
         state.scale *= 1.0 - 1.0 / state.t
     push = 1.0 / (penalty * state.t * k * state.scale)
+    prefetch_first(rows, y, active, n_linear)
     for s in range(n_active):
         if s + FAR < n_linear:
             prefetch_row_start(rows, np.uint64(active[s + FAR]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,10 @@ from scipy import sparse
 from maxmargin.losses import Hinge, Huber, LeastSquares, SquaredHinge
 from maxmargin.margin_bounds import (
     HINGE,
+    SETUP_ELEMENTS,
+    SETUP_PASSES,
     SQUARED_HINGE,
+    STEP_ELEMENTS,
     ZERO_ONE,
     PrunedLoss,
     SortedSums,
@@ -212,9 +217,11 @@ def test_margins_are_stored_anew_when_little_is_pruned_and_not_while_much_is():
 
 
 def test_nothing_is_prepared_before_the_evaluations_have_cost_ten_times_as_much():
-    problem = made(4000)
+    problem = made(20_000)
     loss = PrunedLoss(problem, HINGE)
-    for _ in range(15):  # that is a pass and a half
+    elements = problem.rows.n_stored + STEP_ELEMENTS * problem.n_samples
+    first = math.ceil(10.0 * (SETUP_PASSES + SETUP_ELEMENTS / elements))
+    for _ in range(first):
         assert loss.evaluate(np.ones(8)).examined == problem.n_samples
     assert loss.tally.stored == 0
     loss.evaluate(np.ones(8))

@@ -43,9 +43,19 @@ def made(*, is_sparse=False, d=6, scaling=1.0, weighted=False, loss=None, n=3000
     return LinearProblem.build(sparse.csr_array(X) if is_sparse else X, y, C, loss or Hinge(), scaling)
 
 
+def far_away():
+    """A sample so far out that its centre has no code; it is none of the few rows that the directions are taken from."""
+    problem = made(d=12)
+    X = problem.rows.matrix.copy()
+    X[1] *= 100.0
+    return LinearProblem.build(X, problem.y, problem.C[0], Hinge(), 1.0)
+
+
 MADE = {
     "dense": lambda: made(),
     "sparse": lambda: made(is_sparse=True),
+    "more features than directions": lambda: made(d=25),
+    "one far away": lambda: far_away(),
     "wide": lambda: made(is_sparse=True),
     "weighted": lambda: made(weighted=True),
     "huber": lambda: made(loss=Huber(0.1)),
@@ -66,11 +76,26 @@ def test_the_iterates_are_those_without_pruning(name):
         states.append(state)
     pruned, plain = states
     assert pruned.is_wide == (name == "wide")  # lengths carried along
+    assert pruned.is_coded == (name != "wide")
     assert pruned.w == pytest.approx(plain.w, rel=1e-7, abs=1e-9 * np.abs(plain.w).max())
     assert pruned.slopes() == pytest.approx(plain.slopes(), rel=1e-5, abs=1e-6)
     assert plain.examined == 200_000
     assert pruned.examined < 0.95 * plain.examined
     assert pruned.times_stored > 0
+
+
+def test_a_w_that_only_changed_its_length_needs_no_product():
+    """Where c w' is w for some c, the margins are c times those that were stored."""
+    problem = made(d=25)
+    state = Pegasos(50, 3.0).init(problem, None, 5)
+    while not state.is_coded:
+        state.run(100)
+    state._store()
+    state.record["scale"] *= 0.7
+    before = state.examined
+    state.run(1)
+    at_the_knee = np.abs(0.7 * state.stored["margin"].astype(float) - 1.0) < 1e-3
+    assert state.examined - before <= np.count_nonzero(at_the_knee[state.drawn])
 
 
 @pytest.mark.parametrize("name", ["dense", "wide", "weighted"])
@@ -105,9 +130,9 @@ def test_w_never_leaves_the_ball_that_holds_the_optimum():
 
 
 def test_where_nothing_can_be_pruned_it_stops_trying():
-    """Labels that have nothing to do with X: and so long that every bound is useless."""
+    """Labels that have nothing to do with X, rows so long that every bound is useless, and no direction better than another."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 5)), rng.choice([-1, 1], size=2000)
+    X, y = rng.normal(size=(2000, 150)), rng.choice([-1, 1], size=2000)
     problem = LinearProblem.build(100.0 * X, y, 1.0, Hinge())
     solver = Pegasos(20)
     state = solver.init(problem, None, 0)

@@ -10,6 +10,7 @@ import pytest
 from maxmargin import LinearSVC
 from maxmargin.certificate import certify
 from maxmargin.losses import Hinge, Huber, LeastSquares, SquaredHinge
+from maxmargin.margin_bounds import PrunedLoss
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Status
 from maxmargin.solve import solve
@@ -71,6 +72,31 @@ def test_the_iterates_are_those_of_the_plain_descent(width):
     assert plain.iterations > 40
     assert plain.loss.tally.examined == plain.iterations * problem.n_samples
     assert pruned.loss.tally.examined < 0.9 * plain.loss.tally.examined
+
+
+def test_what_sets_the_iterates_apart_is_rounding_that_the_descent_itself_magnifies():
+    """While the step is longer than 2 / curvature every difference grows. Each step is that of brute force from the same w,
+    and in the end one bit of the first w has made as much of a difference to the plain descent."""
+    n = 6000
+    X, y = labelled(n, 30, 0.3, 21)
+    problem = LinearProblem.build(X + 0.5, y, cost_from_lambda(1e-4, n), Huber(0.001), 1.0, False)
+    pruned, plain, other = (PrunedGradient(overhead=overhead).init(problem, None, 0) for overhead in (10.0, math.inf, math.inf))
+    brute_force = PrunedLoss(problem, overhead=math.inf)
+    for k in range(400):
+        w, exact = pruned.w.copy(), brute_force.evaluate(pruned.w)
+        objective = (exact.loss + 0.5 * w[:-1] @ w[:-1]) / problem.C.sum()
+        gradient = np.append(w[:-1], 0.0) - exact.weights
+        for state in (pruned, plain, other):
+            state.iterate()
+        assert pruned.objective == pytest.approx(objective, rel=1e-12)
+        assert pruned.w == pytest.approx(w - pruned.step / problem.C.sum() * gradient, rel=1e-11, abs=1e-11 * np.abs(w).max())
+        if k == 0:
+            other.w = other.origin = np.nextafter(other.w, np.inf)
+    apart, by_a_bit = (np.linalg.norm(state.w - plain.w) / np.linalg.norm(plain.w) for state in (pruned, other))
+    assert pruned.loss.tally.plain < 150  # of 400
+    assert by_a_bit > 1e-6
+    assert apart < 100.0 * by_a_bit
+    assert pruned.objective == pytest.approx(plain.objective, rel=0.2)
 
 
 def test_as_it_converges_it_looks_at_ever_fewer_samples():

@@ -47,6 +47,7 @@ from maxmargin.compiled.margin_bounds import (
     compare_weights,
     evaluate_all,
     examine,
+    greatest_of_lists,
     sort_into_cells,
     undecided_in_cells,
     undecided_in_order,
@@ -60,10 +61,12 @@ STEP_ELEMENTS = 8.0
 """What a sample costs besides its stored elements, counted in elements."""
 GAP_ELEMENTS, FAR_ELEMENTS = 4.0, 16.0
 """What it costs besides when some before it were left out, and when it is anywhere in memory."""
-LOOK_ELEMENTS, SORT_ELEMENTS, SETUP_PASSES = 2.0, 17.0, 1.5
+LOOK_ELEMENTS, SORT_ELEMENTS, SETUP_PASSES = 2.0, 17.0, 2.5
 """What a look at a stored margin and what sorting it costs; and the passes over X that it takes to know centres and radii."""
-CALL_ELEMENTS, VECTOR_PASSES = 20_000.0, 4.0
+CALL_ELEMENTS, VECTOR_PASSES = 40_000.0, 4.0
 """What a pruned evaluation costs before it has looked at a sample: so much, and so many passes over vectors as long as w."""
+SETUP_ELEMENTS = 800_000.0
+"""What preparing costs however few the samples are."""
 SPREAD = 4.0
 """The cells of the index span this many mean distances of a margin from the knee to either side."""
 ROUNDED_UP = 1.0 + 1e-12
@@ -149,11 +152,11 @@ class PrunedLoss:
     Margins are stored anew, at the cost of an evaluation of all samples, when SortPeriod evaluations have passed since the
     last time and either a) less than half of the samples were pruned the last time, or b) (pruned since then) - (evaluations
     since then) (pruned the last time) > SortCost. SortPeriod is (3) with c = ``overhead``: as storing margins is free while
-    they are computed, what counts against it is the look at them that may prune nothing. When so little is pruned that going
-    through all samples in the order of memory is cheaper, that is done until margins are stored again. Nothing at all is
-    prepared for a problem so small that a call costs more than the samples, and for others not before the evaluations have
-    cost ``overhead`` times as much as that would. So the worst that pruning costs is 1 / ``overhead`` of the time, and with
-    an infinite ``overhead`` every evaluation is a plain one.
+    they are computed, what counts against it is the call and the look at them that may prune nothing. When so little is pruned
+    that going through all samples in the order of memory is cheaper, that is done until margins are stored again. Nothing at
+    all is prepared for a problem so small that a call costs more than half of the samples, and for others not before the
+    evaluations have cost ``overhead`` times as much as that would. So the worst that pruning costs is 1 / ``overhead`` of the
+    time, and with an infinite ``overhead`` every evaluation is a plain one.
 
     All vectors are in the layout of the compiled loops: one element more than there are features, the last for the intercept.
     """
@@ -175,9 +178,13 @@ class PrunedLoss:
         self._stored_weight = 0.0
         self._row_elements = problem.rows.n_stored / problem.n_samples + STEP_ELEMENTS
         self._overhead = overhead
-        self._period = overhead * SETUP_PASSES if spheres is None or overhead == math.inf else 0.0
+        self._pass_elements = problem.n_samples * self._row_elements
         self._call_elements = 0.0 if spheres is not None else CALL_ELEMENTS + VECTOR_PASSES * problem.rows.n_features
-        if self._call_elements > 0.5 * problem.n_samples * self._row_elements:
+        self._look_elements = LOOK_ELEMENTS * problem.n_samples
+        self._period = overhead * (SETUP_PASSES + SETUP_ELEMENTS / self._pass_elements)
+        if spheres is not None:
+            self._period = 0.0 if overhead < math.inf else math.inf
+        elif self._call_elements > 0.5 * self._pass_elements:
             self._period = math.inf
         self._is_plain = True
         self._since = self._pruned_since = self._pruned_last = 0
@@ -241,7 +248,7 @@ class PrunedLoss:
         stored.loss, stored.slopes, stored.is_sorted = result.loss, result.slopes, False
         self.tally.stored += 1
         self._since = self._pruned_since = self._pruned_last = 0
-        self._period = self._overhead * LOOK_ELEMENTS / self._row_elements
+        self._period = self._overhead * (self._call_elements + self._look_elements) / self._pass_elements
         self._is_plain, self._look_cost = False, 0.0
         return result
 
@@ -255,7 +262,7 @@ class PrunedLoss:
         self._lists = (2 * spheres.cluster + (problem.y > 0)).astype(np.uint16)
         n_lists = 2 * len(spheres.centres)
         self._greatest = np.zeros(n_lists)
-        np.maximum.at(self._greatest, self._lists, spheres.radii)
+        greatest_of_lists(self._lists, spheres.radii, self._greatest)
         squared_centres = np.einsum("kj,kj->k", spheres.centres, spheres.centres)
         longest = int(np.diff(self._rows.indptr).max()) if isinstance(self._rows, CsrRows) else width
         greatest_norm = math.sqrt(float(squared_centres.max())) + float(spheres.radii.max())
@@ -279,7 +286,8 @@ class PrunedLoss:
         assert stored is not None
         move = self._move(w, stored)
         count = self._undecided(move)
-        if count * (self._row_elements + GAP_ELEMENTS) + self._call_elements > n * self._row_elements:
+        look = 0.0 if stored.is_sorted else self._look_elements
+        if count * (self._row_elements + GAP_ELEMENTS) + self._call_elements + look > self._pass_elements:
             self._is_plain = True
             return self._plain(w, weight)
         self._since += 1

@@ -38,8 +38,7 @@ class Spheres:
     @classmethod
     def around_classes(cls, problem: LinearProblem) -> Spheres:
         """One sphere a class, around its mean."""
-        cluster = (problem.y > 0).astype(np.uint16)
-        return cls._around(problem, _means(problem, cluster, 2), cluster)
+        return cls._around(problem, class_means(problem), _classes(problem))
 
     @classmethod
     def around_clusters(cls, problem: LinearProblem, n_clusters: int, seed: int = 0) -> Spheres:
@@ -72,6 +71,15 @@ class Spheres:
         centres[:, -1] = problem.intercept_scaling
         radii = np.nextafter(np.sqrt(radii).astype(np.float32), np.float32(np.inf))
         return cls(centres, cluster, radii)
+
+
+def class_means(problem: LinearProblem) -> Array:
+    """Of the negative and of the positive samples, in the layout of the compiled loops."""
+    return _means(problem, _classes(problem), 2)
+
+
+def _classes(problem: LinearProblem) -> Array:
+    return (problem.y > 0).astype(np.uint16)
 
 
 def _means(problem: LinearProblem, cluster: Array, n_clusters: int) -> Array:

@@ -84,6 +84,14 @@ def squared_radii(rows, cluster, centres, squared_centres, rounding, radii):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+def greatest_of_lists(lists, radii, greatest):
+    """The greatest radius on each list, where ``greatest`` was no greater."""
+    for i in range(np.uint64(lists.shape[0])):
+        k = np.uint64(lists[i])
+        greatest[k] = max(greatest[k], radii[i])
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 def add_slopes(stored, low, high, curvature, weight, average):
     """average_i += weight slope_i at the stored margins."""
     for i in range(stored.shape[0]):

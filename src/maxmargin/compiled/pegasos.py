@@ -6,16 +6,30 @@ arrays and in the one-element record ``record``: it can stop after any iteration
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
+from maxmargin.compiled.coded_centres import DIRECTIONS, product_with_code
 from maxmargin.compiled.margin_bounds import FAST, slope_of
 from maxmargin.compiled.random import below, next_random
 from maxmargin.compiled.rows import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot, row_sqnorm
+from maxmargin.data import Array
 
-STORED = np.dtype([("margin", "f4"), ("radius", "f4")])
-"""The margin of a sample at w', and the radius of its sphere, negative where y is: few bytes, as every draw of a sample is a
-miss of the cache."""
+STORED = np.dtype([("margin", "f4"), ("radius", "f4"), ("code", "u8")])
+"""The margin of a sample at w', how far it is from its centre, negative where y is, and where that is: few bytes, as every draw
+of a sample is a miss of the cache."""
+
+
+class Centres(NamedTuple):
+    """What the loop knows of the centres: see ``maxmargin.solvers.coded_centres``."""
+
+    vectors: Array
+    steps: Array
+    half_step: float
+
+
 DRAWN = np.dtype([("count", "f4"), ("slopes", "f4")])
 """How often a sample was drawn since the averages began, and the sum of its slopes then."""
 
@@ -45,6 +59,8 @@ ROUNDING = 4e-6
 """More than float32 margins take from v . w', relatively, between two times that it is computed anew."""
 SINGLE = 1e-6
 """More than rounding to float32 takes from a margin, relatively."""
+SPAN_ROUNDING = 1e-9
+"""More than rounding takes from a squared length when a part of it is subtracted, relatively."""
 SMALLEST_SCALE = 1e-9
 
 
@@ -56,42 +72,63 @@ def draw(drawn, n, word):
     return word
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def carried_distance(state, v, base, bias, shifts):
-    """|w - w'|, from what was carried along, and the shift of a centre that has nothing but the constant feature."""
-    last = v.shape[0] - 1
-    squares = state.scale * state.scale * state.sqnorm + state.stored_sqnorm
-    shifts[0] = shifts[1] = (state.scale * v[last] - base[last]) * bias
-    return np.sqrt(max(squares - 2.0 * state.scale * state.product, 0.0) + ROUNDING * squares)
+@njit(inline="always")
+def best_factor(product, sqnorm):
+    """The c at which c w' is nearest to w: the margins there are c times those at w'."""
+    return product / sqnorm if sqnorm > 0.0 else 1.0
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def measured_distance(scale, v, base, centres, shifts):
-    """|w - w'| over the features, and the shift (w - w') . c for the centre c of either class."""
+def carried_move(state, v, base, bias, shifts):
+    """c and |w - c w'|, from what was carried along; nothing but the constant feature is known of the centres."""
     last = v.shape[0] - 1
-    total, shift, shift_2 = 0.0, 0.0, 0.0
+    product, squares = state.scale * state.product, state.scale * state.scale * state.sqnorm
+    factor = best_factor(product, state.stored_sqnorm)
+    shifts[DIRECTIONS] = shifts[DIRECTIONS + 1] = (state.scale * v[last] - factor * base[last]) * bias
+    rounding = ROUNDING * (squares + abs(factor) * abs(product))
+    return factor, np.sqrt(max(squares - factor * product, 0.0) + rounding), 0.0
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def measured_move(scale, v, base, centres, bias, move, shifts):
+    """c, how far w - c w' reaches outside the span of the directions, and its greatest product with the rounding of the codes;
+    ``shifts`` are its products with the steps of the codes, and with the mean of either class."""
+    last = v.shape[0] - 1
+    product, sqnorm = 0.0, 0.0
     for j in range(last):
-        step = scale * v[j] - base[j]
-        total += step * step
-        shift += step * centres[0, j]
-        shift_2 += step * centres[1, j]
-    step = scale * v[last] - base[last]
-    shifts[0] = shift + step * centres[0, last]
-    shifts[1] = shift_2 + step * centres[1, last]
-    return np.sqrt(total)
+        product += v[j] * base[j]
+        sqnorm += base[j] * base[j]
+    factor = best_factor(scale * product, sqnorm)
+    total = 0.0
+    for j in range(last):
+        move[j] = scale * v[j] - factor * base[j]
+        total += move[j] * move[j]
+    within = 0.0
+    for k in range(0 if centres.half_step > 0.0 else DIRECTIONS, DIRECTIONS + 2):
+        shift = 0.0
+        for j in range(last):
+            shift += move[j] * centres.vectors[k, j]
+        if k < DIRECTIONS:
+            within += shift * shift
+            shifts[k] = shift * centres.steps[k]
+        else:
+            shifts[k] = shift + (scale * v[last] - factor * base[last]) * bias
+    return factor, np.sqrt(max(total - within, 0.0) + SPAN_ROUNDING * total), np.sqrt(within) * centres.half_step
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-def decide(stored, drawn, shifts, distance, low, high, undecided, active):
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"contract"})
+def decide(stored, drawn, shifts, factor, distance, slack, low, high, undecided, active):
     """Lines 8 and 10 of Algorithm 3: the draws that the bounds (2) do not decide, and those whose slope must be one."""
     n_undecided, n_active = np.uint64(0), np.uint64(0)
+    shift_negative, shift_positive = shifts[DIRECTIONS], shifts[DIRECTIONS + 1]
     for s in range(np.uint64(drawn.shape[0])):
         if s + FAR < np.uint64(drawn.shape[0]):
             prefetch(stored, np.uint64(drawn[s + FAR]))
         i = drawn[s]
-        margin, radius = np.float64(stored[i].margin), np.float64(stored[i].radius)
-        middle = margin + (shifts[1] if radius > 0.0 else -shifts[0])
-        reach = distance * abs(radius) + SINGLE * abs(margin)
+        margin, radius = factor * np.float64(stored[i].margin), np.float64(stored[i].radius)
+        shift = product_with_code(stored[i].code, shifts)
+        middle = margin + (shift_positive + shift if radius > 0.0 else -shift_negative - shift)
+        reach = distance * abs(radius) + SINGLE * abs(margin) + slack
         is_zero, is_linear = middle - reach >= high, middle + reach <= low
         active[n_active] = i
         n_active += np.uint64(is_linear)
@@ -100,9 +137,20 @@ def decide(stored, drawn, shifts, distance, low, high, undecided, active):
     return n_undecided, n_active
 
 
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+def prefetch_first(rows, y, samples, count):
+    """The rows that a loop begins with, before it fetches others ahead of itself: of a short list they are a large part."""
+    for s in range(min(FAR, count)):
+        prefetch_row_start(rows, np.uint64(samples[s]))
+        prefetch(y, np.uint64(samples[s]))
+    for s in range(min(NEAR, count)):
+        prefetch_whole_row(rows, np.uint64(samples[s]))
+
+
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def examine_draws(rows, y, v, scale, low, high, curvature, undecided, n_undecided, active, slopes, n_active):
     """Line 13: the margins of the undecided draws; those with a slope join the active ones."""
+    prefetch_first(rows, y, undecided, n_undecided)
     for s in range(n_undecided):
         if s + FAR < n_undecided:
             prefetch_row_start(rows, np.uint64(undecided[s + FAR]))
@@ -124,6 +172,7 @@ def step_and_project(rows, y, C, stride, stored, v, state, active, slopes, n_act
     if state.t > 1.0:  # at the first iteration w is zero
         state.scale *= 1.0 - 1.0 / state.t
     push = 1.0 / (penalty * state.t * k * state.scale)
+    prefetch_first(rows, y, active, n_linear)
     for s in range(n_active):
         if s + FAR < n_linear:
             prefetch_row_start(rows, np.uint64(active[s + FAR]))
@@ -164,8 +213,8 @@ def count_draws(averages, drawn, active, slopes, n_active, n_linear):
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def descend_on_draws(
-    rows, y, C, stride, stored, centres, base, v, record, drawn, undecided, active, slopes, shifts, averages,
-    low, high, curvature, penalty, ball, is_wide, period, store_cost, iterations,
+    rows, y, C, stride, stored, centres, base, v, record, drawn, undecided, active, slopes, move, shifts, averages,
+    low, high, curvature, penalty, ball, is_wide, period, store_worth, iterations,
 ):  # fmt: skip
     """So many iterations of Pegasos, each with ``len(drawn)`` draws; fewer if margins should be stored before the next: returns
     how many were made.
@@ -176,18 +225,19 @@ def descend_on_draws(
     state = record[0]
     k = np.float64(drawn.shape[0])
     for done in range(iterations):
-        is_due = state.recent < 0.5 * k or state.skipped - state.since * state.recent > store_cost  # section 3
-        if state.since >= period and is_due:
+        if state.since >= period and state.recent < 0.5 * k:  # section 3, a)
+            return done
+        if state.skipped - state.since * state.recent > store_worth:  # b), by when what was stored has paid for itself
             return done
         state.random = draw(drawn, np.uint64(y.shape[0]), state.random)
         prunes = state.prunes != np.uint64(0)
         n_undecided, n_linear = np.uint64(drawn.shape[0]), np.uint64(0)
         if prunes:
             if is_wide:
-                distance = carried_distance(state, v, base, rows.bias, shifts)
+                factor, distance, slack = carried_move(state, v, base, rows.bias, shifts)
             else:
-                distance = measured_distance(state.scale, v, base, centres, shifts)
-            n_undecided, n_linear = decide(stored, drawn, shifts, distance, low, high, undecided, active)
+                factor, distance, slack = measured_move(state.scale, v, base, centres, rows.bias, move, shifts)
+            n_undecided, n_linear = decide(stored, drawn, shifts, factor, distance, slack, low, high, undecided, active)
         n_active = examine_draws(
             rows, y, v, state.scale, low, high, curvature, undecided if prunes else drawn, n_undecided, active, slopes, n_linear
         )

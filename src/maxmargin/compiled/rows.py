@@ -30,6 +30,12 @@ def row_add(rows, i, scale, w):
     raise TypeError("row_add exists only inside compiled code")
 
 
+def row_coordinates(rows, i, table):
+    """x_i with the eight columns of ``table``, which has a line for every feature and none for the constant one, and |x_i|^2
+    without that too: all at once, as each sum alone would wait for itself"""
+    raise TypeError("row_coordinates exists only inside compiled code")
+
+
 def prefetch_row_start(rows, i):
     """Ask for what is needed to find row i."""
     raise TypeError("prefetch_row_start exists only inside compiled code")
@@ -82,6 +88,45 @@ def _row_add(rows, i, scale, w):
         for j in range(rows.values.shape[1]):
             w[j] += scale * rows.values[i, j]
         w[w.shape[0] - 1] += scale * rows.bias
+
+    return dense
+
+
+@overload(row_coordinates)
+def _row_coordinates(rows, i, table):
+    if rows.instance_class is CsrRows:
+
+        def sparse(rows, i, table):
+            a = b = c = d = e = f = g = h = squares = 0.0
+            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
+                j, value = np.uint64(rows.indices[k]), np.float64(rows.values[k])
+                a += value * table[j, 0]
+                b += value * table[j, 1]
+                c += value * table[j, 2]
+                d += value * table[j, 3]
+                e += value * table[j, 4]
+                f += value * table[j, 5]
+                g += value * table[j, 6]
+                h += value * table[j, 7]
+                squares += value * value
+            return (a, b, c, d, e, f, g, h), squares
+
+        return sparse
+
+    def dense(rows, i, table):
+        a = b = c = d = e = f = g = h = squares = 0.0
+        for j in range(np.uint64(rows.values.shape[1])):
+            value = np.float64(rows.values[i, j])
+            a += value * table[j, 0]
+            b += value * table[j, 1]
+            c += value * table[j, 2]
+            d += value * table[j, 3]
+            e += value * table[j, 4]
+            f += value * table[j, 5]
+            g += value * table[j, 6]
+            h += value * table[j, 7]
+            squares += value * value
+        return (a, b, c, d, e, f, g, h), squares
 
     return dense
 

@@ -13,10 +13,16 @@ where not, a draw counts in proportion to its C_i). The radius of the ball is 1 
 Theorem 1), and sqrt(2 / lambda) for the others, as f(0) = 1 and lambda |w*|^2 / 2 <= f(w*).
 
 **Algorithm 3**: margins are stored for all samples now and then, and a draw whose slope follows from the bound (2), with its
-own radius, needs no product. The bound asks for |w - w'|. Where the features are few that is computed; where they are many,
-as in text, where the paper's version was slower than none, it is carried along: w . w' changes with every row that is added
-by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by two products with a row that is in the cache.
-When margins are stored is decided by the rule of the paper's section 3, and the period doubles each time that it did not pay.
+own radius, needs no product. As any multiple c w' has c times the margins of w', the bound is taken from the nearest one: it
+asks for |w - c w'|. Where the features are few that is computed, and the bound is around a centre for each sample (see
+``maxmargin.solvers.coded_centres``; around the means of the classes until that has become cheap beside what was done). Where
+they are many, as in text, where the paper's version was slower than none, it is carried along: w . w' changes with every row
+that is added by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by two products with a row that is in
+the cache.
+
+When margins are stored is decided by the rule of the paper's section 3, but that its b) need not wait for the period: what was
+stored has then paid for itself, and were the share of the pruned to fall steadily, this would be the best time. The period
+doubles each time that it did not pay.
 
 **The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times the
 one factor at which D is greatest. By the recursion above w is made of such slopes, so as the draws grow in number w(alpha)
@@ -32,14 +38,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.compiled.coded_centres import DIRECTIONS
 from maxmargin.compiled.margin_bounds import evaluate_all
-from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, descend_on_draws
+from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, Centres, descend_on_draws
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.losses import Hinge, Huber
-from maxmargin.margin_bounds import SETUP_PASSES, STEP_ELEMENTS, costs_and_stride, shape_of
+from maxmargin.margin_bounds import STEP_ELEMENTS, costs_and_stride, shape_of
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
+from maxmargin.solvers.coded_centres import CodedCentres
 from maxmargin.solvers.dual_point import dual_point, slopes_from
 from maxmargin.spheres import Spheres
 
@@ -47,9 +55,15 @@ USUAL_K = 1000
 WARM_EPOCHS = 100
 MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
 """What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
+CACHE_BYTES = 2**24
+"""As long as X is no larger, a row costs the same wherever it is; and where w is long, it is w that is not in the cache."""
+SKIPPED_WORTH = 0.6
+"""What is saved by a margin that is not computed, in draws: it was looked at, and some rows are added nevertheless."""
 WIDE_SHARE = 0.25
 """Three passes over vectors as long as w in every iteration are too many where they have more elements than this share of
 the rows drawn."""
+CLASS_PASSES, CODING_PASSES = 1.5, 6.0
+"""What it costs to know the spheres around the classes, and the coded centres, in passes over X."""
 NOT_PAID = 2.0
 """The period between two times that margins are stored grows by this factor when the first did not pay."""
 
@@ -105,12 +119,15 @@ class PegasosState:
         self.costs = costs / float(problem.C.mean())
         row_elements = problem.rows.n_stored / n + STEP_ELEMENTS
         self.is_wide = 3.0 * width > WIDE_SHARE * k * row_elements
-        self.overhead = overhead
-        self.store_cost = n * row_elements / (MISS_FACTOR * row_elements + MISS_ELEMENTS)  # in draws
-        self.period = overhead * self.store_cost * (1.0 + SETUP_PASSES) / k
+        self.overhead, self.is_coded = overhead, False
+        is_far = problem.rows.nbytes > CACHE_BYTES and not self.is_wide
+        draw_elements = MISS_FACTOR * row_elements + MISS_ELEMENTS if is_far else row_elements
+        self.store_cost = n * row_elements / draw_elements  # in draws
+        self.store_worth = self.store_cost / SKIPPED_WORTH  # in margins not computed
+        self.period = overhead * self.store_cost * (1.0 + CLASS_PASSES) / k
         self.stored, self.averages = np.zeros(n, STORED), np.zeros(n, DRAWN)
-        self.centres, self.shifts, self.base = np.zeros((2, width)), np.zeros(2), np.zeros(width)
-        self.v = np.zeros(width)
+        self.centres, self.shifts = _NO_CENTRES, np.zeros(DIRECTIONS + 2)
+        self.v, self.base, self.move = (np.zeros(width) for _ in range(3))
         self.drawn, self._undecided, self._active = (np.zeros(k + 1, np.uint32) for _ in range(3))
         self.drawn, self._batch_slopes = self.drawn[:k], np.zeros(k + 1)
         self.record = np.zeros(1, STATE)
@@ -160,16 +177,17 @@ class PegasosState:
             self.record["sqnorm"], self.record["product"] = self.v @ self.v, self.v @ self.base
         self.iterations += descend_on_draws(
             self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.stored, self.centres, self.base, self.v,
-            self.record, self.drawn, self._undecided, self._active, self._batch_slopes, self.shifts, self.averages,
-            *self.shape[:3], self.penalty, self.ball, self.is_wide, self.period, self.store_cost, iterations,
+            self.record, self.drawn, self._undecided, self._active, self._batch_slopes, self.move, self.shifts, self.averages,
+            *self.shape[:3], self.penalty, self.ball, self.is_wide, self.period, self.store_worth, iterations,
         )  # fmt: skip
 
     def _store(self) -> None:
         """Algorithm 1 without its sort: margins at w for every sample."""
         state = self.record[0]
-        if self.times_stored == 0:
-            self._prepare()
-        paid = state["skipped"] >= self.store_cost
+        may_code = self.steps >= self.overhead * self.store_cost * (1.0 + CODING_PASSES) and not self.is_wide
+        if self.times_stored == 0 or (may_code and not self.is_coded):
+            self._prepare(may_code)
+        paid = state["skipped"] >= self.store_worth
         usual = self.overhead * self.store_cost / len(self.drawn)
         self.period = usual if paid or self.times_stored == 0 else NOT_PAID * self.period
         self.times_stored += 1
@@ -184,10 +202,17 @@ class PegasosState:
         state["since"] = state["skipped"] = state["recent"] = 0.0
         state["prunes"] = 1
 
-    def _prepare(self) -> None:
-        spheres = Spheres.around_origin(self.problem) if self.is_wide else Spheres.around_classes(self.problem)
-        self.centres = spheres.centres if len(spheres.centres) == 2 else np.repeat(spheres.centres, 2, axis=0)
-        self.stored["radius"] = np.maximum(spheres.radii, TINY) * self.problem.y
+    def _prepare(self, may_code: bool) -> None:
+        """Spheres around the origin where w is long; else around the means of the classes, and later around coded centres."""
+        self.is_coded = may_code
+        if self.is_wide:
+            radii = Spheres.around_origin(self.problem).radii
+        else:
+            coded = CodedCentres.of(self.problem) if may_code else CodedCentres.of_classes(self.problem)
+            self.centres = Centres(coded.vectors, coded.steps, 0.5 * float(np.linalg.norm(coded.steps)))
+            self.stored["code"], radii = coded.codes, coded.radii
+        above = np.nextafter(radii.astype(np.float32), np.float32(np.inf))
+        self.stored["radius"] = np.maximum(above, TINY) * self.problem.y
 
     def _begin_averages(self) -> None:
         self._slopes = self.slopes()
@@ -201,5 +226,6 @@ class PegasosState:
 
 
 _NOWHERE = np.empty(0)
+_NO_CENTRES = Centres(np.empty((0, 0)), np.empty(0), 0.0)
 TINY = np.float32(1e-30)
 """A radius has to be other than zero to have a sign."""

@@ -20,7 +20,8 @@ from maxmargin.data import Array
 from maxmargin.decisions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
-from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
+from maxmargin.kernel_pairs import ClassSizes, PairProblem, SharedValues
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import KernelRows
 from maxmargin.kernel_sums import kernel_sums
@@ -130,25 +131,29 @@ class KernelClassifier:
         costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
         kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
-        solutions = self._solve(X, kernel, costs, pairs, limits)
+        solutions = self._solve(X, kernel, costs, codes, pairs, limits)
         self._keep(X, kernel, classes, codes, pairs, solutions)
         return solutions
 
-    def _solve(self, X: Any, kernel: Kernel, costs: Array, pairs: list[Pair], limits: Limits) -> list[Solution]:
-        solver, seed = self._solver(), seed_from(self.random_state)
+    def _solve(
+        self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair], limits: Limits
+    ) -> list[Solution]:
+        n_threads, seed = thread_count(self.n_jobs, len(pairs)), seed_from(self.random_state)
+        solver, shared = _within_budget(self._solver(), X, kernel, codes, n_threads)
         callback = serialised(self.callback, self.verbose)
 
         def job(pair: Pair, start: Array | None) -> Callable[[threading.Event], Solution]:
             def run(stop: threading.Event) -> Solution:
-                problem = KernelProblem.build(
+                problem = PairProblem.build(
                     pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, self.fit_intercept, check=False
                 )
+                problem = replace(problem, shared=shared, first=pair.first, second=pair.second)
                 return drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
 
             return run
 
         starts = self._starts(pairs) or [None] * len(pairs)
-        return run_jobs([job(*each) for each in zip(pairs, starts, strict=True)], self.n_jobs)
+        return run_jobs([job(*each) for each in zip(pairs, starts, strict=True)], n_threads)
 
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
@@ -278,7 +283,8 @@ def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The samples of two classes; the first is the positive one."""
+    """The samples of two classes; the first is the positive one, and its samples come first, unless there is no third class:
+    then the samples are those of X as they are, and X need not be copied."""
 
     first: int
     second: int
@@ -287,7 +293,10 @@ class Pair:
 
     @classmethod
     def of(cls, first: int, second: int, codes: Array) -> Pair:
-        samples = np.flatnonzero((codes == first) | (codes == second))
+        parts = [np.flatnonzero(codes == k) for k in (first, second)]
+        samples = np.concatenate(parts)
+        if len(samples) == len(codes):
+            samples = np.arange(len(codes))
         return cls(first, second, samples, np.where(codes[samples] == first, np.int8(1), np.int8(-1)))
 
     def part(self, X: Any, kernel: Kernel) -> Any:
@@ -295,6 +304,22 @@ class Pair:
             return X
         part = X[self.samples]
         return part[:, self.samples] if isinstance(kernel, Precomputed) else part
+
+
+def _within_budget(
+    solver: KernelSolver, X: Any, kernel: Kernel, codes: Array, n_threads: int
+) -> tuple[KernelSolver, SharedValues | None]:
+    """The solver with that part of its budget for kernel values which each of the threads may take, and what the pairs share:
+    together no more than the budget."""
+    made: Any = solver
+    if not hasattr(made, "cache_mb"):
+        return made, None
+    sizes, left_mb, shared = ClassSizes(np.bincount(codes)), made.cache_mb, None
+    may_share = getattr(made, "shares_values", False) and not isinstance(kernel, Precomputed)
+    if may_share and sizes.is_shareable(left_mb, n_threads):
+        shared = SharedValues(X, kernel, codes)
+        left_mb -= sizes.shared_mb + n_threads * sizes.thread_mb
+    return replace(made, cache_mb=left_mb / n_threads), shared
 
 
 class _WarmStart(NamedTuple):

@@ -25,6 +25,7 @@ import numpy as np
 from maxmargin.certificate import relative
 from maxmargin.compiled.batched_smo import RUN, best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
 from maxmargin.data import Array
+from maxmargin.kernel_pairs import PairRows, kernel_rows
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.kernels import OfDotProducts
@@ -67,11 +68,16 @@ class BatchedSMO:
     def name(self) -> str:
         return "batched-smo"
 
+    @property
+    def shares_values(self) -> bool:
+        """It reads the kernel values that pairs of classes share, where there are some."""
+        return self.dtype != "float64"
+
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> BatchedSMOState:
         state = BatchedSMOState(
             **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
-            rows=KernelRows(problem, self._first_dtype(problem), self.cache_mb),
+            rows=kernel_rows(problem, self._first_dtype(problem), self.cache_mb),
             random=np.random.default_rng(seed),
         )
         if state.s.any():
@@ -157,7 +163,7 @@ class BatchedSMOState:
     upper: Array
     s: Array
     f: Array
-    rows: KernelRows
+    rows: KernelRows | PairRows
     random: np.random.Generator
     stage: ClassVar[Stage] = Stage("batched-smo")
     steps: int = 0
@@ -258,7 +264,7 @@ class BatchedSMOState:
         n_rising = min(len(rising), max(half, size - len(falling)))
         drawn = [self._draw(rising, n_rising), self._draw(falling, size - n_rising)]
         worst = [side[[np.argmax(np.abs(v[side] - middle))]] for side in (rising, falling) if len(side)]
-        return np.unique(np.concatenate(drawn + worst))
+        return _rising(len(v), drawn + worst)
 
     def _draw(self, among: Array, count: int) -> Array:
         return among if count >= len(among) else self.random.choice(among, count, replace=False, shuffle=False)
@@ -266,7 +272,7 @@ class BatchedSMOState:
     def _worst(self, v: Array, can_rise: Array, can_fall: Array, size: int) -> Array:
         """The greatest v of those that can rise, and the least of those that can fall, as many of each."""
         rising, falling = np.flatnonzero(can_rise), np.flatnonzero(can_fall)
-        return np.union1d(rising[_greatest(v[rising], size // 2)], falling[_greatest(-v[falling], size // 2)])
+        return _rising(len(v), [rising[_greatest(v[rising], size // 2)], falling[_greatest(-v[falling], size // 2)]])
 
     def solve(self, problem: KernelProblem, chosen: Array, max_steps: int) -> int:
         """SMO on the local block. The steps made."""
@@ -274,7 +280,7 @@ class BatchedSMOState:
         padded = -(-size // int(RUN)) * int(RUN)
         K = self._memory(padded)
         K[size:] = K[:, size:] = 0.0
-        self.rows.block(chosen, chosen, out=K[:size, :size])
+        self.rows.block(chosen, chosen, out=K)
         violation = self.top - self.bottom
         is_single = self.rows.dtype == np.float32 and violation > SINGLE_STEPS_ABOVE
         number = np.float32 if is_single else np.float64
@@ -292,6 +298,14 @@ class BatchedSMOState:
         if len(self.memory) < size * size or self.memory.dtype != self.rows.dtype:
             self.memory = np.empty(size * size, self.rows.dtype)
         return self.memory[: size * size].reshape(size, size)
+
+
+def _rising(n: int, parts: list[Array]) -> Array:
+    """All of 0 .. n that are in one of the parts, in rising order."""
+    is_in = np.zeros(n, np.bool_)
+    for part in parts:
+        is_in[part] = True
+    return np.flatnonzero(is_in)
 
 
 def _greatest(values: Array, count: int) -> Array:

@@ -1,0 +1,207 @@
+r"""Kernel values that the problems of all pairs of classes share.
+
+With the samples in the order of their classes, the kernel matrix of a pair (a, b) is
+
+.. math:: \begin{pmatrix} K_{aa} & K_{ab} \\ K_{ab}^\top & K_{bb} \end{pmatrix} ,
+
+and of m classes the square :math:`K_{aa}` belongs to m - 1 pairs, :math:`K_{ab}` to one. So what is worth keeping for others is
+the m squares alone, an m-th of the whole matrix; a pair makes its :math:`K_{ab}`, in memory that the thread used for the pair
+before, and reads the rest. Every kernel value in float32 is computed once, where pairs on their own compute each block of a
+working set and each row anew: pairs are small, and their working sets are most of them.
+
+Nothing of this reaches a certificate, which computes what it needs itself, nor the float64 values of solvers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.compiled.kernel_rows import add_scaled_rows, copy_tile, copy_transposed, gather
+from maxmargin.data import Array, Rows
+from maxmargin.kernel_blocks import KernelBlocks
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernel_rows import MEGABYTE, KernelRows
+from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.threads import Crew, single_threaded_blas
+
+ROWS_A_STRIP, COLUMNS_A_TILE = 256, 1024
+SHARE_OF_BUDGET = 0.5
+"""Of the budget for kernel values, what is shared and what each thread needs for a pair may take; the rest is for solvers."""
+MOST_OF_A_PAIR = 4096
+"""In a larger pair only few rows are ever asked for, and to compute all would take longer than sharing saves."""
+VALUE = np.dtype(np.float32).itemsize
+
+
+class ClassSizes(NamedTuple):
+    """Of the memory that sharing takes."""
+
+    sizes: Array
+
+    @property
+    def shared_mb(self) -> float:
+        """For the squares of all classes."""
+        return float(VALUE * np.sum(np.square(self.sizes, dtype=np.float64)) / MEGABYTE)
+
+    @property
+    def thread_mb(self) -> float:
+        """For the largest K_ab, and its transpose."""
+        return 2.0 * VALUE * float(np.prod(self._largest, dtype=np.float64)) / MEGABYTE
+
+    def is_shareable(self, cache_mb: float, n_threads: int) -> bool:
+        """Whether there is something to share, and what it takes is within its part of the budget."""
+        if len(self.sizes) < 3 or self._largest.sum() > MOST_OF_A_PAIR:
+            return False
+        return self.shared_mb + n_threads * self.thread_mb <= SHARE_OF_BUDGET * cache_mb
+
+    @property
+    def _largest(self) -> Array:
+        return np.sort(self.sizes)[-2:]
+
+
+class SharedValues:
+    """The squares K_aa of all classes, each computed when it is first asked for. Several threads may ask."""
+
+    def __init__(self, X: Any, kernel: Kernel, codes: Array) -> None:
+        """``codes`` are the classes of the samples: 0, 1, ..."""
+        n = X.shape[0]
+        everyone = KernelProblem(Rows.from_matrix(X, check=False), np.ones(n, np.int8), np.ones(n), kernel)
+        self.members = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
+        self._blocks = KernelBlocks(everyone, np.float32)
+        self._squares: list[Array | None] = [None] * len(self.members)
+        self._locks = [threading.Lock() for _ in self.members]
+        self._memory = threading.local()
+
+    @property
+    def nbytes(self) -> int:
+        """Of the squares that there are."""
+        return sum(square.nbytes for square in self._squares if square is not None)
+
+    def square(self, k: int) -> tuple[Array, int]:
+        """K_kk, and how many of its values had to be computed for this call."""
+        with self._locks[k]:
+            known = self._squares[k]
+            if known is not None:
+                return known, 0
+            samples = self.members[k]
+            values = np.empty((len(samples), len(samples)), np.float32)
+            evaluations = self._fill(samples, samples, self._mirrored(values), is_square=True)
+            self._squares[k] = values
+            return values, evaluations
+
+    def between(self, first: int, second: int) -> tuple[Array, Array, int]:
+        """K_ab and its transpose, until this thread asks for those of the next pair, and how many values were computed."""
+        one, other = self.members[first], self.members[second]
+        size = len(one) * len(other)
+        memory = self._both(size)
+        values, transposed = memory[:size].reshape(len(one), len(other)), memory[size:].reshape(len(other), len(one))
+
+        def consume(tile: Array, row: int, column: int) -> None:
+            copy_tile(tile, values, row, column)
+            copy_transposed(tile, transposed, column, row)
+
+        return values, transposed, self._fill(one, other, consume)
+
+    def _both(self, size: int) -> Array:
+        if len(getattr(self._memory, "values", ())) < 2 * size:
+            self._memory.values = np.empty(2 * size, np.float32)
+        memory: Array = self._memory.values[: 2 * size]
+        return memory
+
+    @staticmethod
+    def _mirrored(values: Array) -> Callable[[Array, int, int], None]:
+        """Tiles of a strip from its part of the diagonal on; what is right of that, also below it."""
+
+        def consume(tile: Array, row: int, column: int) -> None:
+            copy_tile(tile, values, row, column)
+            if column > row:
+                copy_transposed(tile, values, column, row)
+
+        return consume
+
+    def _fill(self, one: Array, other: Array, consume: Callable[[Array, int, int], None], is_square: bool = False) -> int:
+        """Every tile, or those on the diagonal and to the right of it, on all cores; how many values that are."""
+        blocks, right = self._blocks, self._blocks.right(other)
+        crew = Crew(int(len(one) * len(other) * blocks.ns_a_value) if blocks.is_thread_safe else 0)
+        strips = [(start, min(len(one), start + ROWS_A_STRIP)) for start in range(0, len(one), ROWS_A_STRIP)]
+
+        def strip(start: int, stop: int) -> int:
+            left, n_rows = blocks.left(one[start:stop]), stop - start
+            memory = np.empty(n_rows * max(n_rows, min(COLUMNS_A_TILE, len(other))), np.float32)
+            for column, end in _columns(start if is_square else 0, stop if is_square else 0, len(other)):
+                tile = memory[: n_rows * (end - column)].reshape(n_rows, end - column)
+                blocks.tile(left, right, column, end, tile)
+                consume(tile, start, column)
+            return n_rows * (len(other) - start if is_square else len(other))
+
+        with single_threaded_blas():
+            return sum(crew.run(strips, strip))
+
+
+def _columns(start: int, stop: int, n: int) -> list[tuple[int, int]]:
+    """start .. stop, if that is anything, and then tiles up to n."""
+    first = [(start, stop)] if stop > start else []
+    return first + [(column, min(n, column + COLUMNS_A_TILE)) for column in range(stop, n, COLUMNS_A_TILE)]
+
+
+@dataclass(frozen=True, eq=False)
+class PairProblem(KernelProblem):
+    """The problem of two classes: all samples of the first, then all of the second, in the order of ``shared.members``."""
+
+    shared: SharedValues | None = None
+    first: int = 0
+    second: int = 1
+
+
+class PairRows:
+    """Blocks and sums of rows of the kernel matrix of a pair, in float32. It takes the place of :class:`KernelRows`."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, shared: SharedValues, first: int, second: int) -> None:
+        one, n_one = shared.square(first)
+        other, n_other = shared.square(second)
+        between, transposed, n_between = shared.between(first, second)
+        self._parts = ((one, between), (transposed, other))
+        self._starts = (0, len(one))
+        self.kernel_evaluations = n_one + n_other + n_between
+
+    def block(self, chosen: Array, among: Array, out: Array) -> Array:
+        """k(x_i, x_j) for the chosen i and the j among which, both in rising order, into the first rows and columns of
+        ``out``, which is C-ordered."""
+        for rows, to_row, parts in zip(self._split(chosen), self._places(chosen), self._parts, strict=True):
+            for columns, to_column, part in zip(self._split(among), self._places(among), parts, strict=True):
+                gather(part, rows, columns, out, to_row, to_column)
+        return out
+
+    def add_to(self, sums: Array, chosen: Array, scales: Array) -> None:
+        """sums += sum_k scales_k K[chosen_k, :], in float64. The chosen are in rising order."""
+        ends = np.searchsorted(chosen, self._starts[1])
+        for rows, own_scales, parts in zip(self._split(chosen), np.split(scales, [ends]), self._parts, strict=True):
+            for start, part in zip(self._starts, parts, strict=True):
+                _add_rows(part, rows, own_scales, sums, start)
+
+    def _split(self, samples: Array) -> tuple[Array, Array]:
+        """Those of the first class, and those of the second by their places in it."""
+        n_first = self._starts[1]
+        end = int(np.searchsorted(samples, n_first))
+        return samples[:end], samples[end:] - n_first
+
+    def _places(self, samples: Array) -> tuple[int, int]:
+        return 0, int(np.searchsorted(samples, self._starts[1]))
+
+
+def _add_rows(matrix: Array, rows: Array, scales: Array, sums: Array, offset: int) -> None:
+    n = matrix.shape[1]
+    crew = Crew(len(rows) * n)
+    crew.share(n, lambda k, start, stop: add_scaled_rows(matrix, rows, scales, start, stop, sums, offset))
+
+
+def kernel_rows(problem: KernelProblem, dtype: Any, cache_mb: float) -> KernelRows | PairRows:
+    """Shared if there is something to share, and float32 will do; else the problem's own."""
+    if isinstance(problem, PairProblem) and problem.shared is not None and np.dtype(dtype) == PairRows.dtype:
+        return PairRows(problem.shared, problem.first, problem.second)
+    return KernelRows(problem, dtype, cache_mb)

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.compiled.kernel_rows import add_scaled_rows, copy_tile, copy_transposed, gather
+from maxmargin.compiled.batched_smo import RUN
+from maxmargin.compiled.kernel_rows import add_scaled_rows, gather
 from maxmargin.data import Array, Rows
 from maxmargin.kernel_blocks import KernelBlocks
 from maxmargin.kernel_problem import KernelProblem
@@ -48,18 +49,19 @@ class ClassSizes(NamedTuple):
 
     @property
     def thread_mb(self) -> float:
-        """For the largest K_ab, and its transpose."""
-        return 2.0 * VALUE * float(np.prod(self._largest, dtype=np.float64)) / MEGABYTE
+        """For the matrix of the largest pair."""
+        return VALUE * float(padded(self._largest)) ** 2 / MEGABYTE
 
     def is_shareable(self, cache_mb: float, n_threads: int) -> bool:
         """Whether there is something to share, and what it takes is within its part of the budget."""
-        if len(self.sizes) < 3 or self._largest.sum() > MOST_OF_A_PAIR:
+        if len(self.sizes) < 3 or self._largest > MOST_OF_A_PAIR:
             return False
         return self.shared_mb + n_threads * self.thread_mb <= SHARE_OF_BUDGET * cache_mb
 
     @property
-    def _largest(self) -> Array:
-        return np.sort(self.sizes)[-2:]
+    def _largest(self) -> int:
+        """Samples of the largest pair."""
+        return int(np.sort(self.sizes)[-2:].sum())
 
 
 class SharedValues:
@@ -92,33 +94,37 @@ class SharedValues:
             self._squares[k] = values
             return values, evaluations
 
-    def between(self, first: int, second: int) -> tuple[Array, Array, int]:
-        """K_ab and its transpose, until this thread asks for those of the next pair, and how many values were computed."""
-        one, other = self.members[first], self.members[second]
-        size = len(one) * len(other)
-        memory = self._both(size)
-        values, transposed = memory[:size].reshape(len(one), len(other)), memory[size:].reshape(len(other), len(one))
+    def pair(self, first: int, second: int) -> tuple[Array, int]:
+        """The kernel matrix of a pair, with zeros to a multiple of RUN in both directions, until this thread asks for that of
+        the next pair; and how many values had to be computed."""
+        (one, n_one), (other, n_other) = self.square(first), self.square(second)
+        middle, n = len(one), len(one) + len(other)
+        values = self._matrix(padded(n))
+        values[:middle, :middle], values[middle:n, middle:n] = one, other
+        values[n:], values[:, n:] = 0.0, 0.0
 
         def consume(tile: Array, row: int, column: int) -> None:
-            copy_tile(tile, values, row, column)
-            copy_transposed(tile, transposed, column, row)
+            rows, columns = slice(row, row + tile.shape[0]), slice(middle + column, middle + column + tile.shape[1])
+            values[rows, columns], values[columns, rows] = tile, tile.T
 
-        return values, transposed, self._fill(one, other, consume)
+        return values, n_one + n_other + self._fill(self.members[first], self.members[second], consume)
 
-    def _both(self, size: int) -> Array:
-        if len(getattr(self._memory, "values", ())) < 2 * size:
-            self._memory.values = np.empty(2 * size, np.float32)
-        memory: Array = self._memory.values[: 2 * size]
-        return memory
+    def _matrix(self, size: int) -> Array:
+        """In the memory that this thread has used before, if that is enough: new pages are slow."""
+        if len(getattr(self._memory, "values", ())) < size * size:
+            self._memory.values = np.empty(size * size, np.float32)
+        memory: Array = self._memory.values
+        return memory[: size * size].reshape(size, size)
 
     @staticmethod
     def _mirrored(values: Array) -> Callable[[Array, int, int], None]:
         """Tiles of a strip from its part of the diagonal on; what is right of that, also below it."""
 
         def consume(tile: Array, row: int, column: int) -> None:
-            copy_tile(tile, values, row, column)
+            rows, columns = slice(row, row + tile.shape[0]), slice(column, column + tile.shape[1])
+            values[rows, columns] = tile
             if column > row:
-                copy_transposed(tile, values, column, row)
+                values[columns, rows] = tile.T
 
         return consume
 
@@ -161,47 +167,28 @@ class PairRows:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, shared: SharedValues, first: int, second: int) -> None:
-        one, n_one = shared.square(first)
-        other, n_other = shared.square(second)
-        between, transposed, n_between = shared.between(first, second)
-        self._parts = ((one, between), (transposed, other))
-        self._starts = (0, len(one))
-        self.kernel_evaluations = n_one + n_other + n_between
+    def __init__(self, problem: KernelProblem, shared: SharedValues, first: int, second: int) -> None:
+        self.n_samples = problem.n_samples
+        self.padded, self.kernel_evaluations = shared.pair(first, second)
 
     def block(self, chosen: Array, among: Array, out: Array) -> Array:
-        """k(x_i, x_j) for the chosen i and the j among which, both in rising order, into the first rows and columns of
-        ``out``, which is C-ordered."""
-        for rows, to_row, parts in zip(self._split(chosen), self._places(chosen), self._parts, strict=True):
-            for columns, to_column, part in zip(self._split(among), self._places(among), parts, strict=True):
-                gather(part, rows, columns, out, to_row, to_column)
+        """k(x_i, x_j) for the chosen i and the j among which, into the first rows and columns of ``out``."""
+        gather(self.padded, chosen, among, out)
         return out
 
     def add_to(self, sums: Array, chosen: Array, scales: Array) -> None:
-        """sums += sum_k scales_k K[chosen_k, :], in float64. The chosen are in rising order."""
-        ends = np.searchsorted(chosen, self._starts[1])
-        for rows, own_scales, parts in zip(self._split(chosen), np.split(scales, [ends]), self._parts, strict=True):
-            for start, part in zip(self._starts, parts, strict=True):
-                _add_rows(part, rows, own_scales, sums, start)
-
-    def _split(self, samples: Array) -> tuple[Array, Array]:
-        """Those of the first class, and those of the second by their places in it."""
-        n_first = self._starts[1]
-        end = int(np.searchsorted(samples, n_first))
-        return samples[:end], samples[end:] - n_first
-
-    def _places(self, samples: Array) -> tuple[int, int]:
-        return 0, int(np.searchsorted(samples, self._starts[1]))
+        """sums += sum_k scales_k K[chosen_k, :], in float64."""
+        crew = Crew(len(chosen) * len(sums))
+        crew.share(len(sums), lambda k, start, stop: add_scaled_rows(self.padded, chosen, scales, start, stop, sums, 0))
 
 
-def _add_rows(matrix: Array, rows: Array, scales: Array, sums: Array, offset: int) -> None:
-    n = matrix.shape[1]
-    crew = Crew(len(rows) * n)
-    crew.share(n, lambda k, start, stop: add_scaled_rows(matrix, rows, scales, start, stop, sums, offset))
+def padded(n: int) -> int:
+    """The least multiple of RUN that is not less."""
+    return -(-n // int(RUN)) * int(RUN)
 
 
 def kernel_rows(problem: KernelProblem, dtype: Any, cache_mb: float) -> KernelRows | PairRows:
     """Shared if there is something to share, and float32 will do; else the problem's own."""
     if isinstance(problem, PairProblem) and problem.shared is not None and np.dtype(dtype) == PairRows.dtype:
-        return PairRows(problem.shared, problem.first, problem.second)
+        return PairRows(problem, problem.shared, problem.first, problem.second)
     return KernelRows(problem, dtype, cache_mb)

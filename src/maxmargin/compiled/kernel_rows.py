@@ -210,31 +210,9 @@ def copy_rows(tile, chosen, matrix, places, offset):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def copy_tile(tile, matrix, row, column):
-    """matrix[row + i, column + j] = tile[i, j]"""
-    row, column = np.uint64(row), np.uint64(column)
-    for i in range(np.uint64(tile.shape[0])):
-        for j in range(np.uint64(tile.shape[1])):
-            matrix[row + i, column + j] = tile[i, j]
-
-
-@njit(cache=True, nogil=True, boundscheck=False)
-def copy_transposed(tile, matrix, row, column):
-    """matrix[row + j, column + i] = tile[i, j], in squares that stay in the first cache."""
-    row, column, side = np.uint64(row), np.uint64(column), np.uint64(32)
-    n, m = np.uint64(tile.shape[0]), np.uint64(tile.shape[1])
-    for first in range(ZERO, m, side):
-        for top in range(ZERO, n, side):
-            for j in range(first, min(m, first + side)):
-                for i in range(top, min(n, top + side)):
-                    matrix[row + j, column + i] = tile[i, j]
-
-
-@njit(cache=True, nogil=True, boundscheck=False)
-def gather(matrix, rows, columns, out, row, column):
-    """out[row + i, column + j] = matrix[rows_i, columns_j]"""
-    row, column = np.uint64(row), np.uint64(column)
+def gather(matrix, rows, columns, out):
+    """out[i, j] = matrix[rows_i, columns_j]"""
     for i in range(np.uint64(rows.shape[0])):
         r = np.uint64(rows[i])
         for j in range(np.uint64(columns.shape[0])):
-            out[row + i, column + j] = matrix[r, np.uint64(columns[j])]
+            out[i, j] = matrix[r, np.uint64(columns[j])]

@@ -23,9 +23,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from maxmargin.certificate import relative
-from maxmargin.compiled.batched_smo import RUN, best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
+from maxmargin.compiled.batched_smo import best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
 from maxmargin.data import Array
-from maxmargin.kernel_pairs import PairRows, kernel_rows
+from maxmargin.kernel_pairs import PairRows, kernel_rows, padded
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.kernels import OfDotProducts
@@ -35,6 +35,8 @@ STEPS_A_VARIABLE = 20
 LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = 0.02, 0.01
 WIDEST = 4
 """A working set may grow to this many times its usual size when there are that many free variables."""
+NEARLY_ALL = 1.5
+"""A pair of classes of up to this many times the usual working set is its own working set, where its kernel matrix is there."""
 FLOAT32_IS_GOOD_TO = 1e-4
 """The relative gap down to which all of f may come from float32 kernel values."""
 SINGLE_STEPS_ABOVE = 1e-4
@@ -137,7 +139,7 @@ class BatchedSMO:
 
     def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
         """One working set: choose it, solve it, tell everyone."""
-        chosen = state.choose(problem, self._size(state))
+        chosen = state.everyone if self._takes_everyone(state) else state.choose(problem, self._size(state))
         before = state.s[chosen]
         state.steps += state.solve(problem, chosen, min(STEPS_A_VARIABLE * len(chosen), max_steps))
         change = state.s[chosen] - before
@@ -146,6 +148,10 @@ class BatchedSMO:
         state.survey(problem)
         if not moved.any():
             state.still_iterations = STILL_ITERATIONS
+
+    def _takes_everyone(self, state: BatchedSMOState) -> bool:
+        """Not worth choosing from: nearly all would be chosen, and their block is there."""
+        return isinstance(state.rows, PairRows) and state.rows.n_samples <= NEARLY_ALL * self.working_set
 
     def _size(self, state: BatchedSMOState) -> int:
         """As many as there are free variables, from the usual size to the widest."""
@@ -189,6 +195,10 @@ class BatchedSMOState:
     def v(self) -> Array:
         """The gradient of the dual."""
         return self.y - self.f
+
+    @property
+    def everyone(self) -> Array:
+        return np.arange(len(self.y))
 
     @property
     def active(self) -> int:
@@ -276,15 +286,11 @@ class BatchedSMOState:
 
     def solve(self, problem: KernelProblem, chosen: Array, max_steps: int) -> int:
         """SMO on the local block. The steps made."""
-        size = len(chosen)
-        padded = -(-size // int(RUN)) * int(RUN)
-        K = self._memory(padded)
-        K[size:] = K[:, size:] = 0.0
-        self.rows.block(chosen, chosen, out=K)
+        size, K = len(chosen), self._block(chosen)
         violation = self.top - self.bottom
         is_single = self.rows.dtype == np.float32 and violation > SINGLE_STEPS_ABOVE
         number = np.float32 if is_single else np.float64
-        v, s, lower, upper = (np.zeros(padded, kind) for kind in (number, np.float64, np.float64, np.float64))
+        v, s, lower, upper = (np.zeros(len(K), kind) for kind in (number, np.float64, np.float64, np.float64))
         v[:size], s[:size] = self.v[chosen], self.s[chosen]
         lower[:size], upper[:size] = self.lower[chosen], self.upper[chosen]
         tolerance = number(min(LOCAL_TOLERANCE * violation, GREATEST_LOCAL_TOLERANCE))
@@ -292,6 +298,16 @@ class BatchedSMOState:
         steps = solve(K, np.diagonal(K).astype(number), v, s, lower, upper, tolerance, max_steps)
         self.s[chosen] = s[:size]
         return int(steps)
+
+    def _block(self, chosen: Array) -> Array:
+        """The kernel values of these, with zeros to a multiple of RUN."""
+        size = len(chosen)
+        if isinstance(self.rows, PairRows) and size == self.rows.n_samples:
+            return self.rows.padded
+        K = self._memory(padded(size))
+        K[size:], K[:, size:] = 0.0, 0.0
+        self.rows.block(chosen, chosen, out=K)
+        return K
 
     def _memory(self, size: int) -> Array:
         """A matrix for the block, in the memory of the one before if that is enough: new pages are slow."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from maxmargin.data import Array, Rows
 from maxmargin.kernel_blocks import KernelBlocks
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
-from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.kernels import Kernel
 from maxmargin.threads import Crew, single_threaded_blas
 
 ROWS_A_STRIP, COLUMNS_A_TILE = 256, 1024
@@ -157,9 +157,15 @@ def _columns(start: int, stop: int, n: int) -> list[tuple[int, int]]:
 class PairProblem(KernelProblem):
     """The problem of two classes: all samples of the first, then all of the second, in the order of ``shared.members``."""
 
-    shared: SharedValues | None = None
-    first: int = 0
-    second: int = 1
+    shared: SharedValues = field(kw_only=True)
+    first: int = field(kw_only=True)
+    second: int = field(kw_only=True)
+
+    @classmethod
+    def of(cls, problem: KernelProblem, shared: SharedValues, first: int, second: int) -> PairProblem:
+        """The same problem, and where its kernel values can be had."""
+        settings = problem.rows, problem.y, problem.C, problem.kernel, problem.has_offset
+        return cls(*settings, shared=shared, first=first, second=second)
 
 
 class PairRows:
@@ -167,9 +173,9 @@ class PairRows:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, problem: KernelProblem, shared: SharedValues, first: int, second: int) -> None:
+    def __init__(self, problem: PairProblem) -> None:
         self.n_samples = problem.n_samples
-        self.padded, self.kernel_evaluations = shared.pair(first, second)
+        self.padded, self.kernel_evaluations = problem.shared.pair(problem.first, problem.second)
 
     def block(self, chosen: Array, among: Array, out: Array) -> Array:
         """k(x_i, x_j) for the chosen i and the j among which, into the first rows and columns of ``out``."""
@@ -189,6 +195,6 @@ def padded(n: int) -> int:
 
 def kernel_rows(problem: KernelProblem, dtype: Any, cache_mb: float) -> KernelRows | PairRows:
     """Shared if there is something to share, and float32 will do; else the problem's own."""
-    if isinstance(problem, PairProblem) and problem.shared is not None and np.dtype(dtype) == PairRows.dtype:
-        return PairRows(problem, problem.shared, problem.first, problem.second)
+    if isinstance(problem, PairProblem) and np.dtype(dtype) == PairRows.dtype:
+        return PairRows(problem)
     return KernelRows(problem, dtype, cache_mb)

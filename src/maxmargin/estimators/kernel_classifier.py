@@ -21,9 +21,9 @@ from maxmargin.decisions import OUTWARDS, Bounds, Decisions, kernel_decisions, k
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
+from maxmargin.kernel_outputs import ROWS_A_BLOCK, given_values, outputs_of_values, pair_outputs
 from maxmargin.kernel_pairs import ClassSizes, PairProblem, SharedValues
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernel_rows import KernelRows
 from maxmargin.kernel_sums import kernel_sums
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.solution import Solution
@@ -33,8 +33,6 @@ from maxmargin.solvers.registry import kernel_solver_named
 from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
-ROWS_A_BLOCK = 4096
-"""Samples that are predicted at a time."""
 
 
 class KernelClassifier:
@@ -135,19 +133,18 @@ class KernelClassifier:
         self._keep(X, kernel, classes, codes, pairs, solutions)
         return solutions
 
-    def _solve(
-        self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair], limits: Limits
-    ) -> list[Solution]:
+    def _solve(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair], limits: Limits) -> list[Solution]:
         n_threads, seed = thread_count(self.n_jobs, len(pairs)), seed_from(self.random_state)
         solver, shared = _within_budget(self._solver(), X, kernel, codes, n_threads)
         callback = serialised(self.callback, self.verbose)
 
         def job(pair: Pair, start: Array | None) -> Callable[[threading.Event], Solution]:
             def run(stop: threading.Event) -> Solution:
-                problem = PairProblem.build(
+                problem = KernelProblem.build(
                     pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, self.fit_intercept, check=False
                 )
-                problem = replace(problem, shared=shared, first=pair.first, second=pair.second)
+                if shared is not None:
+                    problem = PairProblem.of(problem, shared, pair.first, pair.second)
                 return drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
 
             return run
@@ -195,11 +192,13 @@ class KernelClassifier:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
         if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed):
             return self._one_pair(X)
-        weights = pair_weights(self.dual_coef_, self.n_support_)
-        values = np.empty((X.shape[0], weights.shape[1]))
-        for start in range(0, len(values), ROWS_A_BLOCK):
-            block = slice(start, start + ROWS_A_BLOCK)
-            values[block] = self._kernel_values(X[block]) @ weights + self.intercept_
+        if isinstance(self._kernel_, Precomputed):
+            values = outputs_of_values(
+                lambda rows: given_values(X[rows], self.support_), self.dual_coef_, self.n_support_, X.shape[0]
+            )
+        else:
+            values = pair_outputs(self._kernel_, self.support_vectors_, self.dual_coef_, self.n_support_, X)
+        values += self.intercept_
         return values
 
     def _one_pair(self, X: Any) -> Array:
@@ -227,30 +226,9 @@ class KernelClassifier:
         kernel = self._kernel_
         if isinstance(kernel, Precomputed):
             assert diagonal is not None
-            return self._kernel_values(X), 0.0, np.sqrt(diagonal) * OUTWARDS
+            return given_values(X, self.support_), 0.0, np.sqrt(diagonal) * OUTWARDS
         points, vectors = Points.of(X), Points.of(self.support_vectors_)
         return kernel.block(points, vectors), kernel.rounding_error(points, vectors), kernel_lengths(kernel, points)
-
-    def _kernel_values(self, X: Any) -> Array:
-        """k(x, support vector)."""
-        kernel = self._kernel_
-        if isinstance(kernel, Precomputed):
-            part = X[:, self.support_]
-            return np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
-        if isinstance(kernel, Custom):
-            return kernel.block(Points.of(X), Points.of(self.support_vectors_))
-        both, n = _stacked(self.support_vectors_, X), self.support_vectors_.shape[0]
-        problem = KernelProblem.build(both, np.ones(both.shape[0]), 1.0, kernel, check=False)
-        dtype = np.float32 if X.dtype == np.float32 else np.float64
-        return KernelRows(problem, dtype, 0.0).block(np.arange(n, both.shape[0]), np.arange(n))
-
-
-def _stacked(vectors: Any, X: Any) -> Any:
-    """Both in one matrix, dense or sparse as X is: a model fitted on one predicts for the other."""
-    if sparse.issparse(X):
-        return sparse.vstack([sparse.csr_array(vectors), sparse.csr_array(X)], format="csr")
-    dense = vectors.toarray() if sparse.issparse(vectors) else vectors
-    return np.concatenate([np.asarray(dense, dtype=X.dtype), X])
 
 
 def kernel_named(name: str, gamma: Any, coef0: float, degree: int) -> Kernel:

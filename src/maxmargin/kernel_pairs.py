@@ -26,56 +26,69 @@ from maxmargin.data import Array, Rows
 from maxmargin.kernel_blocks import KernelBlocks
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
-from maxmargin.kernels import Kernel
+from maxmargin.kernels import Kernel, Precomputed
 from maxmargin.threads import Crew, single_threaded_blas
 
 ROWS_A_STRIP, COLUMNS_A_TILE = 256, 1024
 SHARE_OF_BUDGET = 0.5
 """Of the budget for kernel values, what is shared and what each thread needs for a pair may take; the rest is for solvers."""
-MOST_OF_A_PAIR = 4096
-"""In a larger pair only few rows are ever asked for, and to compute all would take longer than sharing saves."""
+MOST_SAMPLES, MOST_IF_CHEAP, CHEAP_NS = 3072, 1536, 4.0
+"""Of a larger pair a solver asks for so few rows that to compute its whole matrix takes longer than sharing saves. Where a
+value is computed about as fast as it is written and read, that is so earlier."""
 VALUE = np.dtype(np.float32).itemsize
 
 
-class ClassSizes(NamedTuple):
-    """Of the memory that sharing takes."""
+class Sizes(NamedTuple):
+    """How many samples the classes have, and how many a pair may have that shares."""
 
-    sizes: Array
+    classes: Array
+    most: int = MOST_SAMPLES
 
-    @property
-    def shared_mb(self) -> float:
-        """For the squares of all classes."""
-        return float(VALUE * np.sum(np.square(self.sizes, dtype=np.float64)) / MEGABYTE)
-
-    @property
-    def thread_mb(self) -> float:
-        """For the matrix of the largest pair."""
-        return VALUE * float(padded(self._largest)) ** 2 / MEGABYTE
-
-    def is_shareable(self, cache_mb: float, n_threads: int) -> bool:
-        """Whether there is something to share, and what it takes is within its part of the budget."""
-        if len(self.sizes) < 3 or self._largest > MOST_OF_A_PAIR:
-            return False
-        return self.shared_mb + n_threads * self.thread_mb <= SHARE_OF_BUDGET * cache_mb
+    def may_share(self, first: int, second: int) -> bool:
+        return bool(self.classes[first] + self.classes[second] <= self.most)
 
     @property
-    def _largest(self) -> int:
-        """Samples of the largest pair."""
-        return int(np.sort(self.sizes)[-2:].sum())
+    def sharing(self) -> Array:
+        """The sizes of those classes that share with at least the smallest of the others, the least first."""
+        ordered = np.sort(self.classes)
+        least_others = np.where(np.arange(len(ordered)) == 0, ordered[1], ordered[0])
+        return ordered[ordered + least_others <= self.most]
+
+    @property
+    def largest(self) -> int:
+        """No pair that shares has more samples than this."""
+        return int(min(self.most, self.sharing[-2:].sum()))
+
+    def megabytes(self, n_threads: int) -> float:
+        """For the squares of all classes that share, and for each thread the matrix of a pair."""
+        squares = np.square(self.sharing, dtype=np.float64).sum()
+        return float(VALUE * (squares + n_threads * padded(self.largest) ** 2) / MEGABYTE)
 
 
 class SharedValues:
-    """The squares K_aa of all classes, each computed when it is first asked for. Several threads may ask."""
+    """The squares K_aa of all classes, each computed when it is first asked for. Several threads may ask.
 
-    def __init__(self, X: Any, kernel: Kernel, codes: Array) -> None:
+    ``megabytes`` is the most that they and the matrices of pairs, one for each thread, can take."""
+
+    def __init__(self, X: Any, kernel: Kernel, codes: Array, n_threads: int = 1) -> None:
         """``codes`` are the classes of the samples: 0, 1, ..."""
         n = X.shape[0]
         everyone = KernelProblem(Rows.from_matrix(X, check=False), np.ones(n, np.int8), np.ones(n), kernel)
-        self.members = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
         self._blocks = KernelBlocks(everyone, np.float32)
+        self.members = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
+        self.sizes = Sizes(np.bincount(codes), MOST_IF_CHEAP if self._blocks.ns_a_value < CHEAP_NS else MOST_SAMPLES)
+        self.megabytes = self.sizes.megabytes(n_threads)
         self._squares: list[Array | None] = [None] * len(self.members)
         self._locks = [threading.Lock() for _ in self.members]
         self._memory = threading.local()
+
+    @classmethod
+    def where_it_pays(cls, X: Any, kernel: Kernel, codes: Array, cache_mb: float, n_threads: int) -> SharedValues | None:
+        """None where the values are given, or fewer than three classes share, or it would take too much of the budget."""
+        if isinstance(kernel, Precomputed) or not _is_worth_it(Sizes(np.bincount(codes)), cache_mb, n_threads):
+            return None
+        shared = cls(X, kernel, codes, n_threads)
+        return shared if _is_worth_it(shared.sizes, cache_mb, n_threads) else None
 
     @property
     def nbytes(self) -> int:
@@ -110,9 +123,9 @@ class SharedValues:
         return values, n_one + n_other + self._fill(self.members[first], self.members[second], consume)
 
     def _matrix(self, size: int) -> Array:
-        """In the memory that this thread has used before, if that is enough: new pages are slow."""
-        if len(getattr(self._memory, "values", ())) < size * size:
-            self._memory.values = np.empty(size * size, np.float32)
+        """In the memory that this thread has used before: new pages are slow."""
+        if not hasattr(self._memory, "values"):
+            self._memory.values = np.empty(padded(self.sizes.largest) ** 2, np.float32)
         memory: Array = self._memory.values
         return memory[: size * size].reshape(size, size)
 
@@ -145,6 +158,12 @@ class SharedValues:
 
         with single_threaded_blas():
             return sum(crew.run(strips, strip))
+
+
+def _is_worth_it(sizes: Sizes, cache_mb: float, n_threads: int) -> bool:
+    if len(sizes.classes) < 3 or len(sizes.sharing) < 3:
+        return False
+    return sizes.megabytes(n_threads) <= SHARE_OF_BUDGET * cache_mb
 
 
 def _columns(start: int, stop: int, n: int) -> list[tuple[int, int]]:

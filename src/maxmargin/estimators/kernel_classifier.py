@@ -22,7 +22,7 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
 from maxmargin.kernel_outputs import ROWS_A_BLOCK, given_values, outputs_of_values, pair_outputs
-from maxmargin.kernel_pairs import ClassSizes, PairProblem, SharedValues
+from maxmargin.kernel_pairs import PairProblem, SharedValues
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_sums import kernel_sums
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
@@ -143,7 +143,7 @@ class KernelClassifier:
                 problem = KernelProblem.build(
                     pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, self.fit_intercept, check=False
                 )
-                if shared is not None:
+                if shared is not None and shared.sizes.may_share(pair.first, pair.second):
                     problem = PairProblem.of(problem, shared, pair.first, pair.second)
                 return drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
 
@@ -292,11 +292,10 @@ def _within_budget(
     made: Any = solver
     if not hasattr(made, "cache_mb"):
         return made, None
-    sizes, left_mb, shared = ClassSizes(np.bincount(codes)), made.cache_mb, None
-    may_share = getattr(made, "shares_values", False) and not isinstance(kernel, Precomputed)
-    if may_share and sizes.is_shareable(left_mb, n_threads):
-        shared = SharedValues(X, kernel, codes)
-        left_mb -= sizes.shared_mb + n_threads * sizes.thread_mb
+    shared = None
+    if getattr(made, "shares_values", False):
+        shared = SharedValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
+    left_mb = made.cache_mb - (shared.megabytes if shared else 0.0)
     return replace(made, cache_mb=left_mb / n_threads), shared
 
 

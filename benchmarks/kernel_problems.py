@@ -17,6 +17,7 @@ from maxmargin.data import Array
 
 COVTYPE_ROWS = 30_000
 MNIST_ROWS = 20_000
+BANANA_ROWS = 4_900
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def _dense(data: Data) -> Data:
 def raw(file: str, n_features: int) -> tuple[Any, Array]:
     with lzma.open(data_folder() / f"{file}.xz", "rb") as text:
         X, labels = load_svmlight_file(text, n_features=n_features, zero_based=False)
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # LIBSVM takes no others
     return sparse.csr_matrix(X), labels
 
 
@@ -67,6 +69,12 @@ def _banana() -> Data:
     return _dense(Data(X, np.where(labels > 0, 1.0, -1.0)))
 
 
+def _banana_sample() -> Data:
+    data = _banana()
+    chosen = np.sort(np.random.default_rng(0).choice(len(data.y), BANANA_ROWS, replace=False))
+    return Data(data.X[chosen], data.y[chosen])
+
+
 def _usps() -> Data:
     X, labels = raw("usps", 256)
     return _dense(Data(X, np.where(labels % 2 == 0, 1.0, -1.0)))
@@ -84,4 +92,10 @@ PROBLEMS = (
     Named("usps even/odd", 1 / 256, 10.0, _usps),
     Named("covtype 30,000", 8.0, 1.0, _covtype),
 )
+HARD = (
+    Named("covtype 30,000", 8.0, 100.0, _covtype),
+    Named("a1a", 1 / 200, 1000.0, lambda: Data(*raw("a1a", 123))),
+    Named("banana 4,900", 0.5, 10.0**2.5, _banana_sample),
+)
+"""Where C is large; apart from the others, so that no mean counts them."""
 QUICK = ("w7a", "usps even/odd", "banana")

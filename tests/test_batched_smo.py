@@ -253,3 +253,65 @@ def test_the_widest_working_set_serves_problems_with_many_free_variables():
     state = solve(problem, 1e-6, BatchedSMO(64))[2]
     assert state.n_free > 64
     assert batched_smo.WIDEST >= 2
+
+
+SHRINKING = {"C": 5.0, "n": 600, "noise": 0.5}
+
+
+@offsets
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
+def test_shrinking_leaves_samples_out_and_changes_no_answer(tol, has_offset):
+    problem = build(RBF(0.4), has_offset, **SHRINKING)
+    alphas = []
+    for shrinks in (False, True):
+        alpha, certificate, state = solve(problem, tol, BatchedSMO(32, shrinks=shrinks))
+        assert certificate.relative_gap <= tol
+        assert (state.active < problem.n_samples) == shrinks
+        alphas.append((alpha, certificate))
+    (one, first), (other, second) = alphas
+    difference = (one - other) * problem.y
+    gram = problem.gram(np.arange(600), np.arange(600))
+    assert np.sqrt(difference @ gram @ difference) <= first.distance_bound + second.distance_bound + 1e-9
+
+
+def test_shrinking_saves_kernel_values():
+    problem = build(RBF(0.4), C=5.0, n=1500, noise=0.3)
+    without, with_it = (solve(problem, 1e-6, BatchedSMO(32, 0.0, shrinks=shrinks))[2] for shrinks in (False, True))
+    assert with_it.kernel_evaluations < 0.8 * without.kernel_evaluations
+
+
+@offsets
+def test_samples_that_were_left_out_by_mistake_come_back(has_offset):
+    """Everyone who is at a bound is left out, also those who have to leave it: the next certificate shows them."""
+    problem = build(RBF(0.4), has_offset, **SHRINKING)
+    solver = BatchedSMO(32)
+    state = solver.init(problem, None, 0)
+    solver.advance(problem, state, Budget(150, 1e-6))
+    free = np.flatnonzero((state.lower < state.s) & (state.s < state.upper))
+    state.rows.narrow_to(free)
+    state.is_complete = False
+    assert state.active == len(free)
+    for _ in range(MAX_CALLS):
+        solver.advance(problem, state, Budget(20_000, 1e-6))
+        verdict = certify_kernel(problem, solver.candidate(problem, state))
+        if verdict.certificate.relative_gap <= 1e-6:
+            break
+        solver.take_outputs(problem, state, verdict.outputs)
+    assert verdict.certificate.relative_gap <= 1e-6
+    assert not state.is_stuck
+
+
+def test_f_is_up_to_date_for_everyone_that_is_not_left_out():
+    problem = build(RBF(0.4), **SHRINKING)
+    _, _, state = solve(problem, 1e-8, BatchedSMO(32, dtype="float64"))
+    assert state.rows.is_narrow
+    f = problem.gram(np.arange(600), np.arange(600)) @ state.s
+    assert np.allclose(state.f[state.rows.samples], f[state.rows.samples], atol=1e-10)
+
+
+def test_a_chunk_is_not_spent_on_the_rest_of_a_budget():
+    """A working set is not begun when the steps that are left are fewer than the last one took."""
+    problem = build(RBF(0.4), C=100.0, n=600)
+    state = BatchedSMO(64).init(problem, None, 0)
+    BatchedSMO(64).advance(problem, state, Budget(1500, 1e-9))
+    assert 1500 - state.usual_steps <= state.steps <= 1500

@@ -26,8 +26,8 @@ CERTIFICATE_GROWTH = 0.5
 many epochs they are spaced by half of the steps so far."""
 CERTIFICATE_ELEMENTS = 4_000_000
 """On small problems the fixed cost of a certificate counts: this much work must lie between two."""
-KERNEL_STEP_ELEMENTS = 1024.0
-"""What a step on a kernel problem costs, as it is made on a block of about that many rows."""
+KERNEL_STEP_ELEMENTS = 256.0
+"""What a step on a kernel problem costs: it is made on a block of a thousand rows, but in a cache."""
 TIE = 1e-12
 """Primal values that differ by less, relatively, are the same."""
 
@@ -191,7 +191,7 @@ class KernelAnswers:
 
     def judge(self, solver: KernelSolver, state: Any, tol: float) -> Answer | None:
         alpha = solver.candidate(self.problem, state)
-        verdict = certify_kernel(self.problem, alpha)
+        verdict = certify_kernel(self.problem, alpha, tol=tol)
         self.kernel_evaluations += verdict.kernel_evaluations
         if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict

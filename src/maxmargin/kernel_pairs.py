@@ -196,8 +196,9 @@ class PairRows:
         self.n_samples = problem.n_samples
         self.padded, self.kernel_evaluations = problem.shared.pair(problem.first, problem.second)
 
-    def block(self, chosen: Array, among: Array, out: Array) -> Array:
-        """k(x_i, x_j) for the chosen i and the j among which, into the first rows and columns of ``out``."""
+    def block(self, chosen: Array, among: Array, out: Array | None = None) -> Array:
+        """k(x_i, x_j) for the chosen i and the j among which, into the first rows and columns of ``out`` if given."""
+        out = np.empty((len(chosen), len(among)), self.dtype) if out is None else out
         gather(self.padded, chosen, among, out)
         return out
 

@@ -9,7 +9,13 @@ them. Nothing here is shared with a solver.
 term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u G`, so that :math:`|x - z|^2` is wrong by at
 most :math:`u G (10 + 2 m)`, and after multiplication with gamma, which adds 3u of at most :math:`4 \gamma G`, the exponent by
 :math:`u \gamma G (22 + 2 m)`. The exponential adds 2u. The terms are added in groups of eight, and the groups with what each
-addition loses kept apart, so that a sum is wrong by 12u of the sum of the magnitudes. To first order, for which 1% is added."""
+addition loses kept apart, so that a sum is wrong by 12u of the sum of the magnitudes. To first order, for which 1% is added.
+
+**In twice the precision**, for chosen samples (``compiled.precise_sums``): a dot product of m terms carries the sum of what
+its operations lose, itself right to :math:`m u`, so that the exponent is wrong by at most :math:`8 (m + 2)^2 u^2 \gamma G`.
+The exponential is right to :math:`2^{-70}`: at t <= 0.0014 the terms of its series that are one number are wrong by less than
+2e-25, and eight doublings of t make 256 times that of it. A sum of n terms adds :math:`4 n u^2`, and rounding it to one number
+u of its own magnitude, not of the terms'."""
 
 from __future__ import annotations
 
@@ -34,6 +40,9 @@ SAMPLES_A_TASK = 1024
 """A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
 GROUP_ROUNDINGS = 12.0
 SECOND_ORDER = 1.01
+EXPONENTIAL_ERROR = 2.0**-70
+SMALLEST_NORMAL = 2.0**-1021
+"""What stands for kernel values below it."""
 
 
 class Sums(NamedTuple):
@@ -145,9 +154,10 @@ def _rbf_error(kernel: RBF, points: Points, samples: Points) -> float:
 
 def _dot_roundings(matrix: Any) -> float:
     """That a term of a dot product meets: one for each element, or in the compiled code four, and one for each four."""
-    if not sparse.issparse(matrix) or matrix.shape[1] > DENSE_FEATURES:
+    if not sparse.issparse(matrix):
         return float(matrix.shape[1] + 1)
-    return float(np.diff(matrix.indptr).max(initial=0) // 4 + 8)
+    most = np.diff(matrix.indptr).max(initial=0)
+    return float(most + 1 if matrix.shape[1] > DENSE_FEATURES else most // 4 + 8)
 
 
 def _sparse_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
@@ -178,6 +188,43 @@ def _dense_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, sampl
 
     _tiles(points, chosen, len(samples), add)
     return totals + rests
+
+
+def precise_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+    """f at some of the points, right to nearly the last digit of float64; None where there are too many features for it."""
+    from maxmargin.compiled.precise_sums import WIDTH, precise_rbf_sums, precise_sqnorms
+
+    if points.matrix.shape[1] > DENSE_FEATURES:
+        return None
+    vectors, others = (sparse.csr_array(points.matrix[rows]) for rows in (chosen, samples))
+    norms, other_norms = precise_sqnorms(_arrays(vectors)), precise_sqnorms(_arrays(others))
+    halves = np.zeros((2, 2, len(samples)))  # by the sign of the coefficients, as pairs
+    for half, is_here in zip(halves, (signed > 0.0, signed < 0.0), strict=True):
+        part, scales = vectors[is_here], np.abs(signed[is_here])
+        part_norms = norms[0][is_here], norms[1][is_here]
+
+        def task(start: int, one: Any, scales: Array, one_norms: Any, sums: Array, rests: Array) -> None:
+            other, part = _arrays(others), (start, min(len(samples), start + WIDTH))
+            width = others.shape[1]
+            precise_rbf_sums(one, scales, one_norms, other, other_norms, width, kernel.gamma, *part, sums, rests)
+
+        here = _arrays(part), scales, part_norms, half[0], half[1]
+        Crew(len(samples) * len(scales)).run([(start, *here) for start in range(0, len(samples), WIDTH)], task)
+    return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
+
+
+def _rounded(kernel: RBF, halves: Array, signed: Array, greatest: float, vectors: Any) -> Sums:
+    """The difference of the two halves, in which nothing may be lost before the last rounding."""
+    (plus, plus_rest), (minus, minus_rest) = halves
+    difference = plus - minus
+    back = plus - difference
+    lost = (plus - (difference + back)) + (back - minus)
+    outputs = difference + (lost + (plus_rest - minus_rest))
+    m, u = float(np.diff(vectors.indptr).max(initial=0)), UNIT_ROUNDOFF
+    exponent = 8.0 * (m + 2.0) ** 2 * u**2 * kernel.gamma * greatest
+    share = SECOND_ORDER * (exponent + EXPONENTIAL_ERROR + 4.0 * len(signed) * u**2)
+    tiny = SMALLEST_NORMAL * float(np.abs(signed).sum())
+    return Sums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
 
 
 def equal_points(matrix: Any) -> tuple[Array, Array]:

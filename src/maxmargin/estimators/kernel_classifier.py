@@ -254,7 +254,7 @@ def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
     if not is_flag and not hasattr(made, "shrinking"):
         raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {shrinking!r}.")
     rule = (DEFAULT_RULE if shrinking else NoShrinking()) if is_flag else shrinking
-    settings = {"cache_mb": float(cache_mb), "shrinking": rule}
+    settings = {"cache_mb": float(cache_mb), "shrinking": rule, "shrinks": not isinstance(rule, NoShrinking)}
     made = replace(made, **{name: value for name, value in settings.items() if hasattr(made, name)})
     return made
 

@@ -11,24 +11,33 @@ and the rule of papers/irwls_svc): the worst alone make W swing between sets. La
 
 Rows are float32 first. What they are wrong by enters f, so f is computed anew in float64 when the target asks for it or a
 certificate was refused; from then on only the *changes* of alpha meet float32, which is iterative refinement. If even that
-does not reach the target, rows become float64. In signed variables s_i = y_i alpha_i, as in ``maxmargin.compiled.batched_smo``.
+does not reach the target, rows become float64.
+
+Shrinking: samples at a bound whose margin is on the right side of one, by more than FAR times what those that can move
+are wrong by in the mean, are left out, and rows get shorter; Joachims' rule asks that of the greatest error, which is ten times
+the mean and hardly falls at first. Nothing is proved by that, so before the target counts as reached f is computed for those
+of them that were nearest to the margin, and in the end the certificate does so for all. Those that belong to the others come
+back (papers/safe_screening, Algorithm 1).
+
+In signed variables s_i = y_i alpha_i, as in ``maxmargin.compiled.batched_smo``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from maxmargin.certificate import relative
 from maxmargin.compiled.batched_smo import best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
 from maxmargin.data import Array
-from maxmargin.kernel_pairs import PairRows, kernel_rows, padded
+from maxmargin.kernel_pairs import padded
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.kernels import OfDotProducts
+from maxmargin.solvers.active_rows import ActiveRows
 from maxmargin.solvers.base import Budget, Stage
 
 STEPS_A_VARIABLE = 20
@@ -46,6 +55,7 @@ NEAR = 0.1
 """Samples whose margin is within this of one have their f computed in float64. What float32 makes f wrong by is far less."""
 STILL_ITERATIONS = 4
 LOOKS_TO_BE_STUCK, LOOKS_EVER = 3, 60
+FAR, FAR_ENOUGH, DOUBTFUL, ITERATIONS_TO_SHRINK = 4.0, 0.1, 0.3, 5
 BLOCK_SHARE = 0.1
 """Of the cache's budget, what the block of a working set larger than usual may take."""
 
@@ -57,6 +67,7 @@ class BatchedSMO:
     working_set: int = 1024
     cache_mb: float = 500.0
     dtype: Literal["auto", "float32", "float64"] = "auto"
+    shrinks: bool = True
 
     def __post_init__(self) -> None:
         if not self.working_set >= 2:
@@ -79,7 +90,7 @@ class BatchedSMO:
         state = BatchedSMOState(
             **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
-            rows=kernel_rows(problem, self._first_dtype(problem), self.cache_mb),
+            rows=ActiveRows(problem, self.cache_mb, self._first_dtype(problem)),
             random=np.random.default_rng(seed),
         )
         if state.s.any():
@@ -99,10 +110,15 @@ class BatchedSMO:
         if state.looks_done:
             state.looks_done = False
             state.caution *= 0.5
+            if not state.is_exact and state.rows.is_narrow:
+                state.recheck(problem, np.inf)
             self._look_closer(problem, state)
-        end = state.steps + budget.steps
-        while not self._is_over(problem, state, budget.target) and state.steps < end:
-            self._iterate(problem, state, end - state.steps)
+        start = state.steps
+        while not self._is_over(problem, state, budget.target):
+            left = start + budget.steps - state.steps
+            if left <= 0 or (state.steps > start and left < state.usual_steps):
+                return
+            self._iterate(problem, state, left)
 
     def candidate(self, problem: KernelProblem, state: BatchedSMOState) -> Array:
         """The present alpha."""
@@ -112,14 +128,16 @@ class BatchedSMO:
         """The f of the present alpha, which a certificate has computed anyway: saves the solver doing it again."""
         state.f[:] = outputs
         state.drift = 0.0
-        state.is_exact = True
+        state.is_exact = state.is_complete = True
 
     def _is_over(self, problem: KernelProblem, state: BatchedSMOState, target: float) -> bool:
         goal = target * state.caution
+        if state.relative_gap <= goal and not state.is_complete:
+            state.recheck(problem, DOUBTFUL)
         if goal < state.precision and state.relative_gap <= state.precision:
             self._look_closer(problem, state)
         state.looks_done = state.relative_gap <= goal
-        if not state.looks_done and state.still_iterations >= STILL_ITERATIONS:
+        if not state.looks_done and state.is_still:
             self._look_closer(problem, state)
             state.looks_done = state.relative_gap <= goal
         return state.looks_done or state.is_stuck
@@ -127,21 +145,26 @@ class BatchedSMO:
     def _look_closer(self, problem: KernelProblem, state: BatchedSMOState) -> None:
         """A certificate was refused, or f is not good enough, or nothing moves: f anew in float64; if the gap has not
         fallen to half since it was last exact, rows in float64; if that does not help either, give up."""
+        if state.is_still and not state.is_complete:
+            state.recheck(problem, np.inf)
         state.refresh(problem)
         state.survey(problem)
         state.looks = 1 if state.relative_gap < 0.5 * state.least_exact_gap else state.looks + 1
         state.looks_ever += 1
         state.least_exact_gap = min(state.relative_gap, state.least_exact_gap)
         if state.looks > 1 and self.dtype == "auto" and state.rows.dtype == np.float32:
-            state.exchange_rows(KernelRows(problem, np.float64, self.cache_mb))
+            state.exchange_rows(ActiveRows(problem, self.cache_mb, np.float64))
             state.looks = 1
         state.is_stuck = state.looks > LOOKS_TO_BE_STUCK or state.looks_ever > LOOKS_EVER
 
     def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
         """One working set: choose it, solve it, tell everyone."""
+        if self.shrinks:
+            state.shrink()
         chosen = state.everyone if self._takes_everyone(state) else state.choose(problem, self._size(state))
         before = state.s[chosen]
-        state.steps += state.solve(problem, chosen, min(STEPS_A_VARIABLE * len(chosen), max_steps))
+        steps = state.solve(problem, chosen, min(STEPS_A_VARIABLE * len(chosen), max_steps))
+        state.steps, state.usual_steps = state.steps + steps, steps
         change = state.s[chosen] - before
         moved = change != 0.0
         state.add(chosen[moved], change[moved])
@@ -151,7 +174,7 @@ class BatchedSMO:
 
     def _takes_everyone(self, state: BatchedSMOState) -> bool:
         """Not worth choosing from: nearly all would be chosen, and their block is there."""
-        return isinstance(state.rows, PairRows) and state.rows.n_samples <= NEARLY_ALL * self.working_set
+        return state.rows.whole is not None and len(state.y) <= NEARLY_ALL * self.working_set
 
     def _size(self, state: BatchedSMOState) -> int:
         """As many as there are free variables, from the usual size to the widest."""
@@ -169,14 +192,17 @@ class BatchedSMOState:
     upper: Array
     s: Array
     f: Array
-    rows: KernelRows | PairRows
+    rows: ActiveRows
     random: np.random.Generator
     stage: ClassVar[Stage] = Stage("batched-smo")
     steps: int = 0
+    usual_steps: int = 0  # of the last working set: one with far fewer is not worth its kernel values
     looks_done: bool = False
     is_stuck: bool = False
     drift: float = 0.0  # sum of the changes of alpha that have met float32 kernel values since f was exact
     is_exact: bool = True  # f was computed in float64 from the present alpha
+    is_complete: bool = True  # f is up to date for those left out as well
+    iterations: int = 0
     caution: float = 1.0  # falls with every certificate that was refused
     looks: int = 0  # closer looks since the exact gap last fell to half
     looks_ever: int = 0
@@ -202,7 +228,11 @@ class BatchedSMOState:
 
     @property
     def active(self) -> int:
-        return int(np.count_nonzero(self.lower < self.upper))
+        return len(self.rows.samples)
+
+    @property
+    def is_still(self) -> bool:
+        return self.still_iterations >= STILL_ITERATIONS
 
     @property
     def n_free(self) -> int:
@@ -212,7 +242,7 @@ class BatchedSMOState:
     def kernel_evaluations(self) -> int:
         return self.evaluations_before + self.rows.kernel_evaluations
 
-    def exchange_rows(self, rows: KernelRows) -> None:
+    def exchange_rows(self, rows: ActiveRows) -> None:
         self.evaluations_before = self.kernel_evaluations
         self.rows = rows
 
@@ -226,8 +256,43 @@ class BatchedSMOState:
         """Bring f up to date with a change of s."""
         self.rows.add_to(self.f, changed, change)
         self.is_exact = self.is_exact and len(changed) == 0
+        self.is_complete = self.is_complete and not (len(changed) and self.rows.is_narrow)
         if self.rows.dtype == np.float32:
             self.drift += float(np.abs(change).sum())
+
+    def shrink(self) -> None:
+        """Bring those back that have to be among the others, if anything new is known of them; leave out, now and then, those
+        that are far from moving."""
+        self.iterations += 1
+        others = self.rows.others
+        returning = others[self._can_move(0.0)[others]]
+        if len(returning):
+            self.rows.widen()
+        if self.iterations % ITERATIONS_TO_SHRINK == 0:
+            can_move = self._can_move(self._far)
+            can_move[self.rows.others] = False
+            self.rows.narrow_to(np.flatnonzero(can_move))
+
+    @property
+    def _far(self) -> float:
+        """From the margin: several times the mean error of those that can move, and near the end twice the greatest one."""
+        error = (self.v - self.b)[self._can_move(0.0)]
+        if not len(error):
+            return math.inf
+        return max(FAR * math.sqrt(float(np.mean(np.square(error)))), min(FAR_ENOUGH, 2.0 * (self.top - self.bottom)))
+
+    def _can_move(self, far: float) -> Array:
+        """Not at a bound that their margin, with so much room, says they should be at."""
+        error = self.v - self.b
+        mask: Array = ((self.s < self.upper) & (error > -far)) | ((self.s > self.lower) & (error < far))
+        return mask & (self.lower < self.upper)
+
+    def recheck(self, problem: KernelProblem, doubtful: float) -> None:
+        """f of those that were left out with a margin not further than this from one."""
+        others = self.rows.others
+        self.compute_outputs(problem, others[np.abs(self.v - self.b)[others] < doubtful], self.rows.dtype)
+        self.is_complete = True
+        self.survey(problem)
 
     def refresh(self, problem: KernelProblem) -> None:
         """f from s in float64, free of the rounding of kernel values and of the steps that led here, for the free variables
@@ -239,9 +304,9 @@ class BatchedSMOState:
         self.drift, self.is_exact = 0.0, True
         self.least_gap, self.greatest_dual = np.inf, -np.inf
 
-    def compute_outputs(self, problem: KernelProblem, samples: Array) -> None:
-        """f of these samples from s in float64."""
-        rows, support = KernelRows(problem, np.float64, 0.0), np.flatnonzero(self.s)
+    def compute_outputs(self, problem: KernelProblem, samples: Array, dtype: Any = np.float64) -> None:
+        """f of these samples from s."""
+        rows, support = KernelRows(problem, dtype, 0.0), np.flatnonzero(self.s)
         self.f[samples] = rows.sums_at(samples, support, self.s[support])
         self.evaluations_before += rows.kernel_evaluations
 
@@ -263,6 +328,7 @@ class BatchedSMOState:
         """The working set, in the order of the samples."""
         v = self.v
         can_rise, can_fall = self.s < self.upper, self.s > self.lower
+        can_rise[self.rows.others] = can_fall[self.rows.others] = False
         middle = 0.5 * (self.top + self.bottom) if problem.has_offset else 0.0
         slack = 0.5 * LOCAL_TOLERANCE * (self.top - self.bottom)
         is_free = can_rise & can_fall
@@ -302,11 +368,11 @@ class BatchedSMOState:
     def _block(self, chosen: Array) -> Array:
         """The kernel values of these, with zeros to a multiple of RUN."""
         size = len(chosen)
-        if isinstance(self.rows, PairRows) and size == self.rows.n_samples:
-            return self.rows.padded
+        if self.rows.whole is not None and size == len(self.y):
+            return self.rows.whole
         K = self._memory(padded(size))
         K[size:], K[:, size:] = 0.0, 0.0
-        self.rows.block(chosen, chosen, out=K)
+        self.rows.block(chosen, out=K)
         return K
 
     def _memory(self, size: int) -> Array:

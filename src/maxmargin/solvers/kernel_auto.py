@@ -52,6 +52,7 @@ class KernelAuto:
     """``cache_mb`` is the budget for kernel values."""
 
     cache_mb: float = 500.0
+    shrinks: bool = True
 
     @property
     def name(self) -> str:
@@ -66,7 +67,7 @@ class KernelAuto:
         merged = MergedSamples.of(problem, MERGE_SAVING)
         reduced = merged.problem if merged else problem
         start = merged.reduce(warm_start) if merged and warm_start is not None else warm_start
-        solver = BatchedSMO(cache_mb=ROW_SHARE * self.cache_mb)
+        solver = BatchedSMO(cache_mb=ROW_SHARE * self.cache_mb, shrinks=self.shrinks)
         most_near = math.isqrt(int(0.5 * (1.0 - ROW_SHARE) * MEGABYTE * self.cache_mb / np.dtype(float).itemsize))
         return KernelAutoState(reduced, merged, solver, solver.init(reduced, start, seed), most_near)
 

@@ -25,6 +25,8 @@ ORDER = [
     "model_certificate",
     "kernel_blocks",
     "kernel_rows",
+    "kernel_pairs",
+    "kernel_outputs",
     "reductions",
     "screening",
     "spheres",

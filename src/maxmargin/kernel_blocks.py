@@ -27,7 +27,7 @@ from scipy import sparse
 from maxmargin.compiled.kernel_rows import affine_of_dots, narrow_dots, power_of_dots, rbf_of_dots, wide_dots
 from maxmargin.data import Array, CsrRows
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import RBF, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
+from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 
 SPARSE_BELOW = 1.0 / 3.0
 """The share of X that is not zero up to which the narrow form is faster than a matrix product."""
@@ -89,6 +89,15 @@ class KernelBlocks:
         part = self._matrix if isinstance(samples, slice) else self._matrix[samples]
         sqnorms = (self._norm_scale * self.problem.points.sqnorms[samples]).astype(self.dtype)
         return Side(samples, int(part.shape[0]), _csr(part) if sparse.issparse(part) else part, sqnorms)
+
+    def outside(self, matrix: Any) -> Side:
+        """Samples that are not of the problem, dense or CSR whatever its own are, to be the rows of tiles."""
+        n = int(matrix.shape[0])
+        sqnorms = (self._norm_scale * Points.of(matrix).sqnorms).astype(self.dtype)
+        if sparse.issparse(self._matrix):
+            return Side(slice(0, n), n, _csr(sparse.csr_array(matrix).astype(self.dtype, copy=False)), sqnorms)
+        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
+        return Side(slice(0, n), n, np.ascontiguousarray(dense, self.dtype), sqnorms)
 
     def right(self, samples: Array | slice) -> Side:
         """These samples, gathered to be the columns of tiles."""

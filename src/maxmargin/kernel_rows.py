@@ -94,7 +94,8 @@ class KernelRows:
         self._cache = RowCache(problem.n_samples, dtype, cache_mb, asks_to_be_kept)
 
     def block(self, chosen: Array, among: Array | None = None, out: Array | None = None) -> Array:
-        """k(x_i, x_j) for the chosen i, and for all j or those among which, into ``out`` if given."""
+        """k(x_i, x_j) for the chosen i, and for all j or those among which, into the first rows and columns of
+        ``out`` if given."""
         blocks = self._blocks
         other = blocks.everyone if among is None else blocks.right(among)
         block = np.empty((len(chosen), other.n_samples), self.dtype) if out is None else out

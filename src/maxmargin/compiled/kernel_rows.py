@@ -207,3 +207,12 @@ def copy_rows(tile, chosen, matrix, places, offset):
         r, i = np.uint64(places[k]), np.uint64(chosen[k])
         for j in range(np.uint64(tile.shape[1])):
             matrix[r, offset + j] = tile[i, j]
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def gather(matrix, rows, columns, out):
+    """out[i, j] = matrix[rows_i, columns_j]"""
+    for i in range(np.uint64(rows.shape[0])):
+        r = np.uint64(rows[i])
+        for j in range(np.uint64(columns.shape[0])):
+            out[i, j] = matrix[r, np.uint64(columns[j])]

@@ -20,9 +20,10 @@ from maxmargin.data import Array
 from maxmargin.decisions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
-from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
+from maxmargin.kernel_outputs import ROWS_A_BLOCK, given_values, outputs_of_values, pair_outputs
+from maxmargin.kernel_pairs import PairProblem, SharedValues
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernel_rows import KernelRows
 from maxmargin.kernel_sums import kernel_sums
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.solution import Solution
@@ -32,8 +33,6 @@ from maxmargin.solvers.registry import kernel_solver_named
 from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
-ROWS_A_BLOCK = 4096
-"""Samples that are predicted at a time."""
 
 
 class KernelClassifier:
@@ -130,12 +129,13 @@ class KernelClassifier:
         costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
         kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
-        solutions = self._solve(X, kernel, costs, pairs, limits)
+        solutions = self._solve(X, kernel, costs, codes, pairs, limits)
         self._keep(X, kernel, classes, codes, pairs, solutions)
         return solutions
 
-    def _solve(self, X: Any, kernel: Kernel, costs: Array, pairs: list[Pair], limits: Limits) -> list[Solution]:
-        solver, seed = self._solver(), seed_from(self.random_state)
+    def _solve(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair], limits: Limits) -> list[Solution]:
+        n_threads, seed = thread_count(self.n_jobs, len(pairs)), seed_from(self.random_state)
+        solver, shared = _within_budget(self._solver(), X, kernel, codes, n_threads)
         callback = serialised(self.callback, self.verbose)
 
         def job(pair: Pair, start: Array | None) -> Callable[[threading.Event], Solution]:
@@ -143,12 +143,14 @@ class KernelClassifier:
                 problem = KernelProblem.build(
                     pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, self.fit_intercept, check=False
                 )
+                if shared is not None and shared.sizes.may_share(pair.first, pair.second):
+                    problem = PairProblem.of(problem, shared, pair.first, pair.second)
                 return drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
 
             return run
 
         starts = self._starts(pairs) or [None] * len(pairs)
-        return run_jobs([job(*each) for each in zip(pairs, starts, strict=True)], self.n_jobs)
+        return run_jobs([job(*each) for each in zip(pairs, starts, strict=True)], n_threads)
 
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
@@ -190,11 +192,13 @@ class KernelClassifier:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
         if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed):
             return self._one_pair(X)
-        weights = pair_weights(self.dual_coef_, self.n_support_)
-        values = np.empty((X.shape[0], weights.shape[1]))
-        for start in range(0, len(values), ROWS_A_BLOCK):
-            block = slice(start, start + ROWS_A_BLOCK)
-            values[block] = self._kernel_values(X[block]) @ weights + self.intercept_
+        if isinstance(self._kernel_, Precomputed):
+            values = outputs_of_values(
+                lambda rows: given_values(X[rows], self.support_), self.dual_coef_, self.n_support_, X.shape[0]
+            )
+        else:
+            values = pair_outputs(self._kernel_, self.support_vectors_, self.dual_coef_, self.n_support_, X)
+        values += self.intercept_
         return values
 
     def _one_pair(self, X: Any) -> Array:
@@ -222,30 +226,9 @@ class KernelClassifier:
         kernel = self._kernel_
         if isinstance(kernel, Precomputed):
             assert diagonal is not None
-            return self._kernel_values(X), 0.0, np.sqrt(diagonal) * OUTWARDS
+            return given_values(X, self.support_), 0.0, np.sqrt(diagonal) * OUTWARDS
         points, vectors = Points.of(X), Points.of(self.support_vectors_)
         return kernel.block(points, vectors), kernel.rounding_error(points, vectors), kernel_lengths(kernel, points)
-
-    def _kernel_values(self, X: Any) -> Array:
-        """k(x, support vector)."""
-        kernel = self._kernel_
-        if isinstance(kernel, Precomputed):
-            part = X[:, self.support_]
-            return np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
-        if isinstance(kernel, Custom):
-            return kernel.block(Points.of(X), Points.of(self.support_vectors_))
-        both, n = _stacked(self.support_vectors_, X), self.support_vectors_.shape[0]
-        problem = KernelProblem.build(both, np.ones(both.shape[0]), 1.0, kernel, check=False)
-        dtype = np.float32 if X.dtype == np.float32 else np.float64
-        return KernelRows(problem, dtype, 0.0).block(np.arange(n, both.shape[0]), np.arange(n))
-
-
-def _stacked(vectors: Any, X: Any) -> Any:
-    """Both in one matrix, dense or sparse as X is: a model fitted on one predicts for the other."""
-    if sparse.issparse(X):
-        return sparse.vstack([sparse.csr_array(vectors), sparse.csr_array(X)], format="csr")
-    dense = vectors.toarray() if sparse.issparse(vectors) else vectors
-    return np.concatenate([np.asarray(dense, dtype=X.dtype), X])
 
 
 def kernel_named(name: str, gamma: Any, coef0: float, degree: int) -> Kernel:
@@ -278,7 +261,8 @@ def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The samples of two classes; the first is the positive one."""
+    """The samples of two classes; the first is the positive one, and its samples come first, unless there is no third class:
+    then the samples are those of X as they are, and X need not be copied."""
 
     first: int
     second: int
@@ -287,7 +271,10 @@ class Pair:
 
     @classmethod
     def of(cls, first: int, second: int, codes: Array) -> Pair:
-        samples = np.flatnonzero((codes == first) | (codes == second))
+        parts = [np.flatnonzero(codes == k) for k in (first, second)]
+        samples = np.concatenate(parts)
+        if len(samples) == len(codes):
+            samples = np.arange(len(codes))
         return cls(first, second, samples, np.where(codes[samples] == first, np.int8(1), np.int8(-1)))
 
     def part(self, X: Any, kernel: Kernel) -> Any:
@@ -295,6 +282,21 @@ class Pair:
             return X
         part = X[self.samples]
         return part[:, self.samples] if isinstance(kernel, Precomputed) else part
+
+
+def _within_budget(
+    solver: KernelSolver, X: Any, kernel: Kernel, codes: Array, n_threads: int
+) -> tuple[KernelSolver, SharedValues | None]:
+    """The solver with that part of its budget for kernel values which each of the threads may take, and what the pairs share:
+    together no more than the budget."""
+    made: Any = solver
+    if not hasattr(made, "cache_mb"):
+        return made, None
+    shared = None
+    if getattr(made, "shares_values", False):
+        shared = SharedValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
+    left_mb = made.cache_mb - (shared.megabytes if shared else 0.0)
+    return replace(made, cache_mb=left_mb / n_threads), shared
 
 
 class _WarmStart(NamedTuple):

@@ -19,7 +19,7 @@ HEAR_SECONDS = 0.2
 def run_jobs(jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
     """Run every job. When one is stopped, by the callback, Ctrl-C or an error, the others stop soon after."""
     stop = threading.Event()
-    n_threads = _thread_count(n_jobs, len(jobs))
+    n_threads = thread_count(n_jobs, len(jobs))
     if n_threads == 1:
         return [job(stop) for job in jobs]
     with ThreadPoolExecutor(n_threads) as pool:
@@ -43,7 +43,8 @@ def _wait(futures: list[Future[Solution]]) -> None:
             return
 
 
-def _thread_count(n_jobs: int | None, n_tasks: int) -> int:
+def thread_count(n_jobs: int | None, n_tasks: int) -> int:
+    """How many threads ``n_jobs`` means for so many tasks."""
     if n_tasks == 1:
         return 1
     from joblib import effective_n_jobs  # it knows of joblib's own contexts and limits, and takes a while to import

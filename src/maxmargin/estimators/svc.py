@@ -37,7 +37,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     tol : float, default 1e-3
         The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
     cache_size : float, default 500
-        Megabytes for kernel rows; the budget is kept.
+        Megabytes for kernel values, of all threads and pairs of classes together; the budget is kept.
     class_weight : dict or "balanced", optional
         C_i is C times the weight of the sample's class times its ``sample_weight``.
     verbose : int, default 0

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data import Array, Rows
+from maxmargin.kernel_pairs import PairRows, kernel_rows
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernel_rows import KernelRows
 from maxmargin.kernels import Precomputed
 
 WORTH_IT = 0.6
@@ -36,9 +36,15 @@ class ActiveRows:
     def kernel_evaluations(self) -> int:
         return self._evaluations_before + self._rows.kernel_evaluations
 
+    @property
+    def whole(self) -> Array | None:
+        """The kernel matrix, with zeros to a multiple of RUN, where pairs of classes share their values."""
+        return self._rows.padded if isinstance(self._rows, PairRows) else None
+
     def narrow_to(self, samples: Array) -> None:
-        """Only these will be asked for. Values that are given, and not computed, are not worth copying."""
-        if len(samples) <= WORTH_IT * len(self.samples) and not isinstance(self.problem.kernel, Precomputed):
+        """Only these will be asked for. Values that are given or shared, and not computed, are not worth copying."""
+        is_there = isinstance(self.problem.kernel, Precomputed) or self.whole is not None
+        if len(samples) <= WORTH_IT * len(self.samples) and not is_there:
             self._exchange(samples)
 
     def widen(self) -> None:
@@ -47,7 +53,7 @@ class ActiveRows:
             self._exchange(np.arange(self.problem.n_samples))
 
     def block(self, chosen: Array, out: Array | None = None) -> Array:
-        """k(x_i, x_j) for the chosen i and j, into ``out`` if given."""
+        """k(x_i, x_j) for the chosen i and j, into the first rows and columns of ``out`` if given."""
         here = self._place[chosen]
         return self._rows.block(here, here, out)
 
@@ -70,4 +76,4 @@ class ActiveRows:
         self.samples = samples
         self._place = np.full(self.problem.n_samples, -1, np.int64)
         self._place[samples] = np.arange(len(samples))
-        self._rows = KernelRows(problem, self.dtype, self.cache_mb)
+        self._rows = kernel_rows(problem, self.dtype, self.cache_mb)

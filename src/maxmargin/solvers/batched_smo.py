@@ -31,8 +31,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from maxmargin.certificate import relative
-from maxmargin.compiled.batched_smo import RUN, best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
+from maxmargin.compiled.batched_smo import best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
 from maxmargin.data import Array
+from maxmargin.kernel_pairs import padded
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.kernels import OfDotProducts
@@ -43,6 +44,8 @@ STEPS_A_VARIABLE = 20
 LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = 0.02, 0.01
 WIDEST = 4
 """A working set may grow to this many times its usual size when there are that many free variables."""
+NEARLY_ALL = 1.5
+"""A pair of classes of up to this many times the usual working set is its own working set, where its kernel matrix is there."""
 FLOAT32_IS_GOOD_TO = 1e-4
 """The relative gap down to which all of f may come from float32 kernel values."""
 SINGLE_STEPS_ABOVE = 1e-4
@@ -77,6 +80,11 @@ class BatchedSMO:
     @property
     def name(self) -> str:
         return "batched-smo"
+
+    @property
+    def shares_values(self) -> bool:
+        """It reads the kernel values that pairs of classes share, where there are some."""
+        return self.dtype != "float64"
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> BatchedSMOState:
         state = BatchedSMOState(
@@ -153,7 +161,7 @@ class BatchedSMO:
         """One working set: choose it, solve it, tell everyone."""
         if self.shrinks:
             state.shrink()
-        chosen = state.choose(problem, self._size(state))
+        chosen = state.everyone if self._takes_everyone(state) else state.choose(problem, self._size(state))
         before = state.s[chosen]
         steps = state.solve(problem, chosen, min(STEPS_A_VARIABLE * len(chosen), max_steps))
         state.steps, state.usual_steps = state.steps + steps, steps
@@ -163,6 +171,10 @@ class BatchedSMO:
         state.survey(problem)
         if not moved.any():
             state.still_iterations = STILL_ITERATIONS
+
+    def _takes_everyone(self, state: BatchedSMOState) -> bool:
+        """Not worth choosing from: nearly all would be chosen, and their block is there."""
+        return state.rows.whole is not None and len(state.y) <= NEARLY_ALL * self.working_set
 
     def _size(self, state: BatchedSMOState) -> int:
         """As many as there are free variables, from the usual size to the widest."""
@@ -209,6 +221,10 @@ class BatchedSMOState:
     def v(self) -> Array:
         """The gradient of the dual."""
         return self.y - self.f
+
+    @property
+    def everyone(self) -> Array:
+        return np.arange(len(self.y))
 
     @property
     def active(self) -> int:
@@ -324,7 +340,7 @@ class BatchedSMOState:
         n_rising = min(len(rising), max(half, size - len(falling)))
         drawn = [self._draw(rising, n_rising), self._draw(falling, size - n_rising)]
         worst = [side[[np.argmax(np.abs(v[side] - middle))]] for side in (rising, falling) if len(side)]
-        return np.unique(np.concatenate(drawn + worst))
+        return _rising(len(v), drawn + worst)
 
     def _draw(self, among: Array, count: int) -> Array:
         return among if count >= len(among) else self.random.choice(among, count, replace=False, shuffle=False)
@@ -332,19 +348,15 @@ class BatchedSMOState:
     def _worst(self, v: Array, can_rise: Array, can_fall: Array, size: int) -> Array:
         """The greatest v of those that can rise, and the least of those that can fall, as many of each."""
         rising, falling = np.flatnonzero(can_rise), np.flatnonzero(can_fall)
-        return np.union1d(rising[_greatest(v[rising], size // 2)], falling[_greatest(-v[falling], size // 2)])
+        return _rising(len(v), [rising[_greatest(v[rising], size // 2)], falling[_greatest(-v[falling], size // 2)]])
 
     def solve(self, problem: KernelProblem, chosen: Array, max_steps: int) -> int:
         """SMO on the local block. The steps made."""
-        size = len(chosen)
-        padded = -(-size // int(RUN)) * int(RUN)
-        K = self._memory(padded)
-        K[size:] = K[:, size:] = 0.0
-        self.rows.block(chosen, out=K[:size, :size])
+        size, K = len(chosen), self._block(chosen)
         violation = self.top - self.bottom
         is_single = self.rows.dtype == np.float32 and violation > SINGLE_STEPS_ABOVE
         number = np.float32 if is_single else np.float64
-        v, s, lower, upper = (np.zeros(padded, kind) for kind in (number, np.float64, np.float64, np.float64))
+        v, s, lower, upper = (np.zeros(len(K), kind) for kind in (number, np.float64, np.float64, np.float64))
         v[:size], s[:size] = self.v[chosen], self.s[chosen]
         lower[:size], upper[:size] = self.lower[chosen], self.upper[chosen]
         tolerance = number(min(LOCAL_TOLERANCE * violation, GREATEST_LOCAL_TOLERANCE))
@@ -353,11 +365,29 @@ class BatchedSMOState:
         self.s[chosen] = s[:size]
         return int(steps)
 
+    def _block(self, chosen: Array) -> Array:
+        """The kernel values of these, with zeros to a multiple of RUN."""
+        size = len(chosen)
+        if self.rows.whole is not None and size == len(self.y):
+            return self.rows.whole
+        K = self._memory(padded(size))
+        K[size:], K[:, size:] = 0.0, 0.0
+        self.rows.block(chosen, out=K)
+        return K
+
     def _memory(self, size: int) -> Array:
         """A matrix for the block, in the memory of the one before if that is enough: new pages are slow."""
         if len(self.memory) < size * size or self.memory.dtype != self.rows.dtype:
             self.memory = np.empty(size * size, self.rows.dtype)
         return self.memory[: size * size].reshape(size, size)
+
+
+def _rising(n: int, parts: list[Array]) -> Array:
+    """All of 0 .. n that are in one of the parts, in rising order."""
+    is_in = np.zeros(n, np.bool_)
+    for part in parts:
+        is_in[part] = True
+    return np.flatnonzero(is_in)
 
 
 def _greatest(values: Array, count: int) -> Array:

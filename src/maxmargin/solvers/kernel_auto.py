@@ -58,6 +58,11 @@ class KernelAuto:
     def name(self) -> str:
         return "auto"
 
+    @property
+    def shares_values(self) -> bool:
+        """As SMO does."""
+        return True
+
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
         merged = MergedSamples.of(problem, MERGE_SAVING)
         reduced = merged.problem if merged else problem

@@ -47,7 +47,7 @@ FINEST = 1e-10
 """And what maxmargin is asked for besides."""
 TOLERANCES = tuple(10.0 ** (-k / 2.0) for k in range(1, 15))
 CACHE_MB = 500.0
-SLOW_SECONDS = 400.0
+SLOW_SECONDS = 250.0
 """After a run that took longer a search goes no tighter."""
 SAME = 3
 """Nor after so many tolerances that did not bring the gap down."""

@@ -205,7 +205,7 @@ def machine() -> str:
 
     versions = ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)
     return (
-        f"{_processor()}, {cores} cores, {memory:.0f} GiB; {platform.system()}, Python {platform.python_version()}; "
+        f"{_processor()}, {cores} core{'s' if cores != 1 else ''}, {memory:.0f} GiB; {platform.system()}, Python {platform.python_version()}; "
         f"maxmargin {__version__}, {versions}; {datetime.now(UTC):%Y-%m-%d}. "
         "Wall-clock seconds, the minimum of interleaved repeats."
     )

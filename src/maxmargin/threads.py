@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -20,10 +21,35 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def single_threaded_blas() -> Any:
+class _SingleThreadedBlas:
+    """The limit is one of the whole process, so the first to enter sets it and the last to leave takes it off: were each to
+    restore what it found, two threads that leave in the order in which they came would leave the limit behind."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.restore_original_limits()
+
+
+_blas = _SingleThreadedBlas()
+
+
+def single_threaded_blas() -> _SingleThreadedBlas:
     """A context in which BLAS and LAPACK use one thread. Their own threads spin while they wait, which makes small
     factorisations 5 to 20 times slower as soon as another core is busy."""
-    return _controller().limit(limits=1, user_api="blas")
+    return _blas
 
 
 @cache

@@ -203,6 +203,7 @@ def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     from maxmargin import __version__
 
+    plural = "s" if cores != 1 else ""
     versions = ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)
     return (
         f"{_processor()}, {cores} core{'s' if cores != 1 else ''}, {memory:.0f} GiB; {platform.system()}, Python {platform.python_version()}; "

@@ -206,7 +206,7 @@ def machine() -> str:
     plural = "s" if cores != 1 else ""
     versions = ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)
     return (
-        f"{_processor()}, {cores} core{'s' if cores != 1 else ''}, {memory:.0f} GiB; {platform.system()}, Python {platform.python_version()}; "
+        f"{_processor()}, {cores} core{plural}, {memory:.0f} GiB; {platform.system()}, Python {platform.python_version()}; "
         f"maxmargin {__version__}, {versions}; {datetime.now(UTC):%Y-%m-%d}. "
         "Wall-clock seconds, the minimum of interleaved repeats."
     )

@@ -258,6 +258,13 @@ def test_the_widest_working_set_serves_problems_with_many_free_variables():
 SHRINKING = {"C": 5.0, "n": 600, "noise": 0.5}
 
 
+@pytest.fixture
+def shrinks_early(monkeypatch):
+    """Also with few samples."""
+    monkeypatch.setattr(batched_smo, "FEWEST_TO_SHRINK", 0)
+
+
+@pytest.mark.usefixtures("shrinks_early")
 @offsets
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
 def test_shrinking_leaves_samples_out_and_changes_no_answer(tol, has_offset):
@@ -274,12 +281,14 @@ def test_shrinking_leaves_samples_out_and_changes_no_answer(tol, has_offset):
     assert np.sqrt(difference @ gram @ difference) <= first.distance_bound + second.distance_bound + 1e-9
 
 
+@pytest.mark.usefixtures("shrinks_early")
 def test_shrinking_saves_kernel_values():
     problem = build(RBF(0.4), C=5.0, n=1500, noise=0.3)
     without, with_it = (solve(problem, 1e-6, BatchedSMO(32, 0.0, shrinks=shrinks))[2] for shrinks in (False, True))
     assert with_it.kernel_evaluations < 0.8 * without.kernel_evaluations
 
 
+@pytest.mark.usefixtures("shrinks_early")
 @offsets
 def test_samples_that_were_left_out_by_mistake_come_back(has_offset):
     """Everyone who is at a bound is left out, also those who have to leave it: the next certificate shows them."""
@@ -301,6 +310,7 @@ def test_samples_that_were_left_out_by_mistake_come_back(has_offset):
     assert not state.is_stuck
 
 
+@pytest.mark.usefixtures("shrinks_early")
 def test_f_is_up_to_date_for_everyone_that_is_not_left_out():
     problem = build(RBF(0.4), **SHRINKING)
     _, _, state = solve(problem, 1e-8, BatchedSMO(32, dtype="float64"))

@@ -55,7 +55,11 @@ NEAR = 0.1
 """Samples whose margin is within this of one have their f computed in float64. What float32 makes f wrong by is far less."""
 STILL_ITERATIONS = 4
 LOOKS_TO_BE_STUCK, LOOKS_EVER = 3, 60
-FAR, FAR_ENOUGH, DOUBTFUL, ITERATIONS_TO_SHRINK = 4.0, 0.1, 0.3, 5
+FEWEST_TO_SHRINK = 8192
+"""Rows of fewer samples are short enough."""
+FAR, FAR_ENOUGH, ITERATIONS_TO_SHRINK = 4.0, 0.1, 5
+DOUBTFUL = 1.5
+"""Those who were left out can have moved so many times as far as any of the others."""
 BLOCK_SHARE = 0.1
 """Of the cache's budget, what the block of a working set larger than usual may take."""
 
@@ -127,13 +131,14 @@ class BatchedSMO:
     def take_outputs(self, problem: KernelProblem, state: BatchedSMOState, outputs: Array) -> None:
         """The f of the present alpha, which a certificate has computed anyway: saves the solver doing it again."""
         state.f[:] = outputs
+        state.f_before, state.b_before = state.f.copy(), state.b
         state.drift = 0.0
         state.is_exact = state.is_complete = True
 
     def _is_over(self, problem: KernelProblem, state: BatchedSMOState, target: float) -> bool:
         goal = target * state.caution
         if state.relative_gap <= goal and not state.is_complete:
-            state.recheck(problem, DOUBTFUL)
+            state.recheck(problem, DOUBTFUL * state.moved)
         if goal < state.precision and state.relative_gap <= state.precision:
             self._look_closer(problem, state)
         state.looks_done = state.relative_gap <= goal
@@ -159,7 +164,7 @@ class BatchedSMO:
 
     def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
         """One working set: choose it, solve it, tell everyone."""
-        if self.shrinks:
+        if self.shrinks and problem.n_samples >= FEWEST_TO_SHRINK:
             state.shrink()
         chosen = state.everyone if self._takes_everyone(state) else state.choose(problem, self._size(state))
         before = state.s[chosen]
@@ -202,6 +207,8 @@ class BatchedSMOState:
     drift: float = 0.0  # sum of the changes of alpha that have met float32 kernel values since f was exact
     is_exact: bool = True  # f was computed in float64 from the present alpha
     is_complete: bool = True  # f is up to date for those left out as well
+    f_before: Array = field(default_factory=lambda: np.empty(0))  # when there was last nobody left out
+    b_before: float = 0.0
     iterations: int = 0
     caution: float = 1.0  # falls with every certificate that was refused
     looks: int = 0  # closer looks since the exact gap last fell to half
@@ -271,6 +278,8 @@ class BatchedSMOState:
         if self.iterations % ITERATIONS_TO_SHRINK == 0:
             can_move = self._can_move(self._far)
             can_move[self.rows.others] = False
+            if not self.rows.is_narrow:
+                self.f_before, self.b_before = self.f.copy(), self.b
             self.rows.narrow_to(np.flatnonzero(can_move))
 
     @property
@@ -286,6 +295,12 @@ class BatchedSMOState:
         error = self.v - self.b
         mask: Array = ((self.s < self.upper) & (error > -far)) | ((self.s > self.lower) & (error < far))
         return mask & (self.lower < self.upper)
+
+    @property
+    def moved(self) -> float:
+        """How far from their margin, at most, those who were not left out have moved since others were."""
+        change = (self.f - self.f_before)[self.rows.samples]
+        return float(np.abs(change + (self.b - self.b_before)).max(initial=0.0))
 
     def recheck(self, problem: KernelProblem, doubtful: float) -> None:
         """f of those that were left out with a margin not further than this from one."""

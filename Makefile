@@ -36,6 +36,13 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.papers.dual_coordinate_descent
 	$(BIN)/python -m benchmarks.papers.adaptive_variable_selection_frequencies
 	$(BIN)/python -m benchmarks.papers.bounds_on_change_in_the_margin
+	$(BIN)/python -m benchmarks.papers.safe_screening
+	$(BIN)/python -m benchmarks.papers.irwls_svc
+	$(BIN)/python -m benchmarks.certified_predictions
+	$(BIN)/python -m benchmarks.kernel_fit
+	$(BIN)/python -m benchmarks.kernel_predict
+	$(BIN)/python -m benchmarks.kernel_multiclass
+	$(BIN)/python -m benchmarks.kernel_memory
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m fuzz.mutate

@@ -110,8 +110,8 @@ def peers() -> dict[str, Peer]:
     }
 
 
-def our_fit(named: Named, data: Data, target: float) -> Fit:
-    model = SVC(C=named.C, gamma=named.gamma, tol=target, cache_size=CACHE_MB)
+def our_fit(named: Named, data: Data, target: float, solver: str = "auto") -> Fit:
+    model = SVC(C=named.C, gamma=named.gamma, tol=target, cache_size=CACHE_MB, solver=solver)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.perf_counter()

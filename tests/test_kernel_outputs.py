@@ -128,3 +128,17 @@ def test_a_fitted_machine_decides_as_its_coefficients_say(of_model, of_X, dtype)
     K = rbf_kernel(X.astype(np.float64), _dense(model.support_vectors_).astype(np.float64), gamma=0.3)
     expected = K @ pair_weights(model.dual_coef_, model.n_support_) + model.intercept_
     assert np.abs(model.decision_function(FORMS[of_X](X)) - expected).max() <= 20.0 * PRECISION[dtype]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("C", "precision"), [(1.0, 1e-5), (1e6, 1e-13)])
+def test_float32_predicts_in_float32_only_where_its_digits_suffice(n_classes, C, precision):
+    """With C = 1e6 the coefficients are so large that float32 would leave nothing of a decision value near zero."""
+    random = np.random.default_rng(3)
+    X = random.normal(size=(120, 4)).astype(np.float32)
+    y = (np.arange(120) + (random.random(120) < 0.3)) % n_classes
+    model = SVC(C=C, gamma=0.3, decision_function_shape="ovo").fit(X.astype(np.float64), y)
+    single, double = model.decision_function(X), model.decision_function(X.astype(np.float64))
+    scale = np.abs(model.dual_coef_).sum()
+    assert np.allclose(single, double, rtol=0.0, atol=precision * scale)
+    assert np.allclose(single, double, rtol=0.0, atol=1e-3)

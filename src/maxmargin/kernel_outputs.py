@@ -19,10 +19,11 @@ from scipy import sparse
 from maxmargin.data import Array, Rows
 from maxmargin.kernel_blocks import KernelBlocks
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import Custom, Kernel, Points
+from maxmargin.kernels import RBF, Custom, Kernel, Points, Sigmoid
 from maxmargin.threads import Crew, single_threaded_blas
 
 ROWS_A_STRIP, COLUMNS_A_TILE = 256, 512
+RIGHT_TO, ROUNDINGS = 1e-3, 8.0
 ROWS_A_BLOCK = 4096
 """Samples whose values a kernel function is asked for at a time, or taken from a matrix that is given."""
 
@@ -53,16 +54,33 @@ class ClassCoefficients(NamedTuple):
 
 
 def pair_outputs(kernel: Kernel, vectors: Any, dual_coef: Array, n_support: Array, X: Any) -> Array:
-    """A column for each pair of classes, without the offsets; in float32 where X is that and its range suffices."""
+    """A column for each pair of classes, without the offsets; in float32 where X is that and its digits suffice."""
     if isinstance(kernel, Custom):
         points = Points.of(vectors)
         return outputs_of_values(lambda rows: kernel.block(Points.of(X[rows]), points), dual_coef, n_support, X.shape[0])
-    if X.dtype == np.float32:
+    if X.dtype == np.float32 and _is_single_enough(kernel, vectors, dual_coef, X):
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = _fast_outputs(kernel, vectors, dual_coef, n_support, X, np.float32)
         if np.isfinite(outputs).all():
             return outputs
     return _fast_outputs(kernel, vectors, dual_coef, n_support, X, np.float64)
+
+
+def _is_single_enough(kernel: Kernel, vectors: Any, dual_coef: Array, X: Any) -> bool:
+    """Whether float32 leaves the outputs right to about RIGHT_TO: an output is a sum of coefficients times kernel values, and
+    where those are large, as with a large C, the digits that are lost are those that decide."""
+    if not X.shape[0] or not dual_coef.size:
+        return True
+    greatest = 1.0 if isinstance(kernel, RBF | Sigmoid) else _greatest_value(kernel, vectors, X)
+    total = float(np.abs(dual_coef).sum(axis=1).max())
+    return bool(ROUNDINGS * np.finfo(np.float32).eps * greatest * total <= RIGHT_TO)
+
+
+def _greatest_value(kernel: Kernel, vectors: Any, X: Any) -> float:
+    """No |k(x, z)| is greater: Cauchy and Schwarz."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = [float(np.abs(kernel.diagonal(Points.of(part))).max()) for part in (vectors, X)]
+        return float(np.sqrt(squares[0] * squares[1]))
 
 
 def outputs_of_values(values: Any, dual_coef: Array, n_support: Array, n: int) -> Array:

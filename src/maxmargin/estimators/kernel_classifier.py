@@ -190,7 +190,7 @@ class KernelClassifier:
 
     def _pair_values(self, X: Any) -> Array:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
-        if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed):
+        if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed) and X.dtype != np.float32:
             return self._one_pair(X)
         if isinstance(self._kernel_, Precomputed):
             values = outputs_of_values(

@@ -261,7 +261,7 @@ SHRINKING = {"C": 5.0, "n": 600, "noise": 0.5}
 @pytest.fixture
 def shrinks_early(monkeypatch):
     """Also with few samples."""
-    monkeypatch.setattr(batched_smo, "FEWEST_TO_SHRINK", 0)
+    monkeypatch.setattr(batched_smo, "MANY_SAMPLES", 0)
 
 
 @pytest.mark.usefixtures("shrinks_early")

@@ -73,7 +73,7 @@ def _is_single_enough(kernel: Kernel, vectors: Any, dual_coef: Array, X: Any) ->
         return True
     greatest = 1.0 if isinstance(kernel, RBF | Sigmoid) else _greatest_value(kernel, vectors, X)
     total = float(np.abs(dual_coef).sum(axis=1).max())
-    return bool(ROUNDINGS * np.finfo(np.float32).eps * greatest * total <= RIGHT_TO)
+    return bool(ROUNDINGS * float(np.finfo(np.float32).eps) * greatest * total <= RIGHT_TO)
 
 
 def _greatest_value(kernel: Kernel, vectors: Any, X: Any) -> float:

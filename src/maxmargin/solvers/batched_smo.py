@@ -41,7 +41,9 @@ from maxmargin.solvers.active_rows import ActiveRows
 from maxmargin.solvers.base import Budget, Stage
 
 STEPS_A_VARIABLE = 20
-LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = 0.02, 0.01
+LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = (0.02, 0.1), (0.01, 0.05)
+"""How exactly a working set is solved, relative to the violation and at least: with many samples, and with few, whose kernel
+values cost no more than the steps."""
 WIDEST = 4
 """A working set may grow to this many times its usual size when there are that many free variables."""
 NEARLY_ALL = 1.5
@@ -55,8 +57,8 @@ NEAR = 0.1
 """Samples whose margin is within this of one have their f computed in float64. What float32 makes f wrong by is far less."""
 STILL_ITERATIONS = 4
 LOOKS_TO_BE_STUCK, LOOKS_EVER = 3, 60
-FEWEST_TO_SHRINK = 8192
-"""Rows of fewer samples are short enough."""
+MANY_SAMPLES = 8192
+"""Rows of fewer are short: shrinking would not pay."""
 FAR, FAR_ENOUGH, ITERATIONS_TO_SHRINK = 4.0, 0.1, 5
 DOUBTFUL = 1.5
 """Those who were left out can have moved so many times as far as any of the others."""
@@ -164,7 +166,7 @@ class BatchedSMO:
 
     def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
         """One working set: choose it, solve it, tell everyone."""
-        if self.shrinks and problem.n_samples >= FEWEST_TO_SHRINK:
+        if self.shrinks and not state.is_small:
             state.shrink()
         chosen = state.everyone if self._takes_everyone(state) else state.choose(problem, self._size(state))
         before = state.s[chosen]
@@ -236,6 +238,10 @@ class BatchedSMOState:
     @property
     def active(self) -> int:
         return len(self.rows.samples)
+
+    @property
+    def is_small(self) -> bool:
+        return len(self.y) < MANY_SAMPLES
 
     @property
     def is_still(self) -> bool:
@@ -345,7 +351,7 @@ class BatchedSMOState:
         can_rise, can_fall = self.s < self.upper, self.s > self.lower
         can_rise[self.rows.others] = can_fall[self.rows.others] = False
         middle = 0.5 * (self.top + self.bottom) if problem.has_offset else 0.0
-        slack = 0.5 * LOCAL_TOLERANCE * (self.top - self.bottom)
+        slack = 0.5 * LOCAL_TOLERANCE[self.is_small] * (self.top - self.bottom)
         is_free = can_rise & can_fall
         rising = np.flatnonzero((can_rise & (v > middle + slack)) | (is_free & (v >= middle)))
         falling = np.flatnonzero((can_fall & (v < middle - slack)) | (is_free & (v < middle)))
@@ -374,7 +380,7 @@ class BatchedSMOState:
         v, s, lower, upper = (np.zeros(len(K), kind) for kind in (number, np.float64, np.float64, np.float64))
         v[:size], s[:size] = self.v[chosen], self.s[chosen]
         lower[:size], upper[:size] = self.lower[chosen], self.upper[chosen]
-        tolerance = number(min(LOCAL_TOLERANCE * violation, GREATEST_LOCAL_TOLERANCE))
+        tolerance = number(min(LOCAL_TOLERANCE[self.is_small] * violation, GREATEST_LOCAL_TOLERANCE[self.is_small]))
         solve = solve_with_offset if problem.has_offset else solve_without_offset
         steps = solve(K, np.diagonal(K).astype(number), v, s, lower, upper, tolerance, max_steps)
         self.s[chosen] = s[:size]

@@ -328,7 +328,7 @@ def _judge_selections(counts: dict[tuple[str, int, str], Count], C: dict[str, fl
         return sum(r >= 1.0 for r in ratios), len(ratios), text + spread
 
     wins, cells, text = compare("random", "largest", lambda c, q: c >= 100.0 and q >= 100)
-    why = f"never more but in {cells - wins} of {cells}, by one; equal where a few working sets hold all support vectors"
+    why = f"more in {cells - wins} of {cells}; equal where a few working sets hold all support vectors"
     judge("random needs fewer chunks than largest |e| for q >= 100 and C >= 100", "section 3", text, wins == cells, why)
     wins, cells, text = compare("random", "largest", lambda c, q: c < 10.0 and q < 20)
     judge("for C < 10 and q < 20 largest |e| is no worse", "section 3", text, wins < cells or cells == 0)

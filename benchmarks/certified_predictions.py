@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.datasets import load, load_test, write_atomically
+from benchmarks.datasets import load, load_test, write_text
 from benchmarks.measure import Table, arguments, seconds_text, write_figure, write_report
 from maxmargin import SVC, LinearSVC
 from maxmargin.data import Array
@@ -231,11 +231,7 @@ def stored(path: Path) -> dict[str, list[Point]]:
 
 def store(path: Path, curves: dict[str, list[Point]]) -> None:
     text = json.dumps({name: [point._asdict() for point in points] for name, points in curves.items()}, indent=1) + "\n"
-    write_atomically(path, lambda temporary: _write(temporary, text))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def _own_options(parser: argparse.ArgumentParser) -> None:

@@ -70,6 +70,15 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """All of the text, or nothing."""
+    write_atomically(path, lambda temporary: _write(temporary, text))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
 def _load(name: str, file: str) -> Data:
     cached = CACHE / "data" / f"{file}.npz"
     if not cached.exists():

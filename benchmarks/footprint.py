@@ -68,6 +68,27 @@ print(json.dumps({"growth": peak - before, "X": X.nbytes, "accuracy": float(np.m
 """
 
 
+GROWTH_OF_FIT = """
+import ctypes, gc
+
+def status(key):
+    with open("/proc/self/status") as file:
+        return 1024 * next(int(line.split()[1]) for line in file if line.startswith(key))
+
+def growth_of_fit(model, data, attribute):
+    model.fit(data.X, data.y)  # loads all code
+    delattr(model, attribute)
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak begins anew
+    before = status("VmRSS")
+    model.fit(data.X, data.y)
+    return status("VmHWM") - before
+"""
+"""How much the second of two fits adds to the memory; the large attribute of the first is given back before."""
+
+
 def in_fresh_process(code: str, *args: object, numba_cache: str | None = None) -> dict[str, Any]:
     """Run the code in a new interpreter and read the JSON on its last line."""
     environment = dict(os.environ) | ({"NUMBA_CACHE_DIR": numba_cache} if numba_cache else {})

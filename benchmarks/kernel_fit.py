@@ -29,7 +29,7 @@ import numpy as np
 import sklearn.svm
 from scipy import sparse
 
-from benchmarks.datasets import CACHE, Data, write_atomically
+from benchmarks.datasets import CACHE, Data, write_text
 from benchmarks.kernel_problems import HARD, PROBLEMS, QUICK, Named
 from benchmarks.measure import (
     Table,
@@ -150,7 +150,7 @@ class Search:
     def add(self, tolerance: float, trial: Trial) -> None:
         self.trials[tolerance] = trial
         text = json.dumps({repr(tolerance): trial for tolerance, trial in self.trials.items()})
-        write_atomically(self.path, lambda temporary: write_text(temporary, text))
+        write_text(self.path, text)
 
     def found(self, target: float) -> float | None:
         """The loosest tolerance that was good enough."""
@@ -189,10 +189,6 @@ class Search:
             tighter = [tolerance for tolerance in tighter if tolerance > 0.99 * self.finest]
             return next((tolerance for tolerance in tighter if tolerance <= 1.5 * expected), tighter[-1])
         return None
-
-
-def write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def search(named: Named, chosen: dict[str, Peer]) -> None:
@@ -261,7 +257,7 @@ def kept_rows(named: Named, chosen: dict[str, Peer], most_rounds: int, run: str)
     if path.exists():
         return [Row(*fields) for fields in json.loads(path.read_text())]
     rows = measure(named, chosen, most_rounds)
-    write_atomically(path, lambda temporary: write_text(temporary, json.dumps(rows)))
+    write_text(path, json.dumps(rows))
     return rows
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks.footprint import in_fresh_process
+from benchmarks.footprint import GROWTH_OF_FIT, in_fresh_process
 from benchmarks.kernel_problems import PROBLEMS, QUICK
 from benchmarks.measure import Table, arguments, write_report
 
@@ -18,14 +18,10 @@ METHOD = f"""
 Growth of the peak resident memory (VmHWM) during the second of two equal fits to {TARGET:g} in a fresh process, against the
 bytes of X and of the cache that was asked for. X itself is there before the fit, and so is not in the growth.
 """.strip()
-CODE = """
-import ctypes, gc, json, sys, warnings
+CODE = f"""{GROWTH_OF_FIT}
+import json, sys, warnings
 from benchmarks.kernel_problems import PROBLEMS
 from maxmargin import SVC
-
-def status(key):
-    with open("/proc/self/status") as file:
-        return 1024 * next(int(line.split()[1]) for line in file if line.startswith(key))
 
 def size(X):
     return X.nbytes if hasattr(X, "nbytes") else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
@@ -34,15 +30,8 @@ warnings.simplefilter("ignore")
 named = next(named for named in PROBLEMS if str(named) == sys.argv[1])
 data = named.make()
 model = SVC(C=named.C, gamma=named.gamma, tol=float(sys.argv[3]), cache_size=float(sys.argv[2]))
-model.fit(data.X, data.y)  # loads all code
-del model.support_vectors_
-gc.collect()
-ctypes.CDLL(None).malloc_trim(0)
-with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak begins anew
-before = status("VmRSS")
-model.fit(data.X, data.y)
-print(json.dumps({"growth": status("VmHWM") - before, "X": size(data.X), "certified": bool(model.status_.is_certified)}))
+growth = growth_of_fit(model, data, "support_vectors_")
+print(json.dumps(dict(growth=growth, X=size(data.X), certified=bool(model.status_.is_certified))))
 """
 
 

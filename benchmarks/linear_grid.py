@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.datasets import CACHE, NAMES, ROOT, Data, load, write_atomically
-from benchmarks.footprint import in_fresh_process
+from benchmarks.datasets import CACHE, NAMES, ROOT, Data, load, write_text
+from benchmarks.footprint import GROWTH_OF_FIT, in_fresh_process
 from benchmarks.linear_grid_report import TARGETS, Cell, Grid, Memory, Ours, PeerTime, write
 from benchmarks.measure import arguments, fastest_of, interleaved_by_length, seconds_text
 from benchmarks.peers import PEERS, Fit, Peer, PeerProcess
@@ -48,28 +48,16 @@ SOLVERS = ("dcd", "newton", "avsf")
 SOLVER_PATIENCE, LEAST_SOLVER_CAP = 3.0, 1.0
 FOLDER = CACHE / "linear_grid"
 
-MEMORY = """
-import ctypes, gc, json, sys, warnings
+MEMORY = f"""{GROWTH_OF_FIT}
+import json, sys, warnings
 from benchmarks.datasets import load
 from maxmargin import LinearSVC
-
-def status(key):
-    with open("/proc/self/status") as file:
-        return 1024 * next(int(line.split()[1]) for line in file if line.startswith(key))
 
 warnings.simplefilter("ignore")
 data = load(sys.argv[1])
 model = LinearSVC(loss="hinge", fit_intercept=False, tol=1e-6, C=float(sys.argv[2]), max_seconds=60)
-model.fit(data.X, data.y)  # loads all code
-del model.coef_
-gc.collect()
-ctypes.CDLL(None).malloc_trim(0)
-with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # the peak begins anew
-before = status("VmRSS")
-model.fit(data.X, data.y)
-X = data.X
-print(json.dumps({"growth": status("VmHWM") - before, "X": X.data.nbytes + X.indices.nbytes + X.indptr.nbytes}))
+growth, X = growth_of_fit(model, data, "coef_"), data.X
+print(json.dumps(dict(growth=growth, X=X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)))
 """
 
 
@@ -316,11 +304,7 @@ def _saved(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def _save(path: Path, value: Any) -> None:
-    write_atomically(path, lambda temporary: _write(temporary, json.dumps(value)))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_text(path, json.dumps(value))
 
 
 def _digest() -> str:

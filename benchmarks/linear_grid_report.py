@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import NAMES, write_atomically
+from benchmarks.datasets import NAMES, write_text
 from benchmarks.measure import LIBRARIES, Table, geometric_mean, seconds_text, write_figure, write_report
 from benchmarks.peers import PEERS
 
@@ -153,12 +153,8 @@ def write(grid: Grid, folder: Path, quick: bool) -> None:
     parts = (verdicts(grid), *tables(grid), notes(grid))
     write_report(folder / "linear_grid.md", "LinearSVC over a grid of C: whole fits to 1e-3 and 1e-6", parts, quick)
     raw = {"cells": [asdict(cell) for cell in grid.cells], "memory": [asdict(row) for row in grid.memory]}
-    write_atomically(folder / "linear_grid.json", lambda path: _write(path, json.dumps(raw, indent=1)))
+    write_text(folder / "linear_grid.json", json.dumps(raw, indent=1) + "\n")
     write_figure(folder / "linear_grid.png", figure(grid))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text + "\n", encoding="utf-8")
 
 
 def verdicts(grid: Grid) -> str:

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from benchmarks.datasets import CACHE, ROOT, write_atomically
+from benchmarks.datasets import CACHE, ROOT, write_atomically, write_text
 
 RESULTS = ROOT / "benchmarks" / "results"
 QUICK_RESULTS = CACHE / "quick-results"
@@ -188,7 +188,7 @@ def write_report(path: Path, title: str, parts: Sequence[object], quick: bool) -
     """Title, machine, and the parts with an empty line between them."""
     warning = ["**A quick run: it shows that the script works, not how fast anything is.**"] if quick else []
     text = "\n\n".join([f"# {title}", *warning, machine(), *map(str, parts)]) + "\n"
-    write_atomically(path, lambda temporary: _write_text(temporary, text))
+    write_text(path, text)
     print(f"\nwritten: {_relative(path)}")
 
 
@@ -225,10 +225,6 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "(not installed)"
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _relative(path: Path) -> Path:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from benchmarks.datasets import CACHE, ROOT, Data, data_folder, load, load_test, write_atomically
+from benchmarks.datasets import CACHE, ROOT, Data, data_folder, load, load_test, write_text
 from benchmarks.measure import Table, arguments, write_figure, write_report
 from benchmarks.papers.bounds_on_change_report import (
     CASES,
@@ -303,12 +303,8 @@ def kept(options: argparse.Namespace, name: str, line: Callable[..., Any], compu
     path: Path = options.run / f"{name}.json"
     if not path.exists():
         values = [value._asdict() for value in compute()]
-        write_atomically(path, lambda temporary: _write(temporary, json.dumps(values)))
+        write_text(path, json.dumps(values))
     return [line(**value) for value in json.loads(path.read_text())]
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _digest() -> str:

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.datasets import CACHE, Data, load, write_atomically
-from benchmarks.kernel_fit import Fit, Search, our_fit, peers, search, write_text
+from benchmarks.datasets import CACHE, Data, load, write_text
+from benchmarks.kernel_fit import Fit, Search, our_fit, peers, search
 from benchmarks.kernel_problems import Named, raw
 from benchmarks.measure import Table, arguments, fastest_of, interleaved_by_length, seconds_text, write_report
 from maxmargin import IRWLS, Largest, RandomViolators, Smallest, certify_kernel
@@ -393,7 +393,7 @@ def kept(part: str, quick: bool, run: str | None) -> Part:
         return Part(*json.loads(path.read_text()))
     measured = measure(part, quick)
     if run:
-        write_atomically(path, lambda temporary: write_text(temporary, json.dumps(measured)))
+        write_text(path, json.dumps(measured))
     return measured
 
 

@@ -56,7 +56,7 @@ class Certificate:
 
     def meets(self, tol: float) -> bool:
         """Whether the relative gap is at most ``tol`` also with the rounding error added to the gap."""
-        return self.relative_gap <= tol and self.gap + self.rounding_error <= tol * self._scale
+        return self.relative_gap <= tol and self.gap + self.rounding_error <= tol * self.scale
 
     @property
     def is_proof(self) -> bool:
@@ -70,7 +70,8 @@ class Certificate:
         return self.gap <= 2.0 * self.rounding_error
 
     @property
-    def _scale(self) -> float:
+    def scale(self) -> float:
+        """What a relative gap is relative to."""
         return max(abs(self.primal), abs(self.dual))
 
     def __str__(self) -> str:

@@ -65,7 +65,7 @@ def _sharpened(
         return verdict
     margins, errors = problem.y * (verdict.outputs + verdict.b), verdict.output_errors
     effects = problem.loss.gap_sensitivity(margins, alpha, problem.C, errors)
-    allowed = tol * max(abs(verdict.certificate.primal), abs(verdict.certificate.dual))
+    allowed = tol * verdict.certificate.scale
     decisive = np.flatnonzero(effects > NEGLIGIBLE * allowed / problem.n_samples)
     precise = precise_sums(problem.kernel, problem.points, support, (alpha * problem.y)[support], decisive)
     if precise is None:

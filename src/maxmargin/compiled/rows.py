@@ -92,41 +92,38 @@ def _row_add(rows, i, scale, w):
     return dense
 
 
+@njit(inline="always")
+def _plus_line(sums, value, table, j):
+    """Eight coordinates and the square, each with what this element adds: written out, so that all are in flight at once."""
+    a, b, c, d, e, f, g, h, squares = sums
+    a += value * table[j, 0]
+    b += value * table[j, 1]
+    c += value * table[j, 2]
+    d += value * table[j, 3]
+    e += value * table[j, 4]
+    f += value * table[j, 5]
+    g += value * table[j, 6]
+    h += value * table[j, 7]
+    return a, b, c, d, e, f, g, h, squares + value * value
+
+
 @overload(row_coordinates)
 def _row_coordinates(rows, i, table):
     if rows.instance_class is CsrRows:
 
         def sparse(rows, i, table):
-            a = b = c = d = e = f = g = h = squares = 0.0
+            sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
             for k in range(rows.indptr[i], rows.indptr[i + ONE]):
-                j, value = np.uint64(rows.indices[k]), np.float64(rows.values[k])
-                a += value * table[j, 0]
-                b += value * table[j, 1]
-                c += value * table[j, 2]
-                d += value * table[j, 3]
-                e += value * table[j, 4]
-                f += value * table[j, 5]
-                g += value * table[j, 6]
-                h += value * table[j, 7]
-                squares += value * value
-            return (a, b, c, d, e, f, g, h), squares
+                sums = _plus_line(sums, np.float64(rows.values[k]), table, np.uint64(rows.indices[k]))
+            return sums[:8], sums[8]
 
         return sparse
 
     def dense(rows, i, table):
-        a = b = c = d = e = f = g = h = squares = 0.0
+        sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         for j in range(np.uint64(rows.values.shape[1])):
-            value = np.float64(rows.values[i, j])
-            a += value * table[j, 0]
-            b += value * table[j, 1]
-            c += value * table[j, 2]
-            d += value * table[j, 3]
-            e += value * table[j, 4]
-            f += value * table[j, 5]
-            g += value * table[j, 6]
-            h += value * table[j, 7]
-            squares += value * value
-        return (a, b, c, d, e, f, g, h), squares
+            sums = _plus_line(sums, np.float64(rows.values[i, j]), table, j)
+        return sums[:8], sums[8]
 
     return dense
 

@@ -278,8 +278,7 @@ class BatchedSMOState:
         that are far from moving."""
         self.iterations += 1
         others = self.rows.others
-        returning = others[self._can_move(0.0)[others]]
-        if len(returning):
+        if self._can_move(0.0)[others].any():
             self.rows.widen()
         if self.iterations % ITERATIONS_TO_SHRINK == 0:
             can_move = self._can_move(self._far)

@@ -42,6 +42,7 @@ from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
 from maxmargin.reductions import CentredColumns, RotatedRows
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.hessian import Regulariser
 from maxmargin.solvers.newton_passes import Curve, Prox, passes_for
 from maxmargin.threads import single_threaded_blas
 
@@ -65,6 +66,8 @@ MOST_RETREATS = 3
 MOST_REFUSALS = 4
 """So many certificates refused at that end, each followed by a far smaller penalty, and the solver is stuck."""
 REFUSED_RETREAT = 1.0 / 64.0
+REFINEMENTS = 2
+"""Newton steps in higher precision before an answer is offered again."""
 IDLE_STEPS, IDLE_FACTOR = 100, 0.9
 """So many Newton steps in which the gap does not fall to this share of what it was are the end as well."""
 
@@ -137,7 +140,7 @@ class NewtonState:
         self.stage = Stage("newton")
         self.curve = Curve.of(problem)
         self.passes = passes_for(problem, self.curve)
-        self.regulariser = problem.regulariser
+        self.regulariser = regulariser_of(problem, self.reductions)
         self.alpha = np.zeros(n) if warm_start is None else np.clip(warm_start, box.L, box.U)
         self.anchor = self.alpha.copy()
         self.margin, self.along = np.zeros(n), np.empty(n)
@@ -150,7 +153,8 @@ class NewtonState:
         self.best_w = self.w.copy()
         self.passes.products(self.w, self.margin)
         linear = float(np.sum(box.terms(self.alpha)))
-        self.anchor_dual = linear - 0.5 * float(self.regulariser @ np.square(self.w))
+        self.anchor_dual = linear - 0.5 * self.regulariser.conjugate(self.w)
+        self.w = self.regulariser.minimiser(self.w)
         self._set_penalty(settings.penalty)
         self._respond()
         self._start_at_zero_if_better(settings.cold_penalty)
@@ -190,9 +194,28 @@ class NewtonState:
 
     def answer(self) -> tuple[Array, Array]:
         """The present pair; or the best w so far with the better of the two dual points, if their gap is less."""
+        if self.refusals > 0:
+            w, alpha = self._refined()
+            return w, self._balanced(alpha)
         if self.pair_gap <= self._difference:
             return self.w, self._balanced(self.alpha)
         return self.best_w, self._balanced(self.alpha if self.dual >= self.anchor_dual else self.anchor)
+
+    def _refined(self) -> tuple[Array, Array]:
+        """The present pair after Newton steps whose gradient w - w(alpha) is known to more than float64, and whose change of alpha
+        is added to it: an alpha_i that answers a rounded margin is wrong by rate C_i times the rounding."""
+        w, alpha = self.w.copy(), self.alpha.copy()
+        scales, along = self.prox.rate * self.curve.C * self.free, np.empty(len(alpha))
+        self.passes.hessian.update(self.free, self.n_free)
+        for _ in range(REFINEMENTS):
+            gradient = self.regulariser.times(w) - self.problem.precise_weights(alpha)
+            direction = self.passes.hessian.solve(self.prox.rate, self._damped_regulariser, gradient, self.free)
+            if direction is None:
+                break
+            self.passes.products(direction, along)
+            w += direction
+            alpha = np.clip(alpha - scales * along, self.problem.box.L, self.problem.box.U)
+        return w, alpha
 
     def solves_inner_problem(self, acceptance: float) -> bool:
         return np.isfinite(self.penalty) and self.inner_gap <= acceptance * self._rise
@@ -314,20 +337,20 @@ class NewtonState:
             hessian.rebuild(self.free)
 
     @property
-    def _damped_regulariser(self) -> Array:
+    def _damped_regulariser(self) -> Regulariser:
         """An intercept without penalty has no curvature while no sample is free: keep its step within about half a margin.
         The damping is proportional to its gradient, so it vanishes as the inner problem is solved."""
         if self.problem.penalizes_intercept:
             return self.regulariser
-        damped = self.regulariser.copy()
+        damped = self.regulariser.ones.copy()
         damped[-1] = 2.0 * abs(float(self.gradient[-1])) * self.problem.intercept_scaling or 1.0
-        return damped
+        return Regulariser(damped)
 
     def _search(self, direction: Array) -> float:
         """The t > 0 with F'(w + t direction) = 0: Newton on a rising, piecewise linear function, kept between two bounds. Where
         they are far apart they are halved in geometric steps: from an all but flat start the answer can be 1e-20."""
-        linear = float((self.regulariser * self.w) @ direction)
-        quadratic = float((self.regulariser * direction) @ direction)
+        linear = float(self.regulariser.times(self.w) @ direction)
+        quadratic = self.regulariser.sqnorm(direction)
         enough = SEARCH_ACCURACY * abs(float(self.gradient @ direction))
         t, low, high, shrink = 1.0, 0.0, np.inf, 0.25
         for _ in range(SEARCH_PASSES):
@@ -346,11 +369,11 @@ class NewtonState:
         """alpha = a(m), and everything that is known from it."""
         sums = self.passes.respond(self.margin, self.prox, self.alpha, self.free)
         w_alpha, self.n_free = sums.w_alpha, sums.n_free
-        self.gradient = self.regulariser * self.w - w_alpha
-        self.inner_gap = 0.5 * float(self.regulariser @ np.square(self.gradient)) + self._imbalance
+        self.gradient = self.regulariser.times(self.w) - w_alpha
+        self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + self._imbalance
         self.pair_gap = sums.gap_terms + self.inner_gap
-        self.dual = sums.linear - 0.5 * float(self.regulariser @ np.square(w_alpha)) - self._imbalance
-        primal = 0.5 * float(self.regulariser @ np.square(self.w)) + sums.loss
+        self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - self._imbalance
+        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss
         if primal < self.least_primal:
             self.least_primal = primal
             np.copyto(self.best_w, self.w)
@@ -391,7 +414,10 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
 
 
 def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
-    """What makes Newton's matrix better or smaller: columns centred, few long rows rotated."""
+    """What makes Newton's matrix better or smaller: columns centred, few long rows rotated. (A rotation takes a penalised
+    intercept along, so there is no centring then.)"""
+    if is_rotated(problem) and problem.penalizes_intercept:
+        return [RotatedRows.of(problem)]
     reductions: list[CentredColumns | RotatedRows] = []
     centred = CentredColumns.of(problem)
     if centred is not None:
@@ -400,6 +426,13 @@ def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
     if is_rotated(problem):
         reductions.append(RotatedRows.of(problem))
     return reductions
+
+
+def regulariser_of(problem: LinearProblem, reductions: list[CentredColumns | RotatedRows]) -> Regulariser:
+    shift = None
+    if problem.penalizes_intercept and reductions and isinstance(reductions[-1], CentredColumns):
+        shift = reductions[-1].centre / problem.intercept_scaling
+    return Regulariser(problem.regulariser, shift)
 
 
 def is_rotated(problem: LinearProblem) -> bool:

@@ -66,6 +66,8 @@ MOST_RETREATS = 3
 MOST_REFUSALS = 4
 """So many certificates refused at that end, each followed by a far smaller penalty, and the solver is stuck."""
 REFUSED_RETREAT = 1.0 / 64.0
+RESOLVED = 1e6
+"""s C |x|^2 where rounding has forced a smaller penalty: see ``_resolved_penalty``."""
 REFINEMENTS = 2
 """Newton steps in higher precision before an answer is offered again."""
 IDLE_STEPS, IDLE_FACTOR = 100, 0.9
@@ -283,7 +285,7 @@ class NewtonState:
         value."""
         rounding = UNIT_ROUNDOFF * (self.problem.n_weights + 4) * LONG_MARGIN
         cost = float(self.curve.C.max()) * self.n_free * rounding
-        return not self.curve.is_smooth and (self.refusals > 0 or cost > NOTICEABLE * self.least_primal)
+        return self.refusals > 0 or (not self.curve.is_smooth and cost > NOTICEABLE * self.least_primal)
 
     def look_closer(self) -> None:
         """A certificate was refused: ask more of the inner test. At the end of what the penalty allows, take a far smaller one,
@@ -299,7 +301,13 @@ class NewtonState:
         self._move_anchor()
         np.copyto(self.w, self.best_w)
         self._wash()
-        self._begin_inner_problem(1.0 if np.isinf(self.penalty) else self.penalty * REFUSED_RETREAT)
+        self._begin_inner_problem(min(1.0, self.penalty * REFUSED_RETREAT, self._resolved_penalty))
+
+    @property
+    def _resolved_penalty(self) -> float:
+        """With this s the rounding of a margin of one moves alpha_i by 1e-10 of 1 / |x|^2: what alpha_i is about where the data can
+        be separated, however large C is."""
+        return RESOLVED / (float(self.curve.C.max()) * self._mean_sqnorm)
 
     def step(self) -> None:
         """One Newton step on the inner problem with an exact line search."""
@@ -314,8 +322,10 @@ class NewtonState:
         decrement = -float(self.gradient @ direction)
         self.is_at_rounding = not decrement > ROUNDING * self.least_primal
         if decrement > 0.0:
+            before = self.inner_gap, self.pair_gap
             self.passes.products(direction, self.along)
             self._move(direction, self._search(direction))
+            self.is_at_rounding |= before == (self.inner_gap, self.pair_gap)
         self._note_progress()
 
     def _note_progress(self) -> None:
@@ -397,7 +407,8 @@ class NewtonState:
 
 
 def lengthened(problem: LinearProblem, w: Array) -> Array:
-    """w, longer by three times the rounding of a margin if that lowers a bound on its primal value.
+    """w, a little longer if that lowers a bound on its primal value: by three times the rounding of a margin, or until the least
+    margin is one.
 
     A support vector's margin is one up to rounding. Below one, the rounding costs C_i times itself; above one, alpha_i times
     itself. Where C is 1e8 and alpha_i is 1, as in data that can be separated, the difference is the whole objective."""
@@ -405,12 +416,13 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
     magnitude = float(np.abs(w[: len(columns)]) @ columns) + abs(float(w[-1])) * problem.intercept_scaling
     error = UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
     margins, sqnorm = problem.margins(w), problem.sqnorm(w)
+    least = float(margins[problem.C > 0.0].min())
 
     def bound(length: float) -> float:
         return 0.5 * length**2 * sqnorm + float(problem.C @ problem.loss.value(length * margins - error))
 
-    longer = 1.0 + 3.0 * error
-    return longer * w if bound(longer) < bound(1.0) else w
+    lengths = [1.0, 1.0 + 3.0 * error, (1.0 + 2.0 * error) / least if least > 0.5 else 1.0]
+    return min(lengths, key=bound) * w
 
 
 def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:

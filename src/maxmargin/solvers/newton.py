@@ -195,8 +195,9 @@ class NewtonState:
         return difference if difference > TRUSTED_DIFFERENCE * abs(self.best_dual) else np.inf
 
     def answer(self) -> tuple[Array, Array]:
-        """The present pair; or the best w so far with the better of the two dual points, if their gap is less."""
-        if self.refusals > 0:
+        """The present pair; or the best w so far with the better of the two dual points, if their gap is less. After a refusal
+        the present pair, refined, is offered in turn with these."""
+        if self.refusals % 2 == 1:
             w, alpha = self._refined()
             return w, self._balanced(alpha)
         if self.pair_gap <= self._difference:

@@ -136,30 +136,35 @@ class NewtonState:
     has_best_w = True
 
     def __init__(self, problem: LinearProblem, warm_start: Array | None, settings: Newton) -> None:
-        self.reductions = reduced(problem)
-        self.problem = problem = self.reductions[-1].problem if self.reductions else problem
-        n, box = problem.n_samples, problem.box
+        self.original, self.settings = problem, settings
         self.stage = Stage("newton")
+        self.steps = 0
+        self._begin(reduced(problem), np.zeros(problem.n_samples) if warm_start is None else warm_start)
+
+    def _begin(self, reductions: list[CentredColumns | RotatedRows], alpha: Array) -> None:
+        """Start from ``alpha`` on the problem as ``reductions`` leave it."""
+        self.reductions = reductions
+        self.problem = problem = reductions[-1].problem if reductions else self.original
+        n, box = problem.n_samples, problem.box
         self.curve = Curve.of(problem)
         self.passes = passes_for(problem, self.curve)
-        self.regulariser = regulariser_of(problem, self.reductions)
-        self.alpha = np.zeros(n) if warm_start is None else np.clip(warm_start, box.L, box.U)
+        self.regulariser = regulariser_of(problem, reductions)
+        self.alpha = np.clip(alpha, box.L, box.U)
         self.anchor = self.alpha.copy()
-        self.margin, self.along = np.zeros(n), np.empty(n)
+        self.margin, self.along = np.empty(n), np.empty(n)
         self.free = np.zeros(n, bool)
-        self.steps = self.inner_steps = self.n_free = self.retreats = self.refusals = self.idle_steps = 0
+        self.inner_steps = self.n_free = self.retreats = self.refusals = self.idle_steps = 0
         self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = False
         self.caution = 1.0
         self.least_primal = self.least_gap = np.inf
-        self.w = self.passes.restart(self.alpha)
+        w_alpha = self.passes.restart(self.alpha)
+        self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
+        self.w = self.regulariser.minimiser(w_alpha)
         self.best_w = self.w.copy()
         self.passes.products(self.w, self.margin)
-        linear = float(np.sum(box.terms(self.alpha)))
-        self.anchor_dual = linear - 0.5 * self.regulariser.conjugate(self.w)
-        self.w = self.regulariser.minimiser(self.w)
-        self._set_penalty(settings.penalty)
+        self._set_penalty(self.settings.penalty)
         self._respond()
-        self._start_at_zero_if_better(settings.cold_penalty)
+        self._start_at_zero_if_better(self.settings.cold_penalty)
 
     def _set_penalty(self, penalty: float) -> None:
         """A smooth loss needs no proximal term until rounding asks for one."""
@@ -297,12 +302,23 @@ class NewtonState:
             self._wash()
             return
         self.refusals += 1
-        self.is_stuck = self.looks_done = self.refusals >= MOST_REFUSALS
+        if self.refusals >= MOST_REFUSALS:
+            self._centre_or_give_up()
+            return
         self.is_at_end, self.retreats, self.idle_steps, self.least_gap = False, 0, 0, np.inf
         self._move_anchor()
         np.copyto(self.w, self.best_w)
         self._wash()
         self._begin_inner_problem(min(1.0, self.penalty * REFUSED_RETREAT, self._resolved_penalty))
+
+    def _centre_or_give_up(self) -> None:
+        """A penalised intercept is small beside w . x in most data, and then centred columns only add rounding. Where they are
+        not centred yet, they are the last resort."""
+        centred = None if self.reductions else CentredColumns.of(self.original)
+        if centred is None:
+            self.is_stuck = self.looks_done = True
+        else:
+            self._begin([centred], self.anchor)
 
     @property
     def _resolved_penalty(self) -> float:
@@ -427,12 +443,9 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
 
 
 def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
-    """What makes Newton's matrix better or smaller: columns centred, few long rows rotated. (A rotation takes a penalised
-    intercept along, so there is no centring then.)"""
-    if is_rotated(problem) and problem.penalizes_intercept:
-        return [RotatedRows.of(problem)]
+    """What makes Newton's matrix better or smaller: columns centred if the intercept is free, few long rows rotated."""
     reductions: list[CentredColumns | RotatedRows] = []
-    centred = CentredColumns.of(problem)
+    centred = None if problem.penalizes_intercept else CentredColumns.of(problem)
     if centred is not None:
         reductions.append(centred)
         problem = centred.problem

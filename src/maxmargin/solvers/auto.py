@@ -89,7 +89,7 @@ class Auto:
         else:
             from maxmargin.solvers.newton import Newton
 
-            state.begin(Newton(), problem, warm_start, reason)
+            state.begin(Newton(polishes=state.is_small), problem, warm_start, reason)
         return state
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
@@ -293,7 +293,7 @@ class AutoState:
 
     def finish(self, budget: Budget) -> None:
         """Newton; a small problem as far as float64 goes."""
-        self.solver.advance(self.working, self.inner, budget._replace(target=0.0) if self.is_small else budget)
+        self.solver.advance(self.working, self.inner, budget)
         self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
         is_done = np.isfinite(self.inner.gap) and self.inner.gap <= budget.target * abs(self.inner.best_dual)
         if self.is_stuck and self._can_go_back and not is_done:

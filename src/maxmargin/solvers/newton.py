@@ -84,13 +84,15 @@ MOST_ROTATED = 50_000_000
 class Newton:
     """``penalty`` is the first s above when there is a point to start from, ``cold_penalty`` when there is none: below 1 every
     sample is free at w = 0, and the first step solves a least-squares problem. ``acceptance`` is the 0.3, ``growth`` what s is
-    multiplied by after an inner problem that took at most so many steps; a longer one multiplies it by ``fall``."""
+    multiplied by after an inner problem that took at most so many steps; a longer one multiplies it by ``fall``. With ``polishes``
+    the answer is taken as far as float64 goes, whatever the target is."""
 
     penalty: float = 2.0
     cold_penalty: float = 0.5
     acceptance: float = 0.3
     growth: tuple[tuple[int, float], ...] = ((3, 4.0), (8, 2.0), (20, 1.0))
     fall: float = 0.5
+    polishes: bool = False
 
     def __post_init__(self) -> None:
         for name in ("penalty", "cold_penalty", "acceptance", "fall"):
@@ -117,7 +119,8 @@ class Newton:
                     state.go_outside(self._factor(state.inner_steps))
                 elif state.is_at_rounding:
                     state.retreat()
-                state.looks_done |= state.gap <= budget.target * state.caution * abs(state.best_dual)
+                if state.gap <= budget.target * state.caution * abs(state.best_dual):
+                    state.meet_target(self.polishes)
 
     def candidate(self, problem: LinearProblem, state: NewtonState) -> tuple[Array, Array]:
         w, alpha = state.answer()
@@ -139,6 +142,7 @@ class NewtonState:
         self.original, self.settings = problem, settings
         self.stage = Stage("newton")
         self.steps = 0
+        self.kept: tuple[Array, Array] | None = None
         self._begin(reduced(problem), np.zeros(problem.n_samples) if warm_start is None else warm_start)
 
     def _begin(self, reductions: list[CentredColumns | RotatedRows], alpha: Array) -> None:
@@ -201,13 +205,23 @@ class NewtonState:
 
     def answer(self) -> tuple[Array, Array]:
         """The present pair; or the best w so far with the better of the two dual points, if their gap is less. After a refusal
-        the present pair, refined, is offered in turn with these."""
+        the pair that met the target before it was polished, or the present pair, refined, is offered in turn with these."""
+        if self.refusals == 1 and self.kept is not None:
+            return self.kept
         if self.refusals % 2 == 1:
             w, alpha = self._refined()
             return w, self._balanced(alpha)
         if self.pair_gap <= self._difference:
             return self.w, self._balanced(self.alpha)
         return self.best_w, self._balanced(self.alpha if self.dual >= self.anchor_dual else self.anchor)
+
+    def meet_target(self, polishes: bool) -> None:
+        """The end; or, if the answer is to be polished, a pair to come back to."""
+        if not polishes or self.refusals > 0:
+            self.looks_done = True
+        elif self.kept is None:
+            w, alpha = self.answer()
+            self.kept = w.copy(), alpha.copy()
 
     def _refined(self) -> tuple[Array, Array]:
         """The present pair after Newton steps whose gradient w - w(alpha) is known to more than float64, and whose change of alpha
@@ -318,6 +332,7 @@ class NewtonState:
         if centred is None:
             self.is_stuck = self.looks_done = True
         else:
+            self.kept = None
             self._begin([centred], self.anchor)
 
     @property

@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from maxmargin.compiled.kernel_certificate import fma
-from maxmargin.compiled.precise_sums import two_sum
+from maxmargin.compiled.error_free import fma, two_sum
 
 
 @njit(inline="always")
@@ -53,9 +52,7 @@ def judge_csr_rows_precisely(
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def judge_dense_rows_precisely(
-    values, bias, start, stop, w, bias_weight, signed_alpha, outputs, magnitudes, weights, rests
-):
+def judge_dense_rows_precisely(values, bias, start, stop, w, bias_weight, signed_alpha, outputs, magnitudes, weights, rests):
     last = weights.shape[0] - 1
     scale = 0.0
     for i in range(start, stop):

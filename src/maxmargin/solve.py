@@ -7,7 +7,6 @@ depends on the data, the settings and ``random_state`` alone (unless ``max_secon
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import numpy as np
 from maxmargin.answers import Answer, Known, answers_to
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
+from maxmargin.limits import OutOfTimeError, Stop
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Progress, Solution, Status
 from maxmargin.solvers.base import Budget, KernelSolver, Solver
@@ -69,14 +69,15 @@ def solve(
     """
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable; got {callback!r}.")
+    limits = Limits(tol, max_epochs, max_seconds)
     return drive(
         problem,
         kernel_solver_named(solver) if isinstance(problem, KernelProblem) else solver_named(solver),  # type: ignore[arg-type]
-        Limits(tol, max_epochs, max_seconds),
+        limits,
         warm_start=warm_start,
         callback=callback,
         seed=seed_from(random_state),
-        stop=threading.Event(),
+        stop=Stop.after(limits.max_seconds),
     )
 
 
@@ -116,13 +117,15 @@ def drive(
     warm_start: Array | Solution | None,
     callback: Callback | None,
     seed: int,
-    stop: threading.Event,
+    stop: Stop,
 ) -> Solution:
-    """``solve`` with everything resolved, and with ``stop`` to end it from another thread within a chunk."""
+    """``solve`` with everything resolved. ``stop`` knows the deadline, and ends the solve from another thread."""
     run = _Run(problem, solver, limits, callback, stop)
     try:
         run.start(_alpha_of(warm_start, problem), seed)
         status = run.to_the_end()
+    except OutOfTimeError:
+        status = Status.STOPPED if stop.is_told else Status.TIME_LIMIT
     except KeyboardInterrupt:
         stop.set()
         if run.state is None:
@@ -152,7 +155,7 @@ class _Run:
     solver: Any
     limits: Limits
     callback: Callback | None
-    stop: threading.Event
+    stop: Stop
     state: Any = None
     answers: Any = None
     answer: Answer | None = None  # the one that meets tol
@@ -228,8 +231,7 @@ class _Run:
             self.state.looks_done
             or self.state.is_stuck
             or self.state.steps >= min(self.next_certificate, self._max_steps)
-            or self.seconds >= self.limits.max_seconds
-            or self.stop.is_set()
+            or self.stop.is_due
         )
 
     def _reason_to_end(self) -> Status | None:
@@ -237,9 +239,9 @@ class _Run:
             self.stop.set()
         if self.answer is not None:
             return Status.CERTIFIED if self.answer.certificate.is_proof else Status.STATIONARY
-        if self.stop.is_set():
+        if self.stop.is_told:
             return Status.STOPPED
-        if self.seconds >= self.limits.max_seconds:
+        if self.stop.is_late:
             return Status.TIME_LIMIT
         if self.state.steps >= self._max_steps:
             return Status.EPOCH_LIMIT

@@ -1,8 +1,8 @@
 """Tables as they come, unscaled, with default settings, beside scikit-learn: which fits end certified, and how long they take.
 
-Real tables (scikit-learn's built-in sets, and raw sets of the data folder) and generated ones (unix times, years beside salaries,
-mixed scales, one-hot columns, copies), each with at most 5,000 rows. They are in two halves by name. Rules and constants of
-maxmargin may be chosen on the tables of ``TUNED_ON``; those of ``SHOWN_ONLY`` are for looking at the outcome alone.
+Real tables (scikit-learn's built-in sets, and raw sets of the data folder) and generated ones (unix times, years beside
+salaries, mixed scales, one-hot columns, copies), each with at most 5,000 rows. They are in two halves by name. Rules and
+constants of maxmargin may be chosen on the tables of ``TUNED_ON``; those of ``SHOWN_ONLY`` are for looking at the outcome alone.
 
 ``LinearSVC`` is fitted with both losses, a penalised and a free intercept, C = 1e-4 to 1e6; ``SVC`` with four kernels, C = 1
 and 1000. Everything else is at its default. Every fit of ours has a limit of seconds, so that a run ends. scikit-learn's
@@ -229,11 +229,12 @@ def counts_of(rows: list[Row]) -> Table:
 
 def notes(options: argparse.Namespace) -> str:
     return (
-        f"Default settings on unscaled columns, at most {options.rows:,} rows. *ended* is the status of our fit, the worst of its "
-        f"classes; *gap* is the greatest relative duality gap. Each of our fits as a whole has a limit of {options.cap:g} s. "
-        "scikit-learn's column has its seconds, with an exclamation mark where it raised a ConvergenceWarning. Its `SVC` has no "
-        f"limit by default; here it has `max_iter={options.libsvm_iterations:,}`. The tables of the second half are for looking at "
-        "the outcome: no constant of maxmargin is to be chosen on them."
+        f"Default settings on unscaled columns, at most {options.rows:,} rows. *ended* is the status of our fit, the worst of "
+        "its classes; *gap* is the greatest relative duality gap. Each of our fits as a whole has a limit of "
+        f"{options.cap:g} s. scikit-learn's column has its seconds, with an exclamation mark where it raised a "
+        "ConvergenceWarning. Its `SVC` has no limit by default; here it has "
+        f"`max_iter={options.libsvm_iterations:,}`. The tables of the second half are for looking at the outcome: no constant "
+        "of maxmargin is to be chosen on them."
     )
 
 

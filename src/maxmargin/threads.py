@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
+
+from maxmargin.limits import check_point
 
 T = TypeVar("T")
 
@@ -76,6 +78,14 @@ class Crew:
         return self.run([(k, start, stop) for k, (start, stop) in enumerate(self.parts(n))], job)
 
     def run(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
+        """A check point, then every task. When one fails, or Ctrl-C ends the wait, the others are done before the error goes
+        on: they write to memory that the caller may use again."""
+        check_point()
         if self._pool is None or len(tasks) < 2:
             return [job(*task) for task in tasks]
-        return [future.result() for future in [self._pool.submit(job, *task) for task in tasks]]
+        futures = [self._pool.submit(job, *task) for task in tasks]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            wait(futures)
+            raise

@@ -127,7 +127,8 @@ class CentredColumns:
 
     def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
         shifted = w.copy()
-        shifted[-1] -= float(w[:-1] @ self.centre) / self.original.intercept_scaling
+        shift = np.sum(w[:-1] * self.centre, dtype=np.longdouble) / self.original.intercept_scaling
+        shifted[-1] = float(w[-1] - shift)
         return shifted, alpha
 
 

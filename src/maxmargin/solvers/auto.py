@@ -83,13 +83,13 @@ class Auto:
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AutoState:
         state = AutoState(problem, seed, Costs.of(problem))
-        if problem.penalizes_intercept and not state.is_small:
+        reason = state.reason_for_newton
+        if reason is None:
             state.begin(DCD(), problem, warm_start, "first")
         else:
             from maxmargin.solvers.newton import Newton
 
-            reason = "a small problem is finished to rounding error" if state.is_small else "the intercept is not penalised"
-            state.begin(Newton(), problem, warm_start, reason)
+            state.begin(Newton(polishes=state.is_small), problem, warm_start, reason)
         return state
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
@@ -222,6 +222,20 @@ class AutoState:
         return OPTIMISM * sweeps_left * self.inner.active
 
     @property
+    def reason_for_newton(self) -> str | None:
+        """Why to begin with Newton, if there is a reason."""
+        if self.is_small:
+            return "a small problem is finished to rounding error"
+        if not self.problem.penalizes_intercept:
+            return "the intercept is not penalised"
+        return None if self._has_coordinates else "the loss has no coordinate descent"
+
+    @property
+    def _has_coordinates(self) -> bool:
+        """Whether the methods that change one alpha_i at a time can be used."""
+        return self.problem.penalizes_intercept and self.problem.box.a == 1.0
+
+    @property
     def is_small(self) -> bool:
         d = newton_weights(self.problem)
         return self.problem.n_samples * self.problem.n_weights <= SMALL_ELEMENTS and d <= SMALL_WEIGHTS
@@ -285,7 +299,7 @@ class AutoState:
 
     def finish(self, budget: Budget) -> None:
         """Newton; a small problem as far as float64 goes."""
-        self.solver.advance(self.working, self.inner, budget._replace(target=0.0) if self.is_small else budget)
+        self.solver.advance(self.working, self.inner, budget)
         self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
         is_done = np.isfinite(self.inner.gap) and self.inner.gap <= budget.target * abs(self.inner.best_dual)
         if self.is_stuck and self._can_go_back and not is_done:
@@ -293,7 +307,7 @@ class AutoState:
 
     @property
     def _can_go_back(self) -> bool:
-        return self.problem.penalizes_intercept and not self.is_last
+        return self._has_coordinates and not self.is_last
 
     def _go_back(self) -> None:
         """Newton is at the end of float64, or its Hessian overflowed: coordinates may still do better, one at a time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -25,6 +25,7 @@ from maxmargin.problem import LinearProblem
 from maxmargin.solution import Progress, Solution, Status
 from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage
 from maxmargin.solvers.registry import kernel_solver_named, solver_named
+from maxmargin.threads import single_threaded_blas
 
 Callback = Callable[[Progress], Any]
 
@@ -123,9 +124,17 @@ def drive(
     seed: int,
     stop: Stop,
 ) -> Solution:
-    """``solve`` with everything resolved. ``stop`` knows the deadline, and ends the solve from another thread."""
-    run = _Run(problem, solver, limits, callback, stop)
+    """``solve`` with everything resolved. ``stop`` knows the deadline, and ends the solve from another thread.
+
+    A linear solve uses one thread of BLAS from beginning to end. The limit is one of the process: were it set for parts of a
+    solve only, the rounding of the other parts would depend on what the other threads are doing."""
     start = _alpha_of(warm_start, problem)
+    with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
+        return _driven(_Run(problem, solver, limits, callback, stop), start, seed)
+
+
+def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
+    stop = run.stop
     try:
         with stop.heard():
             run.start(start, seed)

@@ -25,7 +25,11 @@ def available_cores() -> int:
 
 class _SingleThreadedBlas:
     """The limit is one of the whole process, so the first to enter sets it and the last to leave takes it off: were each to
-    restore what it found, two threads that leave in the order in which they came would leave the limit behind."""
+    restore what it found, two threads that leave in the order in which they came would leave the limit behind.
+
+    threadpoolctl 3.8 lets only the first thread that ever set a limit set others: a limit from another thread silently does
+    nothing. Then BLAS had one thread in the main thread and all cores elsewhere, and the same fit had other bits there. So
+    that claim is given up before each change, which the lock makes safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,6 +39,7 @@ class _SingleThreadedBlas:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
+                _give_up_claims()
                 self._limiter = _controller().limit(limits=1, user_api="blas")
             self._inside += 1
 
@@ -42,7 +47,9 @@ class _SingleThreadedBlas:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
+                _give_up_claims()
                 self._limiter.restore_original_limits()
+                _give_up_claims()
 
 
 _blas = _SingleThreadedBlas()
@@ -59,6 +66,14 @@ def _controller() -> Any:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
+
+
+def _give_up_claims() -> None:
+    """Let the present thread set the number of BLAS threads, whichever thread did so before."""
+    for library in _controller().lib_controllers:
+        give_up = getattr(library, "clear_controlling_thread", None)  # since threadpoolctl 3.8
+        if give_up is not None:
+            give_up(force=True)
 
 
 class Crew:

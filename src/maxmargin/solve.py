@@ -30,8 +30,8 @@ from maxmargin.threads import single_threaded_blas
 Callback = Callable[[Progress], Any]
 
 CHUNK_ELEMENTS = 10_000_000
-"""Stored elements that one call of ``advance`` may touch, so that Ctrl-C is heard: 0.05 s on mnist, 0.25 s on covtype, whose short
-rows miss the caches."""
+"""Stored elements that one call of ``advance`` may touch, so that Ctrl-C is heard: 0.05 s on mnist, 0.25 s on covtype, whose
+short rows miss the caches."""
 STALL_EPOCHS, STALL_ELEMENTS = 10_000, 10_000_000_000
 """A solve is not judged by its progress before so many epochs, or so much work in stored elements (some ten seconds), whichever
 comes first. Seven equal rows of 1e37 are given up after half a second."""

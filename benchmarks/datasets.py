@@ -92,6 +92,13 @@ def _load(name: str, file: str) -> Data:
         return Data(X, arrays["y"])
 
 
+def load_raw(name: str) -> Data:
+    """A set as its file has it: unscaled dense columns, and the labels or real targets."""
+    with lzma.open(data_folder() / f"{name}.xz", "rb") as text:
+        X, target = load_svmlight_file(text, zero_based=False)
+    return Data(np.ascontiguousarray(X.toarray()), target)
+
+
 def data_folder() -> Path:
     return Path(os.environ.get("MAXMARGIN_DATA") or ROOT.parent / "shared" / "data")
 
@@ -110,6 +117,11 @@ def load_digits(one: int, other: int) -> Data:
     X, labels = load("mnist").X, _digits()
     chosen = np.flatnonzero((labels == one) | (labels == other))
     return Data(X[chosen], np.where(labels[chosen] == one, 1.0, -1.0))
+
+
+def load_all_digits() -> Data:
+    """mnist's training set with all ten classes, pixels in [0, 1]."""
+    return Data(load("mnist").X, _digits())
 
 
 def _digits() -> Array:

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "maxmargin"
 
 ORDER = [
     "lazy",
+    "limits",
     "threads",
     "data",
     "losses",

@@ -7,7 +7,6 @@ LIBSVM: (0, 1), (0, 2), ..., and the first class of a pair is its positive one.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -26,6 +25,7 @@ from maxmargin.kernel_pairs import PairProblem, SharedValues
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_sums import kernel_sums
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
+from maxmargin.limits import Stop
 from maxmargin.solution import Solution
 from maxmargin.solve import Limits, drive, seed_from
 from maxmargin.solvers.base import KernelSolver
@@ -138,8 +138,8 @@ class KernelClassifier:
         solver, shared = _within_budget(self._solver(), X, kernel, codes, n_threads)
         callback = serialised(self.callback, self.verbose)
 
-        def job(pair: Pair, start: Array | None) -> Callable[[threading.Event], Solution]:
-            def run(stop: threading.Event) -> Solution:
+        def job(pair: Pair, start: Array | None) -> Callable[[Stop], Solution]:
+            def run(stop: Stop) -> Solution:
                 problem = KernelProblem.build(
                     pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, self.fit_intercept, check=False
                 )
@@ -150,7 +150,7 @@ class KernelClassifier:
             return run
 
         starts = self._starts(pairs) or [None] * len(pairs)
-        return run_jobs([job(*each) for each in zip(pairs, starts, strict=True)], n_threads)
+        return run_jobs([job(*each) for each in zip(pairs, starts, strict=True)], n_threads, limits.max_seconds)
 
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""

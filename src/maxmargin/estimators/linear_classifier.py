@@ -7,7 +7,6 @@ scikit-learn takes longer than reading and fitting most files.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
@@ -20,10 +19,11 @@ from maxmargin.decisions import Bounds, CertifiedLabels, Decisions, linear_decis
 from maxmargin.ellipsoids import enclose, sharpened
 from maxmargin.estimators import checks
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.limits import Stop
 from maxmargin.losses import Hinge, Loss, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Solution
-from maxmargin.solve import Limits, drive, seed_from
+from maxmargin.solve import Limits, drive, seed_from, unsolved
 from maxmargin.solvers.registry import solver_named
 
 NOTHING = np.empty(0)
@@ -124,11 +124,13 @@ class LinearClassifier:
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
 
         def job(positive: Any, start: Array | None) -> Any:
-            def run(stop: threading.Event) -> Solution:
+            def run(stop: Stop) -> Solution:
                 signs = np.where(y == positive, np.int8(1), np.int8(-1))
                 problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
+                if stop.is_due and start is None:
+                    return unsolved(problem, solver, stop)
                 solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
-                if self.sharp_proofs:
+                if self.sharp_proofs and not stop.is_due:
                     ellipsoid = enclose(problem, solution.w, solution.alpha, solution.certificate)
                     solution = replace(solution, ellipsoid=ellipsoid)
                 return solution if self.warm_start else replace(solution, alpha=NOTHING)
@@ -137,7 +139,7 @@ class LinearClassifier:
 
         positives = classes[1:] if len(classes) == 2 else classes
         starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
-        return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs)
+        return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
 
     def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""

@@ -8,32 +8,44 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
 
+from maxmargin.limits import Stop
 from maxmargin.solution import Progress, Solution
 from maxmargin.solve import Callback, Limits
 
-Job = Callable[[threading.Event], Solution]
+Job = Callable[[Stop], Solution]
 
 HEAR_SECONDS = 0.2
 
 
-def run_jobs(jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
-    """Run every job. When one is stopped, by the callback, Ctrl-C or an error, the others stop soon after."""
-    stop = threading.Event()
+def run_jobs(jobs: Sequence[Job], n_jobs: int | None, max_seconds: float) -> list[Solution]:
+    """Run every job, all of them within ``max_seconds``. When one is stopped, by the callback, Ctrl-C or an error, the others
+    stop soon after.
+
+    A job gets an equal share of the time that is left when it begins, so that every class has a model when time is short.
+    What a job does not use is there for those after it.
+    """
+    stop = Stop.after(max_seconds)
     n_threads = thread_count(n_jobs, len(jobs))
+    timed = [_within_share(job, (len(jobs) - k) / n_threads) for k, job in enumerate(jobs)]
     if n_threads == 1:
-        return [job(stop) for job in jobs]
+        return [job(stop) for job in timed]
     with ThreadPoolExecutor(n_threads) as pool:
         futures: list[Future[Solution]] = []
         try:
-            for job in jobs:
+            for job in timed:
                 futures.append(pool.submit(job, stop))
             _wait(futures)
         except KeyboardInterrupt:
             stop.set()
-            futures += [pool.submit(job, stop) for job in jobs[len(futures) :]]
+            futures += [pool.submit(job, stop) for job in timed[len(futures) :]]
         if any(future.done() and future.exception() for future in futures):
             stop.set()
         return [future.result() for future in futures]
+
+
+def _within_share(job: Job, n_rounds: float) -> Job:
+    """``n_rounds`` jobs are still to be run one after the other, the present one included."""
+    return lambda stop: job(stop.share(n_rounds))
 
 
 def _wait(futures: list[Future[Solution]]) -> None:

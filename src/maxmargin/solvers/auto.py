@@ -123,6 +123,7 @@ class AutoState:
     stage: Stage = field(default_factory=lambda: Stage(""))
     solver: Any = None
     inner: Any = None
+    handed_over: Array | None = None
     reduction: Any = None
     primal_point: Any = None
     steps_before: int = 0
@@ -139,11 +140,11 @@ class AutoState:
 
     @property
     def active(self) -> int:
-        return int(self.inner.active)
+        return int(self.inner.active) if self.inner else 0
 
     @property
     def has_best_w(self) -> bool:
-        return self.primal_point is not None or self.inner.has_best_w
+        return self.primal_point is not None or bool(self.inner and self.inner.has_best_w)
 
     @property
     def working(self) -> LinearProblem:
@@ -152,16 +153,21 @@ class AutoState:
         return problem
 
     def begin(self, solver: Solver, problem: LinearProblem, alpha: Array | None, reason: str) -> None:
-        self._end_inner()
+        self._end_inner(alpha)
         self.solver, self.stage = solver, Stage(solver.name, reason)
         self.inner = solver.init(problem, alpha, self.seed)
 
-    def _end_inner(self) -> None:
-        """Free the memory of the method at work."""
-        self.steps_before, self.inner = self.steps, None
+    def _end_inner(self, alpha: Array | None) -> None:
+        """Free the memory of the method at work. Its alpha is the candidate until the next one has begun: Ctrl-C may come
+        between."""
+        self.steps_before, self.inner, self.handed_over = self.steps, None, alpha
 
     def candidate(self) -> tuple[Array, Array]:
-        w, alpha = self.solver.candidate(self.working, self.inner)
+        if self.inner:
+            w, alpha = self.solver.candidate(self.working, self.inner)
+        else:
+            alpha = np.zeros(self.working.n_samples) if self.handed_over is None else self.handed_over
+            w = self.working.weights(alpha)
         if self.primal_point:
             return self.primal_point.candidate(alpha)
         return self.reduction.expand(w, alpha) if self.reduction else (w, alpha)
@@ -282,7 +288,7 @@ class AutoState:
         from maxmargin.solvers.primal_point import PrimalSearch
 
         alpha = self.candidate()[1].copy()
-        self._end_inner()
+        self._end_inner(alpha)
         self.primal_point = self.reduction = None
         if self.problem.rows.is_sparse:
             self.reduction = RenumberedColumns.of(self.problem, in_single)

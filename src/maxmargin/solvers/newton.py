@@ -178,7 +178,7 @@ class NewtonState:
         self.margin, self.along = np.empty(n), np.empty(n)
         self.free = np.zeros(n, bool)
         self.inner_steps = self.n_free = self.retreats = self.refusals = self.idle_steps = 0
-        self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = False
+        self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = self.is_refined = False
         self.caution = 1.0
         self.least_primal = self.least_gap = np.inf
         w_alpha = self.passes.restart(self.alpha)
@@ -279,21 +279,34 @@ class NewtonState:
 
     def _move_anchor(self) -> float:
         """Let the present alpha, made feasible, be the anchor if its dual value is greater; returns by how much it is."""
-        alpha, dual = self.alpha, self.dual
-        if not self.problem.penalizes_intercept:
-            alpha = self.problem.balanced(alpha)
-            dual = float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.problem.sqnorm(self.problem.weights(alpha))
+        if self.problem.penalizes_intercept:
+            return self._take_anchor(self.alpha, self.dual)
+        alpha = self.problem.balanced(self.alpha)
+        weights = np.append(self.problem.weights(alpha)[:-1], 0.0)
+        return self._take_anchor(alpha, float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights))
+
+    def _take_anchor(self, alpha: Array, dual: float) -> float:
         rise = dual - self.anchor_dual
         if rise > 0.0:
             np.copyto(self.anchor, alpha)
             self.anchor_dual = dual
         return rise
 
+    def _has_risen_by_refinement(self) -> bool:
+        """Whether the present pair, refined, raises the dual value, once for each inner problem. If so it is the new anchor."""
+        if self.is_refined:
+            return False
+        self.is_refined = True
+        alpha = self._balanced(self._refined()[1])
+        weights = self.problem.precise_weights(alpha)
+        dual = float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights)
+        return self._take_anchor(alpha, dual) > ROUNDING * abs(dual)
+
     def retreat(self) -> None:
         """No step lowers F any more, and still alpha is not good enough for an outer step: rounding hides what it would gain.
 
-        First the rounding of the steps that led here is washed out. A rise of the dual value that is there all the same is
-        taken. Else the inner problem is made easier by a smaller penalty."""
+        First the rounding of the steps that led here is washed out. A rise of the dual value that is there all the same, or after a
+        refinement in higher precision, is taken. Else the inner problem is made easier by a smaller penalty."""
         if self._has_converged:
             self._end()
         elif not self.is_washed:
@@ -302,6 +315,9 @@ class NewtonState:
             self._end()
         elif self._rise > ROUNDING * abs(self.dual):
             self.go_outside(RETREAT)
+        elif self._has_risen_by_refinement():
+            self.retreats = 0
+            self._begin_inner_problem(self.penalty)
         else:
             self.retreats += 1
             if self.retreats >= MOST_RETREATS:
@@ -320,7 +336,7 @@ class NewtonState:
     def _begin_inner_problem(self, penalty: float) -> None:
         self._set_penalty(penalty)
         self.inner_steps = 0
-        self.is_washed = False
+        self.is_washed = self.is_refined = False
         self._respond()
 
     def _wash(self) -> None:
@@ -358,7 +374,8 @@ class NewtonState:
         self.best_pair.gap = np.inf  # as the certificate sees it, it is not that small
         np.copyto(self.w, self.best_w)
         self._wash()
-        self._begin_inner_problem(min(1.0, self.penalty * REFUSED_RETREAT, self._resolved_penalty))
+        smaller = min(1.0, self.penalty * REFUSED_RETREAT)
+        self._begin_inner_problem(smaller if self.refusals == 1 else min(smaller, self._resolved_penalty))
 
     def _centre_or_give_up(self) -> None:
         """A penalised intercept is small beside w . x in most data, and then centred columns only add rounding. Where they are

@@ -191,6 +191,7 @@ class Judge:
         difference, lost = _two_sum(w[:d], -weights)
         difference += lost - rest
         norm = float(np.linalg.norm(difference))
+        weights = weights + rest
         return _Comparison(
             sqnorm=float(w[:d] @ w[:d]),
             sqnorm_of_alpha=float(weights @ weights),

@@ -28,7 +28,7 @@ FEWEST_PRODUCTS, MOST_PRODUCTS = 10, 1000
 class ProductHessian:
     """The same questions as to ``FreeHessian``, answered by products."""
 
-    in_float32 = False
+    in_float32 = is_careful = False
 
     def __init__(self, problem: LinearProblem, C: Array) -> None:
         self.problem, self.C = problem, C

@@ -24,6 +24,9 @@ JITTER, JITTERS = 2.0**-50, 10
 """What each element of the diagonal grows by at first, relative to itself and to the length of w, and how often that is made
 16-fold."""
 
+MOST_REFLECTED = 5_000_000
+"""Elements of the free rows up to which they are factored by reflections where that is asked for: a fifth of a second."""
+
 
 class Regulariser(NamedTuple):
     """The R of the penalty w'Rw / 2: one for each weight that is penalised. Where columns are centred by c and the intercept is
@@ -57,6 +60,13 @@ class Regulariser(NamedTuple):
         w = v[:-1] + self.shift * v[-1]
         return np.append(w, v[-1] + float(w @ self.shift))
 
+    def root(self) -> Array:
+        """A matrix T with R = T'T."""
+        root = np.diag(np.sqrt(self.ones))
+        if self.shift is not None:
+            root[-1, :-1] = -self.shift
+        return root
+
     def add_to(self, matrix: Array) -> None:
         """R is added to the lower triangle."""
         matrix.reshape(-1)[:: len(matrix) + 1] += self.ones
@@ -73,6 +83,7 @@ class FreeHessian:
     weight: Array
     crew: Crew
     in_float32: bool = True
+    is_careful: bool = False  # factors by reflections instead of Cholesky's method
     pending: list[Array] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -107,6 +118,32 @@ class FreeHessian:
     def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
         """The direction -(R + rate S)^-1 g by Cholesky. A matrix that rounding made indefinite is made anew in float64, and
         then helped by a small multiple of its diagonal. None if it overflows."""
+        if self.is_careful and np.count_nonzero(free) * self.size <= MOST_REFLECTED:
+            factor = self._reflected(rate, regulariser, np.flatnonzero(free))
+        else:
+            factor = self._factored(rate, regulariser, free)
+        if factor is None:
+            return None
+        direction, _ = dpotrs(factor, -gradient, lower=0)
+        return np.ascontiguousarray(direction) if np.isfinite(direction).all() else None
+
+    def _reflected(self, rate: float, regulariser: Regulariser, chosen: Array) -> Array | None:
+        """The triangle of the rows sqrt(rate C_i) x_i and of R's root, by Householder's reflections. The matrix is never formed:
+        where columns are alike to eight digits, its least eigenvalues would drown in the rounding of its greatest."""
+        rows = np.vstack([np.sqrt(rate * self.weight[chosen])[:, None] * self._dense_rows(chosen), regulariser.root()])
+        if not np.isfinite(rows).all():
+            return None
+        factor = np.asfortranarray(np.linalg.qr(rows, mode="r"))
+        return factor if np.all(np.diagonal(factor) != 0.0) else None
+
+    def _dense_rows(self, chosen: Array) -> Array:
+        from maxmargin.compiled.newton import gather
+
+        block = np.empty((len(chosen), self.size))
+        gather(self.problem.compiled_rows, np.ones(self.problem.n_samples), chosen, block, 0, len(chosen))
+        return block
+
+    def _factored(self, rate: float, regulariser: Regulariser, free: Array) -> Array | None:
         factor = self._factor(rate, regulariser, 0.0)
         if factor is None:
             self.in_float32 = False
@@ -114,10 +151,7 @@ class FreeHessian:
             jitters = (0.0, *(JITTER * self.size * 16.0**k for k in range(JITTERS)))
             factors = (self._factor(rate, regulariser, jitter) for jitter in jitters)
             factor = next((found for found in factors if found is not None), None)
-        if factor is None:
-            return None
-        direction, _ = dpotrs(factor, -gradient, lower=0)
-        return np.ascontiguousarray(direction) if np.isfinite(direction).all() else None
+        return factor
 
     def _factor(self, rate: float, regulariser: Regulariser, jitter: float) -> Array | None:
         """S holds its lower triangle row by row, which is the upper one for LAPACK."""
@@ -162,8 +196,12 @@ class HessianOfFew(FreeHessian):
 
     def __init__(self, Z: Array, weight: Array) -> None:
         self.Z, self.weight, self.pending = Z, weight, []
-        self.in_float32 = False
+        self.in_float32 = self.is_careful = False
         self._allocate(Z.shape[1], 1)
+
+    def _dense_rows(self, chosen: Array) -> Array:
+        rows: Array = self.Z[chosen]
+        return rows
 
     def _add(self, changed: Array) -> None:
         signs, chosen = np.where(changed >= 0, 1.0, -1.0), np.where(changed >= 0, changed, ~changed)

@@ -75,6 +75,8 @@ RESOLVED = 1e6
 """s C |x|^2 where rounding has forced a smaller penalty: see ``_resolved_penalty``."""
 REFINEMENTS = 2
 """Newton steps in higher precision before an answer is offered again."""
+CAREFUL_STEPS = 30
+"""After so many Newton steps of the kind below the matrix is factored with more care."""
 IDLE_STEPS, IDLE_FACTOR = 100, 0.9
 """So many Newton steps in which the gap does not fall to this share of what it was are the end as well."""
 
@@ -283,7 +285,9 @@ class NewtonState:
             return self._take_anchor(self.alpha, self.dual)
         alpha = self.problem.balanced(self.alpha)
         weights = np.append(self.problem.weights(alpha)[:-1], 0.0)
-        return self._take_anchor(alpha, float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights))
+        return self._take_anchor(
+            alpha, float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights)
+        )
 
     def _take_anchor(self, alpha: Array, dual: float) -> float:
         rise = dual - self.anchor_dual
@@ -310,6 +314,7 @@ class NewtonState:
         if self._has_converged:
             self._end()
         elif not self.is_washed:
+            self.passes.hessian.is_careful = True
             self._wash()
         elif np.isinf(self.penalty):
             self._end()
@@ -417,6 +422,7 @@ class NewtonState:
             self.least_gap, self.idle_steps = self.gap, 0
         else:
             self.idle_steps += 1
+            self.passes.hessian.is_careful |= self.idle_steps >= CAREFUL_STEPS
             if self.idle_steps >= IDLE_STEPS:
                 self._end()
 

@@ -60,7 +60,7 @@ def refuse_free_intercept(problem: LinearProblem, solver: str) -> None:
 def refuse_huber(problem: LinearProblem, solver: str) -> None:
     """For solvers whose steps take alpha_i to enter D(alpha) with the factor 1."""
     if problem.box.a != 1.0:
-        raise ValueError(f"The solver {solver!r} cannot fit {problem.loss!r}: use 'pruned-gradient' or 'pegasos'.")
+        raise ValueError(f"The solver {solver!r} cannot fit {problem.loss!r}: use 'newton' or 'auto'.")
 
 
 class Solver(Protocol):

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data import Array
+from maxmargin.limits import check_point
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.hessian import Regulariser
 
@@ -62,6 +63,7 @@ class ProductHessian:
         share = min(LOOSEST, max(TIGHTEST, np.sqrt(sqnorm / self._first_norm))) if self._first_norm > 0.0 else LOOSEST
         enough = share**2 * sqnorm
         for _ in range(self._most_products):
+            check_point()
             product = regulariser.times(along) + rate * self._times(along)
             curvature = float(along @ product)
             if not curvature > 0.0:

@@ -14,12 +14,15 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from maxmargin.data import Array
+from maxmargin.limits import check_point
 from maxmargin.problem import LinearProblem
 from maxmargin.threads import Crew
 
 BLAS_DENSITY, BLAS_COLUMNS = 0.3, 32
 """From this share of stored elements, and this many columns on, dense blocks are faster than accumulation."""
 ROWS_A_BLOCK = 1024
+ELEMENTS_A_SLICE = 100_000_000
+"""Elements that outer products touch between two looks at the clock."""
 JITTER, JITTERS = 2.0**-50, 10
 """What each element of the diagonal grows by at first, relative to itself and to the length of w, and how often that is made
 16-fold."""
@@ -172,7 +175,16 @@ class FreeHessian:
             self._add_blocks(changed[changed >= 0], 1.0)
             self._add_blocks(~changed[changed < 0], -1.0)
         else:
-            self.crew.share(len(changed), lambda k, *part: self._accumulate(changed, self.sums[k], *part))
+            for start in range(0, len(changed), self._rows_a_slice):
+                check_point()
+                part = changed[start : start + self._rows_a_slice]
+                self.crew.share(len(part), lambda k, *of, part=part: self._accumulate(part, self.sums[k], *of))
+
+    @property
+    def _rows_a_slice(self) -> int:
+        """Rows whose outer products take about a tenth of a second."""
+        row_length = self.problem.rows.n_stored / self.problem.n_samples + 4.0
+        return max(1, int(ELEMENTS_A_SLICE / row_length**2))
 
     def _accumulate(self, changed: Array, sums: Array, start: int, stop: int) -> None:
         from maxmargin.compiled.newton import add_outer_products
@@ -185,6 +197,7 @@ class FreeHessian:
         dtype: Any = np.float32 if self.in_float32 else np.float64
         block = np.empty((min(ROWS_A_BLOCK, len(chosen)), self.size), dtype)
         for start in range(0, len(chosen), ROWS_A_BLOCK):
+            check_point()
             stop = min(start + ROWS_A_BLOCK, len(chosen))
             gather(self.problem.compiled_rows, self.weight, chosen, block, start, stop)
             part = block[: stop - start]

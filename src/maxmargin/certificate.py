@@ -214,7 +214,8 @@ class Judge:
         """A bound on sum_i |alpha_i| |x_i - c|."""
         from maxmargin.compiled.precise_certificate import csr_spread, dense_spread
 
-        centre, measure = self._centre, csr_spread if self.problem.rows.is_sparse else dense_spread
+        centre = self._centre
+        measure: Any = csr_spread if self.problem.rows.is_sparse else dense_spread
         found: float = measure(*self.problem.compiled_rows, centre, float(centre @ centre), np.ascontiguousarray(alpha))
         return found * (1.0 + gamma(self.problem.n_samples + self.problem.n_weights + 8))
 

@@ -39,7 +39,8 @@ MOST_COUNTED = 1 << 16
 """Features that occur more often than this are the most frequent anyway; their order among themselves does not matter."""
 
 DENSE_SHARE = 0.3
-"""A sparse X with at least this share of its elements stored is centred in a dense copy, which is no larger than three of it."""
+"""A sparse X with at least this share of its elements stored is made dense where that helps: a copy of at most three
+times X."""
 FAR_FROM_ZERO = 10.0
 """A column whose mean is this many times its standard deviation is worth centring: the condition number of the Hessian grows
 with the square of the ratio."""

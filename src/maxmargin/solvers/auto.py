@@ -22,7 +22,7 @@ from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Solver, Stage
 from maxmargin.solvers.dcd import DCD
-from maxmargin.solvers.newton import is_rotated
+from maxmargin.solvers.newton_frame import is_rotated
 from maxmargin.solvers.newton_passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS
 from maxmargin.threads import Crew
 
@@ -256,9 +256,9 @@ class AutoState:
 
     @property
     def _suits_products(self) -> bool:
-        """With many features Newton's directions come from conjugate gradients. They are quick where there are more samples than
-        features still and the loss is smooth: on one-hot columns at large C a hundred times as quick as coordinates. On text
-        with more features than samples coordinates are."""
+        """With many features Newton's directions come from conjugate gradients. They are quick where the loss is smooth and
+        there are still more samples than features: on one-hot columns at large C a hundred times as quick as coordinates. On
+        text with more features than samples coordinates are quicker."""
         d, box = self.problem.n_weights, self.problem.box
         is_smooth = bool(np.all(box.D[self.problem.C > 0.0] > 0.0))
         return not self._is_narrow and is_smooth and d <= self.problem.n_samples and not self.gave_up_products

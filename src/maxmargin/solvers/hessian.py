@@ -131,8 +131,8 @@ class FreeHessian:
         return np.ascontiguousarray(direction) if np.isfinite(direction).all() else None
 
     def _reflected(self, rate: float, regulariser: Regulariser, chosen: Array) -> Array | None:
-        """The triangle of the rows sqrt(rate C_i) x_i and of R's root, by Householder's reflections. The matrix is never formed:
-        where columns are alike to eight digits, its least eigenvalues would drown in the rounding of its greatest."""
+        """The triangle of the rows sqrt(rate C_i) x_i and of R's root, by Householder's reflections. The matrix is never
+        formed: where columns are alike to eight digits, its least eigenvalues would drown in the rounding of its greatest."""
         rows = np.vstack([np.sqrt(rate * self.weight[chosen])[:, None] * self._dense_rows(chosen), regulariser.root()])
         if not np.isfinite(rows).all():
             return None

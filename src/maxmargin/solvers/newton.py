@@ -23,9 +23,9 @@ w and the a that answers it are a primal and a dual point, and for the inner pro
 the test for when to go outside: |g|^2 / 2 <= 0.3 (D(a) - D(alpha)).
 
 **Squared hinge, least squares and Huber loss** are smooth as they are. With D_ii = k / C_i the answer is a_i(m) =
-clip((s alpha_i' + s C_i (1 - m)) / (1 + s k)), alpha' the anchor; without a proximal term (s = inf) it is clip(C_i (1 - m) / k),
-and Newton runs on the primal directly. **An intercept without penalty** is a coordinate without its 1 in H: at the inner optimum
-its g is -sum_i a_i y_i = 0, the equality constraint of the dual.
+clip((anchor_i + s C_i (1 - m)) / (1 + s k)). Without a proximal term (s = inf) the answer is clip(C_i (1 - m) / k), and Newton
+runs on the primal directly. **An intercept without penalty** is a coordinate without its 1 in H: at the inner optimum its g is
+-sum_i a_i y_i = 0, the equality constraint of the dual.
 
 **Columns as they come.** Cholesky does not care about the scale of a column, but rounding does: a margin is known to about
 1e-16 |w| |x|, and a_i to s C_i times that. Where this noise hides the rise of the dual value, a smaller s makes less of it."""
@@ -40,18 +40,16 @@ import numpy as np
 from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
-from maxmargin.reductions import DENSE_SHARE, CentredColumns, RotatedRows
+from maxmargin.reductions import CentredColumns, RotatedRows
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.hessian import Regulariser
+from maxmargin.solvers.line_search import rising_root
+from maxmargin.solvers.newton_frame import lengthened, reduced, regulariser_of
 from maxmargin.solvers.newton_passes import Curve, Prox, passes_for
 from maxmargin.threads import single_threaded_blas
 
 SEARCH_ACCURACY = 1e-4
 """How small the slope along the direction is to be at the end of the line search, relative to where it began."""
-SEARCH_PASSES = 60
-"""Looks at the slope along one direction, at the most."""
-WIDE_BRACKET = 4.0
-"""A bracket of the line search whose ends differ by more than this factor is halved on a logarithmic scale."""
 ROUNDING = 2.0**-52
 GREATEST_PENALTY = 1e8
 """Beyond this the rounding of a margin, times the penalty, is more than is gained."""
@@ -81,18 +79,16 @@ IDLE_STEPS, IDLE_FACTOR = 100, 0.9
 """So many Newton steps in which the gap does not fall to this share of what it was are the end as well."""
 
 LONG_MARGIN, NOTICEABLE = 1e3, 1e-9
-"""A margin is the sum of terms of this size at the most, as far as the solver guesses; and a share of the objective below this is
-not looked at."""
-MOST_ROTATED = 50_000_000
-"""Elements of the dense copy of X that a rotation of its rows takes: 0.4 GB."""
+"""A margin is the sum of terms of this size at the most, as far as the solver guesses; and a share of the objective below this
+is not looked at."""
 
 
 @dataclass(frozen=True)
 class Newton:
     """``penalty`` is the first s above when there is a point to start from, ``cold_penalty`` when there is none: below 1 every
     sample is free at w = 0, and the first step solves a least-squares problem. ``acceptance`` is the 0.3, ``growth`` what s is
-    multiplied by after an inner problem that took at most so many steps; a longer one multiplies it by ``fall``. With ``polishes``
-    the answer is taken as far as float64 goes, whatever the target is."""
+    multiplied by after an inner problem that took at most so many steps; a longer one multiplies it by ``fall``. With
+    ``polishes`` the answer is taken as far as float64 goes, whatever the target is."""
 
     penalty: float = 2.0
     cold_penalty: float = 0.5
@@ -248,8 +244,8 @@ class NewtonState:
             self.kept = w.copy(), alpha.copy()
 
     def _refined(self) -> tuple[Array, Array]:
-        """The present pair after Newton steps whose gradient w - w(alpha) is known to more than float64, and whose change of alpha
-        is added to it: an alpha_i that answers a rounded margin is wrong by rate C_i times the rounding."""
+        """The present pair after Newton steps whose gradient w - w(alpha) is known to more than float64, and whose change of
+        alpha is added to alpha: an alpha_i that answers a rounded margin is wrong by rate C_i times the rounding."""
         w, alpha = self.w.copy(), self.alpha.copy()
         scales, along = self.prox.rate * self.curve.C * self.free, np.empty(len(alpha))
         self.passes.hessian.update(self.free, self.n_free)
@@ -309,8 +305,8 @@ class NewtonState:
     def retreat(self) -> None:
         """No step lowers F any more, and still alpha is not good enough for an outer step: rounding hides what it would gain.
 
-        First the rounding of the steps that led here is washed out. A rise of the dual value that is there all the same, or after a
-        refinement in higher precision, is taken. Else the inner problem is made easier by a smaller penalty."""
+        First the rounding of the steps that led here is washed out. A rise of the dual value that is there all the same, or
+        after a refinement in higher precision, is taken. Else the inner problem is made easier by a smaller penalty."""
         if self._has_converged:
             self._end()
         elif not self.is_washed:
@@ -394,8 +390,8 @@ class NewtonState:
 
     @property
     def _resolved_penalty(self) -> float:
-        """With this s the rounding of a margin of one moves alpha_i by 1e-10 of 1 / |x|^2: what alpha_i is about where the data can
-        be separated, however large C is."""
+        """With this s the rounding of a margin of one moves alpha_i by 1e-10 of 1 / |x|^2: what alpha_i is about where the data
+        can be separated, however large C is."""
         return max(LEAST_PENALTY, float(np.divide(RESOLVED, self.curve.C.max() * self._mean_sqnorm)))
 
     def step(self) -> None:
@@ -447,23 +443,16 @@ class NewtonState:
         return Regulariser(damped)
 
     def _search(self, direction: Array) -> float:
-        """The t > 0 with F'(w + t direction) = 0: Newton on a rising, piecewise linear function, kept between two bounds. Where
-        they are far apart they are halved in geometric steps: from an all but flat start the answer can be 1e-20."""
+        """The t > 0 with F'(w + t direction) = 0."""
         linear = float(self.regulariser.times(self.w) @ direction)
         quadratic = self.regulariser.sqnorm(direction)
         enough = SEARCH_ACCURACY * abs(float(self.gradient @ direction))
-        t, low, high, shrink = 1.0, 0.0, np.inf, 0.25
-        for _ in range(SEARCH_PASSES):
+
+        def look(t: float) -> tuple[float, float]:
             first, second = self.passes.slope(self.margin, self.along, self.prox, t)
-            first, second = first + linear + t * quadratic, second + quadratic
-            if abs(first) <= enough:
-                break
-            low, high = (t, high) if first < 0.0 else (low, t)
-            t = t - first / second if second > 0.0 else np.inf
-            if not low < t < high:
-                t = _between(low, high, shrink)
-                shrink *= shrink if low == 0.0 else 1.0
-        return t
+            return first + linear + t * quadratic, second + quadratic
+
+        return rising_root(look, enough)
 
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""
@@ -496,55 +485,3 @@ class NewtonState:
 
     def _balanced(self, alpha: Array) -> Array:
         return alpha if self.problem.penalizes_intercept else self.problem.balanced(alpha)
-
-
-def lengthened(problem: LinearProblem, w: Array) -> Array:
-    """w, a little longer if that lowers a bound on its primal value: by three times the rounding of a margin, or until the least
-    margin is one.
-
-    A support vector's margin is one up to rounding. Below one, the rounding costs C_i times itself; above one, alpha_i times
-    itself. Where C is 1e8 and alpha_i is 1, as in data that can be separated, the difference is the whole objective."""
-    columns = problem.rows.column_magnitudes()
-    magnitude = float(np.abs(w[: len(columns)]) @ columns) + abs(float(w[-1])) * problem.intercept_scaling
-    error = UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
-    margins, sqnorm = problem.margins(w), problem.sqnorm(w)
-    least = float(margins[problem.C > 0.0].min())
-
-    def bound(length: float) -> float:
-        return 0.5 * length**2 * sqnorm + float(problem.C @ problem.loss.value(length * margins - error))
-
-    lengths = [1.0, 1.0 + 3.0 * error, (1.0 + 2.0 * error) / least if least > 0.5 else 1.0]
-    return min(lengths, key=bound) * w
-
-
-def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
-    """What makes Newton's matrix better or smaller: columns centred if the intercept is free, few long rows rotated."""
-    reductions: list[CentredColumns | RotatedRows] = []
-    centred = None if problem.penalizes_intercept else CentredColumns.of(problem)
-    if centred is not None:
-        reductions.append(centred)
-        problem = centred.problem
-    if is_rotated(problem):
-        reductions.append(RotatedRows.of(problem))
-    return reductions
-
-
-def regulariser_of(problem: LinearProblem, reductions: list[CentredColumns | RotatedRows]) -> Regulariser:
-    shift = None
-    if problem.penalizes_intercept and reductions and isinstance(reductions[-1], CentredColumns):
-        shift = reductions[-1].centre / problem.intercept_scaling
-    return Regulariser(problem.regulariser, shift)
-
-
-def is_rotated(problem: LinearProblem) -> bool:
-    n, n_features = problem.n_samples, problem.rows.n_features
-    return n < n_features and n * n_features <= MOST_ROTATED and problem.rows.n_stored >= DENSE_SHARE * n * n_features
-
-
-def _between(low: float, high: float, shrink: float) -> float:
-    """A point between two bounds, the lower of which may be zero and the upper infinite."""
-    if np.isinf(high):
-        return low / shrink
-    if low == 0.0:
-        return high * shrink
-    return float(np.sqrt(low * high)) if high > WIDE_BRACKET * low else 0.5 * (low + high)

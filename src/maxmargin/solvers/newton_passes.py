@@ -23,7 +23,7 @@ more, by conjugate gradients."""
 
 
 class Curve(NamedTuple):
-    """What the loss gives the dual: sum_i a alpha_i - D_ii alpha_i^2 / 2 with D_ii = softness / C_i, lower <= alpha_i <= U_i."""
+    """What the loss gives the dual: sum_i a alpha_i - D_ii alpha_i^2 / 2, D_ii = softness / C_i, lower <= alpha_i <= U_i."""
 
     C: Array
     U: Array
@@ -180,7 +180,7 @@ class DensePasses:
         return np.maximum(np.minimum(wanted, self.curve.U), self.curve.lower)
 
     def _values(self, slack: Array, alpha: Array) -> tuple[float, float, float]:
-        """As in the compiled ``respond``: the best alpha_i for its margin gives the loss, and what alpha_i lacks the gap term."""
+        """As in the compiled ``respond``: the best alpha_i for its margin gives the loss, what alpha_i lacks the gap term."""
         half_D, curve = self._half_D, self.curve
         best = np.where(slack > 0.0, curve.U, 0.0)
         if curve.is_smooth:

@@ -1,0 +1,38 @@
+"""The root of a rising, piecewise linear function: where a convex function is least along a line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+MOST_LOOKS = 60
+"""Looks at the function for one root, at the most."""
+WIDE_BRACKET = 4.0
+"""A bracket whose ends differ by more than this factor is halved on a logarithmic scale."""
+
+
+def rising_root(look: Callable[[float], tuple[float, float]], enough: float) -> float:
+    """The t > 0 where a rising function is at most ``enough`` from zero; ``look`` gives its value and its slope.
+
+    Newton from t = 1, kept between two bounds. Where they are far apart they are halved in geometric steps: on columns that
+    nobody scaled the root can be 1e-20."""
+    t, low, high, shrink = 1.0, 0.0, math.inf, 0.25
+    for _ in range(MOST_LOOKS):
+        value, slope = look(t)
+        if abs(value) <= enough:
+            break
+        low, high = (t, high) if value < 0.0 else (low, t)
+        t = t - value / slope if slope > 0.0 else math.inf
+        if not low < t < high:
+            t = _between(low, high, shrink)
+            shrink *= shrink if low == 0.0 else 1.0
+    return t
+
+
+def _between(low: float, high: float, shrink: float) -> float:
+    """A point between two bounds, the lower of which may be zero and the upper infinite."""
+    if math.isinf(high):
+        return low / shrink
+    if low == 0.0:
+        return high * shrink
+    return math.sqrt(low) * math.sqrt(high) if high > WIDE_BRACKET * low else 0.5 * (low + high)

@@ -2,9 +2,9 @@
 
 S = sum over the free samples of C_i x_i x_i' enters only through products with vectors, two passes over the free rows each.
 The preconditioner is the diagonal, which is all of S where no two features share a row: on one-hot columns a few dozen
-products are enough, whatever the counts of their values. A direction that is cut short is a direction of descent all the same; the residual
-asked for falls with the gradient, so that the last Newton steps converge superlinearly (R. S. Dembo, S. C. Eisenstat, T.
-Steihaug, "Inexact Newton methods", SIAM J. Numer. Anal. 19, 1982)."""
+products are enough, whatever the counts of their values. A direction that is cut short is a direction of descent all the same.
+The residual asked for falls with the gradient, so that the last Newton steps converge superlinearly (R. S. Dembo, S. C.
+Eisenstat, T. Steihaug, "Inexact Newton methods", SIAM J. Numer. Anal. 19, 1982)."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ ORDER = [
     "data",
     "losses",
     "kernels",
+    "feature_maps",
     "problem",
     "kernel_problem",
     "certificate",

@@ -11,7 +11,8 @@ from scipy import sparse
 
 import maxmargin.kernel_pairs as kernel_pairs
 from maxmargin import SVC, BatchedSMO
-from maxmargin.estimators.kernel_classifier import Pair, _within_budget, kernel_solver
+from maxmargin.estimators.kernel_classifier import kernel_solver
+from maxmargin.estimators.pairs import KernelProblems, Pair
 from maxmargin.kernel_pairs import PairProblem, PairRows, SharedValues, Sizes, padded
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import RBF, Custom, Linear, Points, Polynomial, Precomputed, Sigmoid
@@ -138,11 +139,16 @@ def test_two_threads_give_the_answers_of_one(fit_intercept):
     assert np.array_equal(one.intercept_, two.intercept_)
 
 
+def within_budget(solver, n_threads):
+    X, codes = samples()
+    return KernelProblems.of(X, RBF(0.4), np.ones(len(codes)), True, solver, codes, n_threads)
+
+
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @pytest.mark.parametrize("cache_mb", [0.1, 0.5, 3.0, 500.0])
 def test_what_is_shared_and_what_all_threads_may_take_is_within_the_budget(n_threads, cache_mb):
-    X, codes = samples()
-    solver, shared = _within_budget(kernel_solver("auto", True, cache_mb), X, RBF(0.4), codes, n_threads)
+    problems = within_budget(kernel_solver("auto", True, cache_mb), n_threads)
+    solver, shared = problems.solver, problems.shared
     shared_mb = shared.megabytes if shared else 0.0
     assert shared_mb + n_threads * solver.cache_mb <= cache_mb * (1.0 + 1e-12)
     assert (shared is not None) == (cache_mb >= 3.0)
@@ -154,10 +160,9 @@ def test_what_is_shared_and_what_all_threads_may_take_is_within_the_budget(n_thr
 
 @pytest.mark.parametrize("solver", ["smo", "irwls", BatchedSMO(dtype="float64")])
 def test_a_solver_that_shares_nothing_has_the_whole_budget(solver):
-    X, codes = samples()
-    solver, shared = _within_budget(kernel_solver(solver, True, 500.0), X, RBF(0.4), codes, 2)
-    assert shared is None
-    assert solver.cache_mb == 250.0
+    problems = within_budget(kernel_solver(solver, True, 500.0), 2)
+    assert problems.shared is None
+    assert problems.solver.cache_mb == 250.0
 
 
 def test_two_classes_and_given_kernel_values_share_nothing():

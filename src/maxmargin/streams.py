@@ -42,8 +42,9 @@ from maxmargin.decisions import (
     proved_votes,
     votes,
 )
-from maxmargin.estimators.kernel_classifier import KernelClassifier, pair_weights
+from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LinearClassifier, dense_weights
+from maxmargin.estimators.pairs import pair_weights
 from maxmargin.kernels import RBF, Linear, Points
 
 Fetch = Callable[[Array], Any]

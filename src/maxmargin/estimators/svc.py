@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.data import DTYPES, Array
 from maxmargin.decisions import CertifiedLabels, proved_votes, votes
 from maxmargin.estimators import checks
-from maxmargin.estimators.kernel_classifier import KernelClassifier, pair_weights
+from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
+from maxmargin.estimators.pairs import pair_weights
 
 
 class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
@@ -105,6 +106,8 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         """The weights of the features, for the linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only.")
+        if self._feature_weights_ is not None:
+            return self._feature_weights_.weights
         coefficients = self.dual_coef_
         if len(self.classes_) > 2:
             coefficients = pair_weights(self.dual_coef_, self.n_support_).T

@@ -10,8 +10,9 @@ import numpy as np
 from maxmargin.certificate import Certificate, certify
 from maxmargin.data import Array, Rows
 from maxmargin.estimators import checks
-from maxmargin.estimators.kernel_classifier import KernelClassifier, Pair, pair_weights
+from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
+from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import Precomputed
 from maxmargin.model_certificate import KernelModel, certify_model

@@ -22,6 +22,7 @@ from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.reductions import MergedSamples
+from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.batched_smo import BatchedSMO, BatchedSMOState
 from maxmargin.solvers.irwls_step import WorkingSet, optimise
@@ -62,6 +63,10 @@ class KernelAuto:
     def shares_values(self) -> bool:
         """As SMO does."""
         return True
+
+    def for_features(self) -> Auto:
+        """What solves the problem where it is a linear one, on the features of its kernel."""
+        return Auto()
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
         merged = MergedSamples.of(problem, MERGE_SAVING)

@@ -185,7 +185,34 @@ def test_a_sigmoid_kernel_ends_with_an_honest_status(two_classes):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = SVC(kernel="sigmoid", gamma=2.0, coef0=-1.0, max_seconds=20.0).fit(*two_classes)
     assert not model.status_.is_certified
-    assert model.status_.is_within_tol == (model.relative_gap_ <= model.tol)
+    assert model.status_ is Status.STATIONARY
+    assert not model.certificate_.is_proof
+
+
+@solvers
+@pytest.mark.parametrize("C", [1.0, 1000.0])
+def test_where_a_kernel_is_not_positive_semidefinite_libsvms_violation_is_within_tol_and_all_values_are_finite(solver, C):
+    X, labels = load_breast_cancer(return_X_y=True)
+    model = SVC(kernel="sigmoid", C=C, tol=1e-3, solver=solver).fit(X[:200], labels[:200])
+    problem = KernelProblem.build(X[:200], np.where(labels[:200] == 1, 1, -1), C, model._kernel_)
+    alpha = np.zeros(200)
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    verdict = certify_kernel(problem, alpha)
+    assert model.status_ is Status.STATIONARY
+    assert verdict.violation <= 1e-3
+    assert np.isfinite([model.certificate_.primal, model.certificate_.dual, model.relative_gap_]).all()
+    theirs = sklearn.svm.SVC(kernel="sigmoid", C=C, tol=1e-3).fit(X[:200], labels[:200])
+    alpha[:] = 0.0
+    alpha[theirs.support_] = np.minimum(np.abs(theirs.dual_coef_[0]), C)
+    assert model.certificate_.dual >= certify_kernel(problem, alpha).certificate.dual * (1.0 - 1e-9)
+
+
+def test_a_precomputed_matrix_that_is_found_not_to_be_positive_semidefinite_is_stationary():
+    random = np.random.default_rng(0)
+    K = random.normal(size=(40, 40))
+    model = SVC(kernel="precomputed", C=10.0).fit(K + K.T, np.arange(40) % 2)
+    assert model.status_ is Status.STATIONARY
+    assert np.isfinite(model.certificate_.primal)
     assert not model.certificate_.is_proof
 
 

@@ -195,7 +195,8 @@ class KernelAnswers:
         self.kernel_evaluations += verdict.kernel_evaluations
         if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict
-        if verdict.certificate.meets(tol):
+        if verdict.meets(tol):
+            self._alpha, self._verdict = np.array(alpha), verdict
             return self.best()
         solver.take_outputs(self.problem, state, verdict.outputs)
         return None

@@ -219,7 +219,7 @@ class BatchedSMOState:
     b: float = 0.0  # the offset with the least primal value
     top: float = np.inf
     bottom: float = -np.inf
-    relative_gap: float = np.inf
+    relative_gap: float = np.inf  # LIBSVM's violation where the kernel is not positive semidefinite
     least_gap: float = np.inf
     least_exact_gap: float = np.inf  # relative, of the closer looks
     greatest_dual: float = -np.inf
@@ -339,7 +339,8 @@ class BatchedSMOState:
         else:
             self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
         gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, self.b)
-        self.relative_gap = relative(gap, dual + gap, dual)
+        is_definite = problem.kernel.is_positive_semidefinite
+        self.relative_gap = relative(gap, dual + gap, dual) if is_definite else max(0.0, self.top - self.bottom)
         is_better = gap < 0.99 * self.least_gap or dual > self.greatest_dual
         self.still_iterations = 0 if is_better else self.still_iterations + 1
         self.least_gap, self.greatest_dual = min(gap, self.least_gap), max(dual, self.greatest_dual)

@@ -91,6 +91,7 @@ class IRWLS:
             diagonal=problem.diagonal,
             samples=np.flatnonzero(problem.C > 0.0),
             has_offset=problem.has_offset,
+            is_definite=problem.kernel.is_positive_semidefinite,
             random=np.random.default_rng(seed),
         )
         state.refresh()
@@ -157,6 +158,7 @@ class IRWLSState:
     diagonal: Array
     samples: Array  # those with C_i > 0 that are not left out; the f of the others is as old as that
     has_offset: bool
+    is_definite: bool  # if not, relative_gap is LIBSVM's violation
     random: np.random.Generator
     steps: int = 0
     chunks: int = 0
@@ -273,7 +275,7 @@ class IRWLSState:
         self.gap, dual = gap_and_dual(v, self.y[here], s, lower, upper, self.best_b)
         if len(here) == self.present:
             self.dual = dual
-        self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual)
+        self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual) if self.is_definite else self.violation
         is_better = self.dual > self.greatest_dual or self.gap < 0.99 * self.least_gap  # near the top the dual is flat
         self.still_chunks = 0 if is_better else self.still_chunks + 1
         self.greatest_dual, self.least_gap = max(self.dual, self.greatest_dual), min(self.gap, self.least_gap)

@@ -105,7 +105,7 @@ class SMO:
 
     def _check(self, state: SMOState, target: float) -> None:
         """Lines 9 to 14."""
-        state.gap = state.active_set().gap
+        state.measure(state.active_set())
         is_whole = state.active == state.present
         if is_whole and state.relative_gap <= target:
             state.looks_done = True
@@ -126,7 +126,7 @@ class SMO:
         allowed = state.allowed_on_the_wrong_side()
         state.update_removed()
         whole = state.active_set(everyone=True)
-        state.gap = whole.gap
+        state.measure(whole)
         state.removals_are_safe &= state.are_within(whole, allowed)
         if state.relative_gap <= target:
             state.looks_done = True
@@ -149,7 +149,9 @@ class SMOState:
     floor: float
     entry_error: float
     stage: ClassVar[Stage] = Stage("smo")
+    is_definite: bool = True
     gap: float = np.inf
+    violation: float = np.inf
     removals_are_safe: bool = False
     removals: int = 0
     resets: int = 0
@@ -181,6 +183,7 @@ class SMOState:
             progress=progress,
             floor=max(CURVATURE_FLOOR * greatest, np.finfo(np.float64).tiny),
             entry_error=problem.kernel.rounding_error(problem.points, problem.points),
+            is_definite=problem.kernel.is_positive_semidefinite,
         )
 
     @property
@@ -206,8 +209,12 @@ class SMOState:
 
     @property
     def relative_gap(self) -> float:
-        """Of the samples that were looked at last: the active ones, or all."""
-        return relative(self.gap, self.dual + self.gap, self.dual)
+        """Of the samples that were looked at last: the active ones, or all. Where the kernel is not positive semidefinite it is
+        LIBSVM's violation in its place."""
+        return relative(self.gap, self.dual + self.gap, self.dual) if self.is_definite else self.violation
+
+    def measure(self, looked_at: ActiveSet) -> None:
+        self.gap, self.violation = looked_at.gap, looked_at.violation
 
     @property
     def least_noise(self) -> float:
@@ -316,7 +323,7 @@ class SMOState:
         self.caution = CLOSER * min(self.caution, self.relative_gap / target if target > 0.0 else 1.0)
         self.refresh()
         self.next_check = self.steps
-        self.gap = self.active_set(everyone=True).gap
+        self.measure(self.active_set(everyone=True))
         self.is_stuck = self.looks_done = self.gap <= self.least_noise * float(self.variables.C.sum())
         if self.active < self.present and not self.removals_are_safe:
             self.take_all_back()

@@ -6,8 +6,8 @@ float64, block by block, for the columns of the support vectors; nothing of a so
 code of a solver's. Where the gap is small enough for a tolerance and only the bound on its rounding error is not, the outputs
 of the samples that the bound hangs on, which are those at the margin, are made once more in twice the precision.
 
-**A kernel that is not positive semidefinite** has no such proof: :math:`|w|^2` may be negative, and the dual value bounds nothing. What
-can be said is whether alpha is stationary, and the measure of that is LIBSVM's violation,
+**A kernel that is not positive semidefinite** has no such proof: :math:`|w|^2` may be negative, and the dual value bounds
+nothing. What can be said is whether alpha is stationary, and the measure of that is LIBSVM's violation,
 
 .. math:: \max_{i \,\text{can rise}} (y_i - f_i) - \min_{i \,\text{can fall}} (y_i - f_i) ,
 

@@ -11,6 +11,10 @@ Everything is computed in float64 in one pass over X, and the certificate bounds
 terms is wrong by at most :math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and
 Stability of Numerical Algorithms, section 3.1), and that error goes through each gap term by its slope.
 
+On columns as they come, such as times in seconds since 1970, the sums of w(alpha) cancel by many digits. Where that bound is of
+the size of the gap, a second pass computes the margins, w(alpha) and sum_i alpha_i y_i in about twice the precision, and where
+the intercept is free it takes x from the mean of X: :math:`\gamma_k^2` takes the place of :math:`\gamma_k`.
+
 Imports no solver and none of a solver's compiled code: the judge is not the player.
 """
 
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -33,6 +38,9 @@ SMALLEST = 2.0**-1074
 PAIRWISE_ROUNDINGS = 64
 """NumPy adds up a contiguous array in pairs, so no element goes through more roundings than this."""
 ROWS_A_BLOCK = 1 << 13
+PRECISE_SHARE, PRECISE_SCALE = 0.1, 1e-11
+"""The second, precise pass is made where the bound on rounding is more than this share of the gap and more than this relative
+to the objective. It costs about three of the first."""
 
 
 @dataclass(frozen=True)
@@ -110,26 +118,108 @@ class Judge:
         with np.errstate(all="ignore"):
             if not (np.isfinite(w).all() and self.problem.is_feasible(alpha)):
                 return refusal(alpha)
-            return self._verdict(w, alpha, self._sums(w, alpha, margins))
+            sums = self._sums(w, alpha, margins, None)
+            quick = self._verdict(alpha, sums, self._compare(w, alpha, sums))
+            if not _is_in_doubt(quick):
+                return quick
+            rests = np.zeros_like(self._weights)
+            sums = self._sums(w, alpha, None, rests)
+            precise = self._verdict(alpha, sums, self._compare_precisely(w, alpha, sums, rests))
+            return precise if precise.gap + precise.rounding_error < quick.gap + quick.rounding_error else quick
 
-    def _sums(self, w: Array, alpha: Array, margins: Array | None) -> _Sums:
-        """Add up over all rows, each thread over its own; ``self._weights[0]`` is w(alpha) afterwards."""
+    def _sums(self, w: Array, alpha: Array, margins: Array | None, rests: Array | None) -> _Sums:
+        """Add up over all rows, each thread over its own; ``self._weights[0]`` is w(alpha) afterwards, and ``rests[0]``, if
+        given, what it lacks."""
         sums = self._crew.share(
-            len(alpha), lambda k, *part: _sum_over_rows(self.problem, w, alpha, margins, self._weights[k], *part)
+            len(alpha),
+            lambda k, *part: _sum_over_rows(
+                self.problem, w, alpha, margins, self._weights[k], None if rests is None else rests[k], *part
+            ),
         )
-        for weights in self._weights[1:]:
-            self._weights[0] += weights
+        for k in range(1, self._crew.size):
+            if rests is None:
+                self._weights[0] += self._weights[k]
+            else:
+                self._weights[0], lost = _two_sum(self._weights[0], self._weights[k])
+                rests[0] += rests[k] + lost
         return _Sums(*map(sum, zip(*sums, strict=True)))
 
-    def _verdict(self, w: Array, alpha: Array, sums: _Sums) -> Certificate:
-        problem, w_of_alpha = self.problem, self._weights[0, : self.problem.n_penalised]
-        shift, fall, imbalance_error, move = self._imbalance(w, alpha, sums)
-        w = w[: problem.n_penalised]
-        primal = 0.5 * float(w @ w) + sums.loss
-        dual = sums.conjugate - 0.5 * float(w_of_alpha @ w_of_alpha) - fall
-        np.subtract(w, w_of_alpha, out=w_of_alpha)
-        difference = float(np.linalg.norm(w_of_alpha))
-        difference_error = gamma(problem.n_samples + 8) * sums.weights_scale + UNIT_ROUNDOFF * float(np.linalg.norm(w))
+    def _compare(self, w: Array, alpha: Array, sums: _Sums) -> _Comparison:
+        """w with w(alpha), as float64 knows it."""
+        n, n_penalised = self.problem.n_samples, self.problem.n_penalised
+        w_of_alpha, total = self._weights[0, :n_penalised], float(np.sum(np.abs(alpha)))
+        norm = float(np.linalg.norm(self._weights[0]))
+        sqnorm = float(w_of_alpha @ w_of_alpha)
+        np.subtract(w[:n_penalised], w_of_alpha, out=w_of_alpha)
+        return _Comparison(
+            sqnorm=float(w[:n_penalised] @ w[:n_penalised]),
+            sqnorm_of_alpha=sqnorm,
+            difference=float(np.linalg.norm(w_of_alpha)),
+            difference_error=gamma(n + 8) * sums.weights_scale + UNIT_ROUNDOFF * float(np.linalg.norm(w[:n_penalised])),
+            norm=norm,
+            spread=sums.weights_scale,
+            total=total,
+            excess=abs(float(np.sum(alpha * self.problem.y))),
+            excess_error=gamma(PAIRWISE_ROUNDINGS) * total,
+            offset=abs(float(w[-1])) * self.problem.intercept_scaling,
+        )
+
+    def _compare_precisely(self, w: Array, alpha: Array, sums: _Sums, rests: Array) -> _Comparison:
+        """The same from pairs. Where sum_i alpha_i y_i = r should be zero, take x from the mean c of X: w(alpha) becomes
+        w(alpha) - r c, and the offset b + w . c."""
+        problem, d = self.problem, self.problem.n_penalised
+        total, scaling = float(np.sum(np.abs(alpha))), problem.intercept_scaling
+        squared_gamma = gamma(problem.n_samples + 8) ** 2
+        weights, rest = self._weights[0, :d], rests[0, :d]
+        difference_error = squared_gamma * sums.weights_scale + problem.n_samples * SMALLEST * math.sqrt(problem.n_weights)
+        spread, excess, excess_error, offset = sums.weights_scale, 0.0, 0.0, 0.0
+        if not problem.penalizes_intercept:
+            excess = float(self._weights[0, -1] + rests[0, -1]) / scaling
+            centre = self._centre
+            product, lost = _two_product(np.full(d, -excess), centre)
+            weights, lost_too = _two_sum(weights, product)
+            rest = rest + (lost + lost_too)
+            spread = self._spread(alpha)
+            excess_error = squared_gamma * total + 4.0 * UNIT_ROUNDOFF * abs(excess)
+            length = float(np.linalg.norm(centre))
+            difference_error += excess_error * length + 8.0 * UNIT_ROUNDOFF**2 * (abs(excess) * length + sums.weights_scale)
+            magnitude = float(np.abs(w[:d]) @ np.abs(centre)) + abs(float(w[-1])) * scaling
+            offset = abs(float(w[:d] @ centre) + float(w[-1]) * scaling) + gamma(d + 8) * magnitude
+        difference, lost = _two_sum(w[:d], -weights)
+        difference += lost - rest
+        norm = float(np.linalg.norm(difference))
+        return _Comparison(
+            sqnorm=float(w[:d] @ w[:d]),
+            sqnorm_of_alpha=float(weights @ weights),
+            difference=norm,
+            difference_error=difference_error + 8.0 * UNIT_ROUNDOFF * norm,
+            norm=float(np.linalg.norm(weights)),
+            spread=spread,
+            total=total,
+            excess=abs(excess),
+            excess_error=excess_error,
+            offset=offset,
+        )
+
+    @cached_property
+    def _centre(self) -> Array:
+        """The mean of X by columns: any vector would do, and this one makes x - c short."""
+        return np.asarray(self.problem.rows.matrix.mean(axis=0, dtype=np.float64)).reshape(-1)
+
+    def _spread(self, alpha: Array) -> float:
+        """A bound on sum_i |alpha_i| |x_i - c|."""
+        from maxmargin.compiled.precise_certificate import csr_spread, dense_spread
+
+        centre, measure = self._centre, csr_spread if self.problem.rows.is_sparse else dense_spread
+        found: float = measure(*self.problem.compiled_rows, centre, float(centre @ centre), np.ascontiguousarray(alpha))
+        return found * (1.0 + gamma(self.problem.n_samples + self.problem.n_weights + 8))
+
+    def _verdict(self, alpha: Array, sums: _Sums, comparison: _Comparison) -> Certificate:
+        problem = self.problem
+        primal = 0.5 * comparison.sqnorm + sums.loss
+        difference, difference_error = comparison.difference, comparison.difference_error
+        shift, fall, imbalance_error, move = self._imbalance(alpha, comparison)
+        dual = sums.conjugate - 0.5 * comparison.sqnorm_of_alpha - fall
         gap = sums.gap + 0.5 * difference**2 + shift + fall
         rounding = (
             sums.error
@@ -153,27 +243,69 @@ class Judge:
             n_at_bound=int(np.count_nonzero((alpha == problem.box.U) & (alpha > 0.0))),
         )
 
-    def _imbalance(self, w: Array, alpha: Array, sums: _Sums) -> tuple[float, float, float, float]:
+    def _imbalance(self, alpha: Array, comparison: _Comparison) -> tuple[float, float, float, float]:
         """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to a
         feasible point; how far rounding can hide an r; and how far w(alpha) is from that point's.
 
         That point is alpha with its heavier class scaled by 1 - e, e = |r| / (the sum of that class) <= 2 |r| / sum alpha.
         D is quadratic and |dD/dalpha_i| <= a + |w(alpha)| |x_i|, so with s = sum_i alpha_i |x_i| the fall is at most
         e (a sum alpha + |w(alpha)| s) + e^2 s^2 / 2. Where alpha has no lower bound, every |alpha_i| grows or falls by that
-        share at most, and what the diagonal takes, q = sum_i D_ii alpha_i^2, can grow too: e (1 + e / 2) q more."""
-        total, box = float(np.sum(np.abs(alpha))), self.problem.box
+        share at most, and what the diagonal takes, q = sum_i D_ii alpha_i^2, can grow too: e (1 + e / 2) q more.
+        All of it holds for x taken from any centre, as long as b and w(alpha) are taken from there too."""
+        total, box = comparison.total, self.problem.box
         if self.problem.penalizes_intercept or total == 0.0:
             return 0.0, 0.0, 0.0, 0.0
-        b = abs(float(w[-1])) * self.problem.intercept_scaling
-        norm, s = float(np.linalg.norm(self._weights[0])), sums.weights_scale
+        b, norm, s = comparison.offset, comparison.norm, comparison.spread
         q = float(np.sum(box.D * np.square(alpha))) if np.isinf(box.L).any() else 0.0
 
         def fall(r: float) -> float:
             e = 2.0 * r / total
             return e * (box.a * total + norm * s) + 0.5 * (e * s) ** 2 + e * (1.0 + 0.5 * e) * q
 
-        r, r_error = abs(float(np.sum(alpha * self.problem.y))), gamma(PAIRWISE_ROUNDINGS) * total
+        r, r_error = comparison.excess, comparison.excess_error
         return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b, 2.0 * (r + r_error) / total * s
+
+
+def _is_in_doubt(quick: Certificate) -> bool:
+    """Whether the bound on rounding says more than the gap does."""
+    rounding = quick.rounding_error
+    return math.isfinite(quick.gap) and rounding > PRECISE_SHARE * quick.gap and rounding > PRECISE_SCALE * quick.scale
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b and what it lacks (Knuth)."""
+    total = a + b
+    added = total - a
+    return total, (a - (total - added)) + (b - added)
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """a b and what it lacks, by splitting both (Dekker, Veltkamp): exact unless a part overflows."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _split(a), _split(b)
+    return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    scaled = (2.0**27 + 1.0) * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+class _Comparison(NamedTuple):
+    """w beside w(alpha): squared norms of both, their distance and how wrong that can be; and for a free intercept the bounds
+    of ``_imbalance``: |w(alpha)|, sum_i |alpha_i| |x_i|, sum_i |alpha_i|, |sum_i alpha_i y_i| with its error, and |b|."""
+
+    sqnorm: float
+    sqnorm_of_alpha: float
+    difference: float
+    difference_error: float
+    norm: float
+    spread: float
+    total: float
+    excess: float
+    excess_error: float
+    offset: float
 
 
 class _Sums(NamedTuple):
@@ -200,12 +332,18 @@ def refusal(alpha: Array) -> Certificate:
 
 
 def _sum_over_rows(
-    problem: LinearProblem, w: Array, alpha: Array, margins_of_all: Array | None, weights: Array, start: int, stop: int
+    problem: LinearProblem,
+    w: Array,
+    alpha: Array,
+    margins_of_all: Array | None,
+    weights: Array,
+    rests: Array | None,
+    start: int,
+    stop: int,
 ) -> _Sums:
-    """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``."""
-    from maxmargin.compiled.certificate import judge_csr_rows, judge_dense_rows
-
-    judge_rows: Any = judge_csr_rows if problem.rows.is_sparse else judge_dense_rows
+    """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
+    is None where float64 is enough."""
+    judge_rows = _judge_of_rows(problem.rows.is_sparse, rests)
     rows, loss = problem.compiled_rows, problem.loss
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
@@ -219,7 +357,11 @@ def _sum_over_rows(
         if margins_of_all is not None:
             margins_of_all[block] = margins
         operations = _operations(rows, block)
-        margin_errors = gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
+        if rests is None:
+            margin_errors = gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (1.0 + magnitudes) + operations * SMALLEST
+        else:
+            lost = np.square(gamma(operations)) * magnitudes
+            margin_errors = lost + 2.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins)) + 4.0 * operations * SMALLEST
         total += (
             C @ loss.value(margins),
             np.sum(problem.box.a * a - 0.5 * D * np.square(a)),
@@ -228,6 +370,21 @@ def _sum_over_rows(
             scale,
         )
     return _Sums(*total.tolist())
+
+
+def _judge_of_rows(is_sparse: bool, rests: Array | None) -> Any:
+    if rests is None:
+        from maxmargin.compiled.certificate import judge_csr_rows, judge_dense_rows
+
+        return judge_csr_rows if is_sparse else judge_dense_rows
+    from maxmargin.compiled.precise_certificate import judge_csr_rows_precisely, judge_dense_rows_precisely
+
+    return partial(_judge_precisely, judge_csr_rows_precisely if is_sparse else judge_dense_rows_precisely, rests)
+
+
+def _judge_precisely(judge_rows: Any, rests: Array, *arguments: Any) -> float:
+    scale: float = judge_rows(*arguments, rests)
+    return scale
 
 
 def _operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:

@@ -79,6 +79,18 @@ class Rows:
             return int(self.matrix.nbytes)
         return int(self.matrix.data.nbytes + self.matrix.indices.nbytes + self.matrix.indptr.nbytes)
 
+    def dense(self) -> Array:
+        """X as a dense array: X itself if it is one."""
+        return np.asarray(self.matrix.toarray() if self.is_sparse else self.matrix)
+
+    def column_magnitudes(self) -> Array:
+        """The greatest |x_ij| of each column."""
+        if not self.is_sparse:
+            return np.maximum(self.matrix.max(axis=0), -self.matrix.min(axis=0)).astype(np.float64)
+        magnitudes = np.zeros(self.n_features)
+        np.maximum.at(magnitudes, self.matrix.indices, np.abs(self.matrix.data))
+        return magnitudes
+
     def compiled(self, bias: float = 0.0) -> DenseRows | CsrRows:
         """The arrays for a compiled loop, with a constant feature of value ``bias`` appended to every row.
 

@@ -9,12 +9,18 @@ proportion to their C.
 y_i x_{ij}`, so in row i's gradient it is :math:`\alpha_i x_{ij}^2`: exactly what :math:`D_{ii}` is. The column is dropped,
 the square added to :math:`D_{ii}`, and :math:`w_j` recovered at the end.
 
-Both cost several passes over X and a copy of what is left of it: they are for solvers that see a long run ahead. The
+**Columns are centred** where the intercept is free: w stays, b moves by w . c, and a column of times in seconds since 1970 no
+longer drowns its own differences.
+
+**Few long rows are rotated.** With fewer samples than features X = L Q, L square and the rows of Q orthonormal, so w = Q' v has
+the margins L v and |w| = |v|: as many weights as samples.
+
+Each costs several passes over X and a copy of what is left of it: they are for solvers that see a long run ahead. The
 certificate never sees them, it is computed on the original data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -31,6 +37,12 @@ from maxmargin.threads import Crew
 
 MOST_COUNTED = 1 << 16
 """Features that occur more often than this are the most frequent anyway; their order among themselves does not matter."""
+
+DENSE_SHARE = 0.3
+"""A sparse X with at least this share of its elements stored is centred in a dense copy, which is no larger than three of it."""
+FAR_FROM_ZERO = 1.0
+"""A column whose mean is this many times its standard deviation is worth centring: the condition number of the Hessian grows
+with the square of the ratio."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +100,57 @@ class RenumberedColumns:
         scales, rows = alpha * self.original.y, self.original.compiled_rows
         self.crew.share(len(alpha), lambda _, *part: compiled.unfold(rows, self.numbers, scales, self.w, *part))
         return self.w, alpha
+
+
+@dataclass(frozen=True, eq=False)
+class CentredColumns:
+    """A problem with a free intercept whose columns have the mean zero, in a dense copy."""
+
+    original: LinearProblem
+    problem: LinearProblem
+    centre: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem) -> CentredColumns | None:
+        """None where the copy would be much larger than X, or no column is far from zero for its width."""
+        n_elements = problem.n_samples * problem.rows.n_features
+        if problem.penalizes_intercept or problem.rows.n_stored < DENSE_SHARE * n_elements:
+            return None
+        X = problem.rows.dense()
+        centre = X.mean(axis=0, dtype=np.float64)
+        if not np.any(np.abs(centre) > FAR_FROM_ZERO * X.std(axis=0, dtype=np.float64)):
+            return None
+        return cls(problem, replace(problem, rows=Rows(X - centre)), centre)
+
+    def reduce(self, alpha: Array) -> Array:
+        return alpha
+
+    def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        shifted = w.copy()
+        shifted[-1] -= float(w[:-1] @ self.centre) / self.original.intercept_scaling
+        return shifted, alpha
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedRows:
+    """A problem with as many features as it has samples, for one with more."""
+
+    original: LinearProblem
+    problem: LinearProblem
+    axes: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem) -> RotatedRows:
+        """X' = Q' L' by Householder's reflections, whose rounding is relative to the length of each row."""
+        axes, triangle = np.linalg.qr(problem.rows.dense().T.astype(np.float64, copy=False))
+        return cls(problem, replace(problem, rows=Rows(np.ascontiguousarray(triangle.T))), axes)
+
+    def reduce(self, alpha: Array) -> Array:
+        return alpha
+
+    def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        n = self.problem.rows.n_features
+        return np.concatenate([self.axes @ w[:n], w[n:]]), alpha
 
 
 class Merging(NamedTuple):

@@ -24,58 +24,51 @@ def signed_products(rows, y, w, products, start, stop):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def respond(rows, y, margin, anchor, penalty, weight, U, is_direct, unbounded, alpha, was_free, changed, sums, w, start, stop):
-    """alpha_i = clip(anchor_i + penalty weight_i (1 - m_i), L_i, U_i), and what depends on it.
+def respond(rows, y, margin, curve, prox, found, sums, w, start, stop):
+    """alpha_i = clip(keep anchor_i + rate C_i (a - m_i), L, U_i), and what depends on it.
 
-    w gains the change in sum_i alpha_i y_i x_i; ``changed`` lists, from ``start`` on, the samples that became free (i) or
-    ceased to be (~i), and their number is returned; ``sums`` becomes (sum_i alpha_i - D_ii alpha_i^2 / 2, sum of the gap
-    terms, sum of C_i loss_i, samples free)."""
+    w gains the change in sum_i alpha_i y_i x_i; ``found.changed`` lists, from ``start`` on, the samples that became free (i) or
+    ceased to be (~i), and their number is returned; ``sums`` becomes (sum_i a alpha_i - D_ii alpha_i^2 / 2, sum of the gap
+    terms, sum of C_i loss_i, samples free). With the slack s = a - m, C_i loss_i is the greatest value of s t - D_ii t^2 / 2 in
+    the box, and the gap term is what alpha_i lacks of that value."""
     linear, gap, loss, n_free, n_changed = 0.0, 0.0, 0.0, 0, start
     for i in range(np.uint64(start), np.uint64(stop)):
-        slack = 1.0 - margin[i]
-        wanted = penalty * weight[i] * slack
-        if not is_direct:
-            wanted += anchor[i]
-        upper = U[i]
-        new = min(wanted, upper)
-        if not unbounded:
-            new = max(new, 0.0)
-        is_free = new == wanted and new < upper and (new > 0.0 or unbounded)
-        step = new - alpha[i]
+        slack = curve.a - margin[i]
+        wanted = prox.rate * curve.C[i] * slack + prox.keep * prox.anchor[i]
+        upper = curve.U[i]
+        new = max(min(wanted, upper), curve.lower)
+        is_free = new == wanted and new < upper and new > curve.lower
+        step = new - found.alpha[i]
         if step != 0.0:
-            alpha[i] = new
+            found.alpha[i] = new
             row_add(rows, i, step * y[i], w)
-        if is_direct:  # new is the exact answer to the margin, so its gap term is zero
-            if weight[i] > 0.0:
-                loss += 0.5 * new * new / weight[i]
-                linear += new - 0.5 * new * new / weight[i]
-        else:
-            linear += new
-            loss += upper * max(0.0, slack)
-            gap += (upper - new) * max(0.0, slack) + new * max(0.0, -slack)
+        if curve.C[i] > 0.0:
+            half_D = 0.5 * curve.softness / curve.C[i]
+            best = upper if slack > 0.0 else 0.0
+            if half_D > 0.0:
+                best = max(min(0.5 * slack / half_D, upper), curve.lower)
+            linear += new * (curve.a - half_D * new)
+            loss += best * (slack - half_D * best)
+            gap += (best - new) * (slack - half_D * (best + new))
         n_free += is_free
-        if is_free != was_free[i]:
-            was_free[i] = is_free
-            changed[n_changed] = np.int64(i) if is_free else ~np.int64(i)
+        if is_free != found.free[i]:
+            found.free[i] = is_free
+            found.changed[n_changed] = np.int64(i) if is_free else ~np.int64(i)
             n_changed += 1
     sums[0], sums[1], sums[2], sums[3] = linear, gap, loss, n_free
     return n_changed - start
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def slope(margin, direction, anchor, penalty, weight, U, is_direct, unbounded, t, sums, start, stop):
-    """The first and second derivative of the loss part at margin + t direction: sums = (-sum a_i d_i, sum of free g_i
-    d_i^2)."""
+def slope(margin, direction, curve, prox, t, sums, start, stop):
+    """The first and second derivative of the loss part at margin + t direction: sums = (-sum a_i d_i, sum over the free of
+    rate C_i d_i^2)."""
     first, second = 0.0, 0.0
     for i in range(start, stop):
         d = direction[i]
-        gain = penalty * weight[i]
-        wanted = gain * (1.0 - margin[i] - t * d)
-        if not is_direct:
-            wanted += anchor[i]
-        new = min(wanted, U[i])
-        if not unbounded:
-            new = max(new, 0.0)
+        gain = prox.rate * curve.C[i]
+        wanted = gain * (curve.a - margin[i] - t * d) + prox.keep * prox.anchor[i]
+        new = max(min(wanted, curve.U[i]), curve.lower)
         first -= new * d
         if new == wanted:
             second += gain * d * d

@@ -22,6 +22,7 @@ from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Solver, Stage
 from maxmargin.solvers.dcd import DCD
+from maxmargin.solvers.newton import is_rotated
 from maxmargin.solvers.newton_passes import SMALL_ELEMENTS
 from maxmargin.threads import Crew
 
@@ -57,12 +58,19 @@ class Costs(NamedTuple):
     @classmethod
     def of(cls, problem: LinearProblem) -> Costs:
         n, elements, d = problem.n_samples, problem.rows.n_stored, problem.n_weights
+        size = newton_weights(problem)
         an_element = 3.0 if d <= CACHE_WEIGHTS else 6.5
         a_miss = 60.0 if elements > CACHE_ELEMENTS else 0.0
         passes = (3.4 * elements + 24.0 * n) / Crew(elements, 2 * d).size
-        a_newton_step = 150_000.0 + passes + 0.012 * d**3
+        a_newton_step = 150_000.0 + passes + 0.012 * size**3
         n_newton_steps = 25 if np.isfinite(problem.box.U).all() else 10
-        return cls(40.0 + a_miss + an_element * elements / n, n_newton_steps * a_newton_step)
+        rotation = 0.1 * n * n * d if size < d else 0.0
+        return cls(40.0 + a_miss + an_element * elements / n, n_newton_steps * a_newton_step + rotation)
+
+
+def newton_weights(problem: LinearProblem) -> int:
+    """The size of Newton's matrix."""
+    return min(problem.n_weights, problem.n_samples + 1) if is_rotated(problem) else problem.n_weights
 
 
 @dataclass(frozen=True)
@@ -209,14 +217,13 @@ class AutoState:
 
     @property
     def is_small(self) -> bool:
-        d = self.problem.n_weights
-        return self.problem.n_samples * d <= SMALL_ELEMENTS and d <= SMALL_WEIGHTS
+        d = newton_weights(self.problem)
+        return self.problem.n_samples * self.problem.n_weights <= SMALL_ELEMENTS and d <= SMALL_WEIGHTS
 
     @property
     def _is_narrow(self) -> bool:
         """A Hessian fits beside X, and its factorisation costs less than it saves."""
-        d = self.problem.n_weights
-        return d <= MOST_NEWTON_WEIGHTS and (d <= self.problem.n_samples or d <= SMALL_WEIGHTS)
+        return newton_weights(self.problem) <= MOST_NEWTON_WEIGHTS
 
     def _switch_to_newton(self, reason: str) -> None:
         from maxmargin.solvers.newton import Newton

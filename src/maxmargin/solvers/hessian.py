@@ -1,4 +1,4 @@
-"""The Hessian of the semismooth Newton method: R + penalty S, with S = sum over the free samples of weight_i x_i x_i'.
+"""The Hessian of the semismooth Newton method: R + rate S, with S = sum over the free samples of C_i x_i x_i'.
 
 From one Newton step to the next few samples become free or cease to be, and only those are added to S or taken from it: on
 covtype.binary.scale the whole assembly costs less than the margins do. Sparse rows are accumulated by compiled code, dense ones
@@ -21,7 +21,8 @@ BLAS_DENSITY, BLAS_COLUMNS = 0.3, 32
 """From this share of stored elements, and this many columns on, dense blocks are faster than accumulation."""
 ROWS_A_BLOCK = 1024
 JITTER, JITTERS = 2.0**-50, 10
-"""What is added to the diagonal at first, relative to its greatest element and its length, and how often that grows 16-fold."""
+"""What each element of the diagonal grows by at first, relative to itself and to the length of w, and how often that is made
+16-fold."""
 
 
 @dataclass
@@ -63,30 +64,30 @@ class FreeHessian:
         self.sums[:] = 0.0
         self._add(np.flatnonzero(free))
 
-    def solve(self, penalty: float, regulariser: Array, gradient: Array, free: Array) -> Array | None:
-        """The direction -(R + penalty S)^-1 g by Cholesky. A matrix that rounding made indefinite is made anew in float64, and
-        then helped by a small multiple of its greatest diagonal element. None if it overflows."""
-        factor = self._factor(penalty, regulariser, 0.0)
+    def solve(self, rate: float, regulariser: Array, gradient: Array, free: Array) -> Array | None:
+        """The direction -(R + rate S)^-1 g by Cholesky. A matrix that rounding made indefinite is made anew in float64, and
+        then helped by a small multiple of its diagonal. None if it overflows."""
+        factor = self._factor(rate, regulariser, 0.0)
         if factor is None:
             self.in_float32 = False
             self.rebuild(free)
             jitters = (0.0, *(JITTER * self.size * 16.0**k for k in range(JITTERS)))
-            factors = (self._factor(penalty, regulariser, jitter) for jitter in jitters)
+            factors = (self._factor(rate, regulariser, jitter) for jitter in jitters)
             factor = next((found for found in factors if found is not None), None)
         if factor is None:
             return None
         direction, _ = dpotrs(factor, -gradient, lower=0)
         return np.ascontiguousarray(direction) if np.isfinite(direction).all() else None
 
-    def _factor(self, penalty: float, regulariser: Array, jitter: float) -> Array | None:
+    def _factor(self, rate: float, regulariser: Array, jitter: float) -> Array | None:
         """S holds its lower triangle row by row, which is the upper one for LAPACK."""
         with np.errstate(all="ignore"):
-            np.multiply(self.sums[0], penalty, out=self.matrix)
+            np.multiply(self.sums[0], rate, out=self.matrix)
             for sums in self.sums[1:]:
-                self.matrix += penalty * sums
+                self.matrix += rate * sums
             diagonal = self.matrix.reshape(-1)[:: self.size + 1]
             diagonal += regulariser
-            diagonal += jitter * diagonal.max()
+            diagonal *= 1.0 + jitter
         if not np.isfinite(diagonal).all():
             return None
         factor, info = dpotrf(self.matrix.T, lower=0, clean=0, overwrite_a=1)

@@ -92,6 +92,13 @@ def _load(name: str, file: str) -> Data:
         return Data(X, arrays["y"])
 
 
+def load_raw(name: str) -> Data:
+    """A set as its file has it: unscaled dense columns, and the labels or real targets."""
+    with lzma.open(data_folder() / f"{name}.xz", "rb") as text:
+        X, target = load_svmlight_file(text, zero_based=False)
+    return Data(np.ascontiguousarray(X.toarray()), target)
+
+
 def data_folder() -> Path:
     return Path(os.environ.get("MAXMARGIN_DATA") or ROOT.parent / "shared" / "data")
 

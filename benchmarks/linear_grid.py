@@ -15,7 +15,6 @@ run that was cut off goes on where it was, and a changed library is measured ane
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import time
@@ -31,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.datasets import CACHE, NAMES, ROOT, Data, load, write_text
 from benchmarks.footprint import GROWTH_OF_FIT, in_fresh_process
 from benchmarks.linear_grid_report import TARGETS, Cell, Grid, Memory, Ours, PeerTime, write
-from benchmarks.measure import arguments, fastest_of, interleaved_by_length, seconds_text
+from benchmarks.measure import arguments, digest_of_sources, fastest_of, interleaved_by_length, seconds_text
 from benchmarks.peers import PEERS, Fit, Peer, PeerProcess
 from benchmarks.references import Reference, reference
 from maxmargin import LinearSVC
@@ -307,13 +306,6 @@ def _save(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value))
 
 
-def _digest() -> str:
-    """Of maxmargin's sources and the versions of the peers."""
-    sources = b"".join(path.read_bytes() for path in sorted((ROOT / "src" / "maxmargin").rglob("*.py")))
-    versions = " ".join(peer.version for peer in PEERS.values()).encode()
-    return hashlib.sha256(sources + versions).hexdigest()[:12]
-
-
 STEPS: dict[str, tuple[Callable[[argparse.Namespace], None], ...]] = {
     "all": (search_all, measure_memory, time_all, report),
     "searches": (search_all,),
@@ -337,7 +329,8 @@ def main() -> None:
     options.sets = options.sets or (QUICK_NAMES if options.quick else NAMES)
     options.costs = options.costs or (QUICK_COSTS if options.quick else COSTS)
     options.peers = [peer for peer in map(PEERS.__getitem__, options.peers or PEERS) if peer.version]
-    options.run = FOLDER / "runs" / "-".join(filter(None, (_digest(), options.run, "quick" if options.quick else "")))
+    digest = digest_of_sources(*(peer.version for peer in PEERS.values()))
+    options.run = FOLDER / "runs" / "-".join(filter(None, (digest, options.run, "quick" if options.quick else "")))
     print(f"Cells: {options.run.relative_to(ROOT)}", flush=True)
     for step in STEPS[options.only]:
         step(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import os
 import platform
@@ -139,6 +140,12 @@ def loosest_tolerance(
         if fit.seconds > (max_seconds_beyond if found else max_seconds):
             return Search(tuple(trials), found, f"stopped after a run of {fit.seconds:.0f} s")
     return Search(tuple(trials), found, f"not at {grid[-1]:.1g}")
+
+
+def digest_of_sources(*versions: str) -> str:
+    """Of maxmargin's sources and these versions: what was measured with others is measured anew."""
+    sources = b"".join(path.read_bytes() for path in sorted((ROOT / "src" / "maxmargin").rglob("*.py")))
+    return hashlib.sha256(sources + " ".join(versions).encode()).hexdigest()[:12]
 
 
 def geometric_mean(values: Iterable[float]) -> float:

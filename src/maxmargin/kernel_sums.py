@@ -27,7 +27,7 @@ from scipy import sparse
 
 from maxmargin.certificate import gamma as roundings
 from maxmargin.data import Array
-from maxmargin.kernels import DENSE_FEATURES, RBF, Custom, Kernel, Points, dot_products
+from maxmargin.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Custom, Kernel, Points, dot_products
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.threads import Crew, single_threaded_blas
 
@@ -39,7 +39,6 @@ MOST_DISTINCT, MOST_NONZERO = 0.9, 0.3
 SAMPLES_A_TASK = 1024
 """A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
 GROUP_ROUNDINGS = 12.0
-SECOND_ORDER = 1.01
 EXPONENTIAL_ERROR = 2.0**-70
 SMALLEST_NORMAL = 2.0**-1021
 """What stands for kernel values below it."""
@@ -76,8 +75,7 @@ def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, sa
         magnitudes[here] += np.abs(signed[part]) @ np.abs(block, out=block)
 
     _tiles(points, chosen, len(samples), add, may_share=not isinstance(kernel, Custom))
-    entry = kernel.rounding_error(points, samples)
-    errors = entry * float(np.abs(signed).sum()) + roundings(len(chosen) + 2.0) * magnitudes
+    errors = kernel.sum_errors(points[chosen], np.abs(signed), samples) + roundings(len(chosen) + 2.0) * magnitudes
     return Sums(outputs, errors)
 
 

@@ -53,9 +53,7 @@ def judge_csr_rows_precisely(
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def judge_dense_rows_precisely(
-    values, bias, start, stop, w, bias_weight, signed_alpha, outputs, magnitudes, weights, rests
-):
+def judge_dense_rows_precisely(values, bias, start, stop, w, bias_weight, signed_alpha, outputs, magnitudes, weights, rests):
     last = weights.shape[0] - 1
     scale = 0.0
     for i in range(start, stop):

@@ -26,22 +26,25 @@ from maxmargin.data import Array, Rows
 from maxmargin.decisions import OUTWARDS, Bounds, Decisions, Values, linear_decisions, linear_values
 from maxmargin.estimators.pairs import Pair
 from maxmargin.feature_maps import FeatureMap, feature_map
+from maxmargin.kernel_blocks import NS_A_FEATURE, NS_A_NONZERO, NS_A_VALUE
 from maxmargin.kernel_rows import MEGABYTE
-from maxmargin.kernels import Kernel
+from maxmargin.kernels import SECOND_ORDER, Kernel
 from maxmargin.losses import Hinge
 from maxmargin.offset_bounds import linear_offset_bound
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Solution, Status
 from maxmargin.solve import Limits
+from maxmargin.solvers.auto import Costs
 from maxmargin.solvers.base import Solver
 
-SECOND_ORDER = 1.01
-"""What terms of second order in the relative error of a feature can add to those of first order."""
 KEPT_SHARE = 1.0 - 2.0**-7
 """The share of tol that the linear problem is solved to; the rest is for the rounding of the features."""
-MOST_WEIGHTS, FEW_WEIGHTS = 2000, 256
-"""The longest phi that Newton's method is used for, and how long phi may be where there are fewer samples than that: one
-factorisation of 2,000 x 2,000 takes 100 ms, one of 256 x 256 takes 0.2 ms."""
+FEW_WEIGHTS = 256
+"""How many monomials there may be where there are fewer samples than that: to factor a matrix of 256 x 256 takes 0.2 ms."""
+KERNEL_PASSES = 40.0
+"""What a fit by SMO takes, in computations of the whole kernel matrix: 10 to 100 were measured on columns of similar scales."""
+PREFERENCE = 4.0
+"""How many times the estimated cost of SMO Newton's method may take: SMO gets nowhere on columns of very different scales."""
 ELEMENT = np.dtype(np.float64).itemsize
 
 
@@ -50,6 +53,16 @@ def linear_solver(solver: Any) -> Solver | None:
     make = getattr(solver, "for_features", None)
     found: Solver | None = make() if make is not None else None
     return found
+
+
+def newton_pays(X: Any, n_samples: int) -> bool:
+    """Whether Newton's method on so many rows of X is the better choice for the linear kernel. It is not for long sparse rows:
+    their kernel values are cheap, and Newton's matrix is not."""
+    rows, ones = Rows.from_matrix(X[:n_samples], check=False), np.ones(n_samples)
+    problem = LinearProblem(rows, ones, ones, Hinge(), 1.0, penalizes_intercept=False)
+    stored = problem.rows.n_stored / max(1, n_samples)
+    a_value = NS_A_VALUE + (NS_A_NONZERO if problem.rows.is_sparse else NS_A_FEATURE) * stored
+    return Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2 or problem.n_weights <= FEW_WEIGHTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +79,18 @@ class FeatureProblems:
     def where_it_pays(
         cls, X: Any, kernel: Kernel, costs: Array, has_offset: bool, solver: Any, n_samples: int, cache_mb: float
     ) -> FeatureProblems | None:
-        """None where a kernel has no short feature map, or the solver has no form for linear problems, or the largest pair of
-        classes, of ``n_samples``, has fewer samples than phi has elements: then the kernel matrix is smaller than Newton's."""
+        """None where the kernel has no short feature map, the solver has no form for linear problems, or kernel values are far
+        cheaper for the largest pair of classes, of ``n_samples``."""
         found, linear = feature_map(kernel, X.shape[1], has_offset), linear_solver(solver)
         if found is None or linear is None:
             return None
-        size, is_exact = found.n_features, found.relative_error == 0.0
-        if size > MOST_WEIGHTS or (size > n_samples and size > FEW_WEIGHTS):
-            return None
-        if not is_exact and ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb:
+        if found.relative_error == 0.0:
+            return cls(found, X, costs, has_offset, linear) if newton_pays(X, n_samples) else None
+        size = found.n_features
+        if (size > n_samples and size > FEW_WEIGHTS) or ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb:
             return None
         matrix = found.of(X)
-        return cls(found, matrix, costs, has_offset, linear) if is_exact or np.isfinite(matrix).all() else None
+        return cls(found, matrix, costs, has_offset, linear) if np.isfinite(matrix).all() else None
 
     def limits(self, limits: Limits) -> Limits:
         return limits if self.map.relative_error == 0.0 else replace(limits, tol=KEPT_SHARE * limits.tol)

@@ -1,13 +1,14 @@
 r"""Newton's method for kernel problems whose samples lie in few dimensions of the feature space.
 
-SMO moves two variables at a time, and where the kernel matrix has a low rank or columns of very different scales, millions of such
-steps get nowhere. But then :math:`K = L L'` with L of few columns, and the problem is the linear one on the rows of L, which
-Newton's method solves whatever the scales are (``maxmargin.solvers.newton``).
+SMO moves two variables at a time, and where the kernel matrix has a low rank or columns of very different scales, millions of
+such steps get nowhere. But then :math:`K = L L'` with L of few columns, and the problem is the linear one on the rows of L.
+Newton's method solves that whatever the scales are (``maxmargin.solvers.newton``).
 
-L is the pivoted Cholesky factor, as in S. Fine and K. Scheinberg, "Efficient SVM training using low-rank kernel representations",
-JMLR 2, 2001, but to rounding: it stops when no diagonal element of :math:`K - L L'` is more than that. Only the rows of the pivots are
-computed. With an offset the origin of the feature space is moved to one of the samples, which changes nothing as
-:math:`\sum_i \alpha_i y_i = 0`, and takes away a constant that may be much greater than what tells the samples apart."""
+L is the pivoted Cholesky factor, as in S. Fine and K. Scheinberg, "Efficient SVM training using low-rank kernel
+representations", JMLR 2, 2001, but to rounding: it stops when no diagonal element of :math:`K - L L'` is more than that. Only
+the rows of the pivots are computed. With an offset the origin of the feature space is moved to one of the samples. That changes
+nothing, as :math:`\sum_i \alpha_i y_i = 0`, and takes away a constant that may be much greater than what tells the samples
+apart."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from maxmargin.solvers.newton import Newton
 PIVOTS = 16
 """Rows of the kernel matrix that are computed at a time."""
 RESIDUAL = 64.0
-"""A diagonal element of K - L L' that is less than this many units of roundoff of the greatest one of K is nothing but rounding."""
+"""A diagonal element of K - L L' below this many units of roundoff of the greatest one of K is nothing but rounding."""
 
 
 def factor(problem: KernelProblem, rows: KernelRows, most_columns: int) -> Array | None:
@@ -49,7 +50,8 @@ def factor(problem: KernelProblem, rows: KernelRows, most_columns: int) -> Array
 
 
 def _eliminated(block: Array, pivots: Array, left: Array, least: float) -> Array:
-    """The columns of L that these pivots give, the greatest first; ``left``, the diagonal of K - L L', is brought up to date."""
+    """The columns of L that these pivots give, the greatest first. ``left``, the diagonal of K - L L', is brought up to
+    date."""
     found, is_left = [], np.ones(len(pivots), bool)
     while is_left.any():
         k = int(np.argmax(np.where(is_left, left[pivots], -np.inf)))

@@ -1,4 +1,4 @@
-"""When a solver has stalled, by the progress that it makes and by nothing else: not by the clock, and not by the size of a problem."""
+"""When a solver has stalled: by the progress that it makes, and not by the clock or the size of a problem."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Patience:
     marks: list[Mark] = field(default_factory=list)
 
     def note(self, work: float, dual: float, primal: float) -> bool:
-        """Whether the solver has stalled, once it has done so much ``work``. The gap is that to the least primal value so far."""
+        """Whether the solver has stalled, now that it has done so much ``work``. The gap is that to the least primal value."""
         if math.isfinite(primal):
             self.least_primal = min(self.least_primal, primal)
         if self.marks and work < SPACING * self.marks[-1].work:

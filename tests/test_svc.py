@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 
 import numpy as np
 import pytest
 import sklearn.svm
 from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -126,6 +127,22 @@ def test_a_fit_that_is_cut_short_warns_with_both_gaps():
     X, y = load_breast_cancer(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match="Relative duality gap asked"):
         SVC(kernel="linear", C=100.0, tol=1e-12, max_iter=1, solver="smo").fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "sigmoid"])
+def test_the_same_call_gives_the_same_bits_from_another_thread_and_with_another_number_of_jobs(kernel):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 4], y[y < 4]
+    here = SVC(kernel=kernel, C=10.0, cache_size=2.0).fit(X, y)
+    others = [SVC(kernel=kernel, C=10.0, cache_size=2.0, n_jobs=n_jobs) for n_jobs in (None, None, 2, 4)]
+    threads = [threading.Thread(target=model.fit, args=(X, y)) for model in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for model in others:
+        assert np.array_equal(model.dual_coef_, here.dual_coef_)
+        assert np.array_equal(model.intercept_, here.intercept_)
 
 
 def test_a_callback_stops_a_fit(two_classes):

@@ -23,7 +23,8 @@ def available_cores() -> int:
 
 class _SingleThreadedBlas:
     """The limit is one of the whole process, so the first to enter sets it and the last to leave takes it off: were each to
-    restore what it found, two threads that leave in the order in which they came would leave the limit behind."""
+    restore what it found, two threads that leave in the order in which they came would leave the limit behind. threadpoolctl
+    lets one thread at a time set limits and ignores the others, so the right to do so is taken for each of the two."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,6 +34,7 @@ class _SingleThreadedBlas:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
+                _take_control()
                 self._limiter = _controller().limit(limits=1, user_api="blas")
             self._inside += 1
 
@@ -40,6 +42,7 @@ class _SingleThreadedBlas:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
+                _take_control()
                 self._limiter.restore_original_limits()
 
 
@@ -57,6 +60,13 @@ def _controller() -> Any:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
+
+
+def _take_control() -> None:
+    """No thread is to keep the others from setting limits."""
+    for library in _controller().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):  # older versions have no such rule
+            library.clear_controlling_thread(force=True)
 
 
 class Crew:

@@ -13,7 +13,7 @@ import maxmargin.kernel_pairs as kernel_pairs
 from maxmargin import SVC, BatchedSMO
 from maxmargin.estimators.kernel_classifier import kernel_solver
 from maxmargin.estimators.pairs import KernelProblems, Pair
-from maxmargin.kernel_pairs import PairProblem, PairRows, SharedValues, Sizes, padded
+from maxmargin.kernel_pairs import HeldRows, PairProblem, SharedValues, Sizes, padded
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import RBF, Custom, Linear, Points, Polynomial, Precomputed, Sigmoid
 
@@ -74,7 +74,7 @@ def test_blocks_and_sums_come_from_that_matrix():
     X, codes = samples()
     pair, shared = Pair.of(1, 3, codes), SharedValues(X, RBF(0.4), codes)
     own = KernelProblem.build(X[pair.samples], pair.signs, 1.0, RBF(0.4))
-    rows, everyone = PairRows(PairProblem.of(own, shared, 1, 3)), np.arange(own.n_samples)
+    rows, everyone = HeldRows.of_pair(PairProblem.of(own, shared, 1, 3)), np.arange(own.n_samples)
     expected, chosen = own.gram(everyone, everyone), np.array([60, 3, 0, 99])
     block = rows.block(chosen, chosen, np.empty((7, 7), np.float32))[:4, :4]
     assert np.abs(block - expected[np.ix_(chosen, chosen)]).max() <= 2e-5

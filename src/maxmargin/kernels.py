@@ -77,7 +77,7 @@ class Kernel(Protocol):
         """How wrong an entry of ``block`` can be by rounding."""
 
     def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
-        """How wrong sum_j s_j k(z_j, x) can be for each sample x by the rounding of kernel values alone; ``sizes`` are |s_j|."""
+        """How wrong sum_j s_j k(z_j, x) can be for each sample x by the rounding of kernel values; ``sizes`` are |s_j|."""
 
 
 def dot_products(one: Points, other: Points) -> Array:
@@ -110,8 +110,8 @@ class OfDotProducts(ABC):
         return UNIT_ROUNDOFF * n_roundings * self._sensitivity(greatest)
 
     def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
-        """|x . z| <= |x| |z|, so that a few long samples do not spoil what is known of the others. The sum over the vectors of a
-        polynomial in |x| |z_j| needs only the sums of the powers of |z_j|."""
+        """|x . z| <= |x| |z|, so that a few long samples do not spoil what is known of the others. The sum over the vectors of
+        a polynomial in |x| |z_j| needs only the sums of the powers of |z_j|."""
         n_roundings = samples.matrix.shape[1] + 8.0
         lengths, others = np.sqrt(samples.sqnorms), np.sqrt(vectors.sqnorms)
         errors = np.zeros(len(samples))

@@ -210,13 +210,14 @@ class KernelAutoState:
     def finish(self) -> None:
         """Least squares for the free variables and all others near the margin; then it is the certificate's turn."""
         smo, near = self.smo, self._near()
-        smo.compute_outputs(self.problem, near)
         rows = KernelRows(self.problem, np.float64, 0.0)
         with single_threaded_blas():
-            work = WorkingSet(
-                rows.block(near, near), smo.s[near], smo.v[near], smo.lower[near], smo.upper[near], self.problem.has_offset
+            K, others = rows.square(near), np.setdiff1d(np.flatnonzero(smo.s), near, assume_unique=True)
+            smo.f[near] = K @ smo.s[near] + rows.sums_at(near, others, smo.s[others])
+            bounds = smo.lower[near], smo.upper[near]
+            found = optimise(
+                WorkingSet(K, smo.s[near], smo.v[near], *bounds, self.problem.has_offset), max_iterations=MOST_SYSTEMS
             )
-            found = optimise(work, max_iterations=MOST_SYSTEMS)
         smo.s[near], smo.f[near] = found.s, smo.y[near] - found.v
         smo.steps += found.iterations
         smo.evaluations_before += rows.kernel_evaluations

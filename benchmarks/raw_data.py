@@ -2,7 +2,7 @@
 
 Real tables (scikit-learn's built-in sets, and raw sets of the data folder) and generated ones (unix times, years beside
 salaries, mixed scales, one-hot columns, copies), each with at most 5,000 rows. They are in two halves by name. Rules and
-constants of maxmargin may be chosen on the tables of ``TUNED_ON``; those of ``SHOWN_ONLY`` are for looking at the outcome alone.
+constants of maxmargin may be chosen on the tables of ``TUNED_ON``; those of ``SHOWN_ONLY`` are for looking at the outcome.
 
 ``LinearSVC`` is fitted with both losses, a penalised and a free intercept, C = 1e-4 to 1e6; ``SVC`` with four kernels, C = 1
 and 1000. Everything else is at its default. Every fit of ours has a limit of seconds, so that a run ends. scikit-learn's

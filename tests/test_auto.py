@@ -284,7 +284,7 @@ def test_ctrl_c_in_any_stage_leaves_the_best_answer_so_far(stage):
 
     problem = STAGES[stage]()
     solution = solve(problem, tol=1e-13, warm_start=np.zeros(problem.n_samples), callback=interrupt)
-    assert solution.status is Status.STOPPED
+    assert solution.status in (Status.STOPPED, Status.CERTIFIED)  # Newton may be there at its first certificate
     assert solution.trace[-1].solver == last
     assert solution.certificate.gap == pytest.approx(min(row.gap for row in solution.trace), rel=1e-6)
 

@@ -28,6 +28,12 @@ CERTIFICATE_ELEMENTS = 4_000_000
 """On small problems the fixed cost of a certificate counts: this much work must lie between two."""
 KERNEL_STEP_ELEMENTS = 256.0
 """What a step on a kernel problem costs: it is made on a block of a thousand rows, but in a cache."""
+CALL_ELEMENTS = 10_000
+"""What a sweep over the samples costs besides its steps, in elements: 50 microseconds of Python. With seven samples that is all
+that a sweep costs, and without it in the account a limit on seconds was heard after 15 s."""
+CERTIFICATE_ELEMENT_SECONDS = 3e-8
+"""A certificate takes at most this long for each stored element, in seconds: 0.5e-8 on mnist, 1.5e-8 to 3e-8 on news20_bigram,
+whose w is long. The driver leaves that much time before a deadline until it has measured one."""
 TIE = 1e-12
 """Primal values that differ by less, relatively, are the same."""
 
@@ -63,6 +69,10 @@ class Answers(Protocol):
         """Stored elements that a step touches, and what it costs besides."""
 
     @property
+    def certificate_seconds(self) -> float:
+        """How long a certificate may take, before one was measured."""
+
+    @property
     def kernel_evaluations(self) -> int:
         """That the certificates took."""
 
@@ -75,6 +85,9 @@ class Answers(Protocol):
     def known(self) -> Known: ...
 
     def best(self) -> Answer: ...
+
+    def forget_certificate(self) -> None:
+        """Judge the best answer anew when it is asked for: an interruption may have left half of another in its place."""
 
     def offset_bound(self, answer: Answer) -> float:
         """How far an optimal intercept can be from that of the answer, where it is free; else zero."""
@@ -161,6 +174,9 @@ class LinearAnswers:
             self.certificate = self._judge.certify(self.w, self.alpha)
         return self._answer(self.w, self.alpha, self.certificate)
 
+    def forget_certificate(self) -> None:
+        self.certificate = None
+
     def offset_bound(self, answer: Answer) -> float:
         return linear_offset_bound(self.problem, answer.w, answer.certificate)
 
@@ -170,7 +186,11 @@ class LinearAnswers:
 
     @property
     def elements_a_step(self) -> float:
-        return self.problem.rows.n_stored / self.problem.n_samples + 8.0
+        return (self.problem.rows.n_stored + CALL_ELEMENTS) / self.problem.n_samples + 8.0
+
+    @property
+    def certificate_seconds(self) -> float:
+        return CERTIFICATE_ELEMENT_SECONDS * self.problem.rows.n_stored
 
     def spacing(self, steps: int) -> float:
         least = max(CERTIFICATE_EPOCHS * self.problem.n_samples, CERTIFICATE_ELEMENTS / self.elements_a_step)
@@ -182,6 +202,7 @@ class KernelAnswers:
     asks for one or the driver has to end."""
 
     elements_a_step = KERNEL_STEP_ELEMENTS
+    certificate_seconds = 0.0
 
     def __init__(self, problem: KernelProblem) -> None:
         self.problem = problem
@@ -211,6 +232,9 @@ class KernelAnswers:
     def best(self) -> Answer:
         verdict = self._certified
         return Answer(np.empty(0), self._alpha, verdict.b, verdict.certificate)
+
+    def forget_certificate(self) -> None:
+        """An alpha and its verdict are taken over together, so that the verdict stands."""
 
     def offset_bound(self, answer: Answer) -> float:
         return kernel_offset_bound(self.problem, self._certified)

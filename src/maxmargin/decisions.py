@@ -36,10 +36,12 @@ from scipy import sparse
 from maxmargin.certificate import SMALLEST, gamma
 from maxmargin.data import Array
 from maxmargin.kernels import Kernel, Points
+from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 
-ELEMENTS_A_BLOCK = 1 << 22
-"""Of a dense copy of some rows."""
+ELEMENTS_A_BLOCK = 1 << 20
+"""Stored elements of a copy of some rows: 8 MB, which the next block uses again. Copies of whole matrices are new pages each
+time, and took ten times as long on a first call."""
 OUTWARDS = 1.0 + 8.0 * UNIT_ROUNDOFF
 """A few operations on upper bounds are rounded upwards by this."""
 
@@ -136,11 +138,13 @@ def _reach(lengths: Array, bounds: Bounds, errors: Array) -> Array:
 
 
 def _blocks(X: Any) -> Iterator[tuple[slice, Any]]:
-    """The rows of X in float64, some at a time."""
+    """The rows of X in float64, some at a time, each after a check point."""
     n, d = X.shape
-    size = max(1, ELEMENTS_A_BLOCK // max(1, d)) if not sparse.issparse(X) else 1 << 16
+    row_length = X.nnz // max(1, n) if sparse.issparse(X) else d
+    size = max(1, ELEMENTS_A_BLOCK // max(1, row_length))
     X = sparse.csr_array(X) if sparse.issparse(X) else X
     for start in range(0, n, size):
+        check_point()
         block = slice(start, min(start + size, n))
         yield block, X[block].astype(np.float64, copy=False)
 

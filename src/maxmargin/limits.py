@@ -1,7 +1,9 @@
 """What ends the solves of a fit before their time: a moment on the clock, or a word from the user, a callback or an error.
 
 One :class:`Stop` is made for each call of ``solve`` or ``fit``. All binary problems of the fit look at the same one, from
-whatever thread, so that ``max_seconds`` counts all of them together.
+whatever thread, so that ``max_seconds`` counts all of them together. The driver looks at it between two chunks of work. Long
+computations inside a chunk or a certificate call ``check_point``, which raises OutOfTimeError when the time is up: the driver
+then ends with the best answer that it has, as it does at Ctrl-C. A solver itself never reads the clock.
 """
 
 from __future__ import annotations
@@ -9,14 +11,18 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-CERTIFICATE_SECONDS = 0.5
-"""How long the last certificate may go on after the deadline, in seconds. A limit is heard within one second."""
+CERTIFICATE_SECONDS = 0.7
+"""How long the last certificate may go on after the deadline, in seconds. A limit is to be heard within one second, and a chunk
+of work takes 0.1 to 0.3."""
 
 
 class OutOfTimeError(Exception):
-    """A long computation looked at its :class:`Stop` and gave up. The driver ends with the best answer that it has."""
+    """A long computation met a check point after its time."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,13 @@ class Stop:
 
     def share(self, n: float) -> Stop:
         """For one of ``n`` problems that are still to be solved one after the other: an equal share of the time left."""
-        now = time.perf_counter()
-        return Stop(now + max(0.0, self.deadline - now) / max(1.0, n), self.told)
+        return Stop(time.perf_counter() + self.seconds_left / max(1.0, n), self.told)
+
+    def last_chance(self) -> Stop:
+        """For a certificate: it may be a little late. One that begins after a word to end has to be quick, too."""
+        if self.is_told:
+            return Stop.after(CERTIFICATE_SECONDS)
+        return Stop(max(self.deadline, time.perf_counter()) + CERTIFICATE_SECONDS, self.told)
 
     def set(self) -> None:
         """Tell every problem of the fit to end."""
@@ -44,6 +55,10 @@ class Stop:
         return self.told.is_set()
 
     @property
+    def seconds_left(self) -> float:
+        return max(0.0, self.deadline - time.perf_counter())
+
+    @property
     def is_late(self) -> bool:
         return time.perf_counter() >= self.deadline
 
@@ -51,7 +66,21 @@ class Stop:
     def is_due(self) -> bool:
         return self.is_told or self.is_late
 
-    def check(self, grace_seconds: float = 0.0) -> None:
-        """Raise OutOfTimeError if the fit is told to end, or is later than ``grace_seconds`` after its deadline."""
-        if self.is_told or time.perf_counter() >= self.deadline + grace_seconds:
-            raise OutOfTimeError
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """A context in which the check points of this thread look at this Stop."""
+        token = _heard.set(self)
+        try:
+            yield
+        finally:
+            _heard.reset(token)
+
+
+_heard: ContextVar[Stop | None] = ContextVar("heard", default=None)
+
+
+def check_point() -> None:
+    """Raise OutOfTimeError if the Stop that this thread hears is due. Does nothing outside a solve."""
+    stop = _heard.get()
+    if stop is not None and stop.is_due:
+        raise OutOfTimeError

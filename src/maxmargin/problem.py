@@ -25,6 +25,9 @@ from maxmargin.losses import DualBox, Hinge, Loss
 BALANCE = 1e-12
 """Up to this share of sum_i alpha_i, sum_i alpha_i y_i is rounding."""
 
+PRECISE_ROWS = 4096
+"""Rows that are brought to a higher precision at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearProblem:
@@ -87,14 +90,26 @@ class LinearProblem:
 
     def balanced(self, alpha: Array) -> Array:
         """alpha with sum_i alpha_i y_i = 0 and still in the box: the class with the greater sum is scaled down, only where
-        it is not at a bound if that suffices."""
-        excess = float(np.sum(alpha * self.y))
-        if excess and np.isinf(self.box.L).any():
+        it is not at a bound if that suffices. What rounding leaves of the sum is taken from one sample."""
+        excess = self._excess(alpha)
+        if excess == 0.0:
+            return alpha
+        if np.isinf(self.box.L).any():
             return alpha - self.y * np.abs(alpha) * (excess / np.abs(alpha).sum())
         heavier = self.y > 0 if excess > 0.0 else self.y < 0
         inside = heavier & (alpha > self.box.L) & (alpha < self.box.U)
         chosen = inside if abs(excess) <= alpha[inside].sum() else heavier
-        return np.where(chosen, alpha * (1.0 - abs(excess) / alpha[chosen].sum()), alpha) if excess else alpha
+        scaled = np.where(chosen, alpha * (1.0 - abs(excess) / alpha[chosen].sum()), alpha)
+        rest = self.y * self._excess(scaled)
+        room = np.flatnonzero((scaled > 2.0 * np.abs(rest)) & (scaled - rest <= self.box.U))
+        if len(room):
+            least = room[np.argmin(scaled[room])]  # a small number takes a small change with the least rounding
+            scaled[least] -= rest[least]
+        return scaled
+
+    def _excess(self, alpha: Array) -> float:
+        """sum_i alpha_i y_i, in more than float64 where the machine has it: its terms cancel."""
+        return float(np.sum(alpha * self.y, dtype=np.longdouble))
 
     def margins(self, w: Array) -> Array:
         """m_i = y_i (w . x_i), the intercept included."""
@@ -108,6 +123,15 @@ class LinearProblem:
         signed = alpha * self.y
         w = self.rows.matrix.T @ signed
         return w if self.intercept_scaling == 0.0 else np.append(w, self.intercept_scaling * signed.sum())
+
+    def precise_weights(self, alpha: Array) -> Array:
+        """w(alpha) with a zero for an intercept that is not there, summed in more than float64 where the machine has it."""
+        signed = (alpha * self.y).astype(np.longdouble)
+        total = np.zeros(self.rows.n_features, np.longdouble)
+        for start in range(0, self.n_samples, PRECISE_ROWS):
+            block = slice(start, start + PRECISE_ROWS)
+            total += self.rows.matrix[block].T @ signed[block]
+        return np.append(total, self.intercept_scaling * signed.sum()).astype(np.float64)
 
     def primal(self, w: Array) -> float:
         return 0.5 * self.sqnorm(w) + float(self.C @ self.loss.value(self.margins(w)))

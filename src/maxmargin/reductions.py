@@ -9,8 +9,8 @@ proportion to their C.
 y_i x_{ij}`, so in row i's gradient it is :math:`\alpha_i x_{ij}^2`: exactly what :math:`D_{ii}` is. The column is dropped,
 the square added to :math:`D_{ii}`, and :math:`w_j` recovered at the end.
 
-**Columns are centred** where the intercept is free: w stays, b moves by w . c, and a column of times in seconds since 1970 no
-longer drowns its own differences.
+**Columns are centred** where there is an intercept: w stays, b moves by w . c, and a column of times in seconds since 1970 no
+longer drowns its own differences. (The penalty on an intercept then couples it with w: see ``maxmargin.solvers.newton``.)
 
 **Few long rows are rotated.** With fewer samples than features X = L Q, L square and the rows of Q orthonormal, so w = Q' v has
 the margins L v and |w| = |v|: as many weights as samples.
@@ -40,7 +40,7 @@ MOST_COUNTED = 1 << 16
 
 DENSE_SHARE = 0.3
 """A sparse X with at least this share of its elements stored is centred in a dense copy, which is no larger than three of it."""
-FAR_FROM_ZERO = 1.0
+FAR_FROM_ZERO = 10.0
 """A column whose mean is this many times its standard deviation is worth centring: the condition number of the Hessian grows
 with the square of the ratio."""
 
@@ -104,7 +104,7 @@ class RenumberedColumns:
 
 @dataclass(frozen=True, eq=False)
 class CentredColumns:
-    """A problem with a free intercept whose columns have the mean zero, in a dense copy."""
+    """A problem with an intercept whose columns have the mean zero, in a dense copy. The penalty is that of the original."""
 
     original: LinearProblem
     problem: LinearProblem
@@ -114,7 +114,7 @@ class CentredColumns:
     def of(cls, problem: LinearProblem) -> CentredColumns | None:
         """None where the copy would be much larger than X, or no column is far from zero for its width."""
         n_elements = problem.n_samples * problem.rows.n_features
-        if problem.penalizes_intercept or problem.rows.n_stored < DENSE_SHARE * n_elements:
+        if problem.intercept_scaling == 0.0 or problem.rows.n_stored < DENSE_SHARE * n_elements:
             return None
         X = problem.rows.dense()
         centre = X.mean(axis=0, dtype=np.float64)
@@ -127,7 +127,8 @@ class CentredColumns:
 
     def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
         shifted = w.copy()
-        shifted[-1] -= float(w[:-1] @ self.centre) / self.original.intercept_scaling
+        shift = np.sum(w[:-1] * self.centre, dtype=np.longdouble) / self.original.intercept_scaling
+        shifted[-1] = float(w[-1] - shift)
         return shifted, alpha
 
 
@@ -141,9 +142,15 @@ class RotatedRows:
 
     @classmethod
     def of(cls, problem: LinearProblem) -> RotatedRows:
-        """X' = Q' L' by Householder's reflections, whose rounding is relative to the length of each row."""
-        axes, triangle = np.linalg.qr(problem.rows.dense().T.astype(np.float64, copy=False))
-        return cls(problem, replace(problem, rows=Rows(np.ascontiguousarray(triangle.T))), axes)
+        """X' = Q' L' by Householder's reflections, whose rounding is relative to the length of each row. The constant feature
+        of a penalised intercept is rotated like the others."""
+        columns = problem.rows.dense().T.astype(np.float64, copy=False)
+        scaling = problem.intercept_scaling
+        if problem.penalizes_intercept and scaling != 0.0:
+            columns, scaling = np.vstack([columns, np.full(problem.n_samples, scaling)]), 0.0
+        axes, triangle = np.linalg.qr(columns)
+        rows = Rows(np.ascontiguousarray(triangle.T))
+        return cls(problem, replace(problem, rows=rows, intercept_scaling=scaling), axes)
 
     def reduce(self, alpha: Array) -> Array:
         return alpha

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -16,22 +17,26 @@ from typing import Any
 import numpy as np
 
 from maxmargin.answers import Answer, Known, answers_to
+from maxmargin.certificate import Certificate, gamma, relative
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.limits import OutOfTimeError, Stop
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Progress, Solution, Status
-from maxmargin.solvers.base import Budget, KernelSolver, Solver
+from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage
 from maxmargin.solvers.registry import kernel_solver_named, solver_named
+from maxmargin.threads import single_threaded_blas
 
 Callback = Callable[[Progress], Any]
 
 CHUNK_ELEMENTS = 20_000_000
 """Stored elements that one call of ``advance`` may touch: about a tenth of a second, so that Ctrl-C is heard."""
-STALL_ELEMENTS = 10_000_000_000
+STALL_EPOCHS, STALL_ELEMENTS = 10_000, 10_000_000_000
+"""A solve is not judged by its progress before so many epochs, or so much work in stored elements (some ten seconds), whichever
+comes first. Seven equal rows of 1e37 are given up after half a second."""
 STALL_FACTOR = 100.0
-"""After this much work (some ten seconds) a solve has stalled when, at the rate at which the dual value rose over the latter
-half of the run, closing the gap would take this many times the work done so far."""
+"""A solve has stalled when, at the rate at which the dual value rose over the latter half of the run, closing the gap would
+take this many times the work done so far."""
 
 
 def solve(
@@ -57,7 +62,7 @@ def solve(
     tol : float
         Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give.
     max_epochs, max_seconds : float, default infinity
-        Limits; an epoch is as many steps as there are samples.
+        Limits; an epoch is as many steps as there are samples. The limit on seconds is heard within a second.
     warm_start : array of alpha, or a Solution
         Where to start. It is clipped to the box, so a solution for another C will do.
     callback : callable
@@ -119,21 +124,69 @@ def drive(
     seed: int,
     stop: Stop,
 ) -> Solution:
-    """``solve`` with everything resolved. ``stop`` knows the deadline, and ends the solve from another thread."""
-    run = _Run(problem, solver, limits, callback, stop)
+    """``solve`` with everything resolved. ``stop`` knows the deadline, and ends the solve from another thread.
+
+    A linear solve uses one thread of BLAS from beginning to end. The limit is one of the process: were it set for parts of a
+    solve only, the rounding of the other parts would depend on what the other threads are doing."""
+    start = _alpha_of(warm_start, problem)
+    with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
+        return _driven(_Run(problem, solver, limits, callback, stop), start, seed)
+
+
+def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
+    stop = run.stop
     try:
-        run.start(_alpha_of(warm_start, problem), seed)
-        status = run.to_the_end()
+        with stop.heard():
+            run.start(start, seed)
+            status = run.to_the_end()
     except OutOfTimeError:
-        status = Status.STOPPED if stop.is_told else Status.TIME_LIMIT
+        status = run.after_interruption()
     except KeyboardInterrupt:
         stop.set()
         if run.state is None:
             raise
-        if not run.trace:
-            run.judge()
-        status = Status.STOPPED
+        status = run.after_interruption()
     return run.solution(status)
+
+
+def unsolved(problem: LinearProblem, solver: Solver, stop: Stop) -> Solution:
+    """The answer zero to a problem for which no time is left, with its certificate."""
+    certificate = _certificate_of_zero(problem)
+    values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
+    row = Progress(0.0, 0.0, 0, *values, problem.n_samples, solver.name, "no time was left")
+    return Solution(
+        w=np.zeros(problem.n_weights),
+        alpha=np.zeros(problem.n_samples),
+        b=0.0,
+        certificate=certificate,
+        status=_status_of(stop),
+        trace=(row,),
+        seconds=0.0,
+        steps=0,
+        epochs=0.0,
+        offset_bound=0.0 if problem.penalizes_intercept else math.inf,
+    )
+
+
+def _certificate_of_zero(problem: LinearProblem) -> Certificate:
+    """Of w = 0 and alpha = 0, without a pass over X: every margin is zero, the dual value is zero, and the gap is the primal
+    value, a sum of n terms none of which is negative."""
+    primal = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0])
+    rounding = gamma(problem.n_samples + 16) * primal
+    return Certificate(
+        primal=primal,
+        dual=0.0,
+        gap=primal,
+        relative_gap=relative(primal, primal, 0.0),
+        rounding_error=rounding,
+        distance_bound=math.sqrt(primal + rounding),
+        n_support=0,
+        n_at_bound=0,
+    )
+
+
+def _status_of(stop: Stop) -> Status:
+    return Status.STOPPED if stop.is_told else Status.TIME_LIMIT
 
 
 def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem) -> Array | None:
@@ -162,9 +215,13 @@ class _Run:
     trace: list[Progress] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     next_certificate: float = 0.0
+    certificate_seconds: float = 0.0  # what the last certificate will take: it has to begin that much before the deadline
+
+    def __post_init__(self) -> None:
+        self.answers = answers_to(self.problem)
 
     def start(self, warm_start: Array | None, seed: int) -> None:
-        self.answers = answers_to(self.problem)
+        self.certificate_seconds = self.answers.certificate_seconds
         self.state = self.solver.init(self.problem, warm_start, seed)
         if warm_start is None:
             self.next_certificate = self.answers.spacing(0)
@@ -181,22 +238,36 @@ class _Run:
 
     def judge(self) -> None:
         """Certify where the solver stands, and write a row of the trace."""
-        self.answer = self.answers.judge(self.solver, self.state, self.limits.tol)
+        begun = time.perf_counter()
+        with self.stop.last_chance().heard():
+            self.answer = self.answers.judge(self.solver, self.state, self.limits.tol)
+        self.certificate_seconds = max(self.certificate_seconds, time.perf_counter() - begun)
         self._write_trace(self.answer.certificate if self.answer else self.answers.known())
         self.next_certificate = self.state.steps + self.answers.spacing(self.state.steps)
 
+    def after_interruption(self) -> Status:
+        """Ctrl-C or a check point ended a chunk or a certificate midway. The best pair so far may be half of one answer and
+        half of the next, which is a pair all the same: it is judged anew."""
+        self.answers.forget_certificate()
+        if not self.trace and self.state is not None:
+            with suppress(OutOfTimeError):
+                self.judge()
+        if self.answer is not None:
+            return self._status_of_answer
+        return _status_of(self.stop)
+
     def _write_trace(self, known: Known) -> None:
-        stage = self.state.stage
+        stage = self.state.stage if self.state is not None else Stage(self.solver.name, "no time was left to begin")
         self.trace.append(
             Progress(
                 seconds=self.seconds,
                 epochs=self.epochs,
-                steps=self.state.steps,
+                steps=self.steps,
                 primal=known.primal,
                 dual=known.dual,
                 gap=known.gap,
                 relative_gap=known.relative_gap,
-                active=self.state.active,
+                active=self.state.active if self.state is not None else self.problem.n_samples,
                 solver=stage.solver,
                 reason=stage.reason,
             )
@@ -204,6 +275,8 @@ class _Run:
 
     def solution(self, status: Status) -> Solution:
         answer = self.answer or self.answers.best()
+        if not self.trace:
+            self._write_trace(answer.certificate)
         return Solution(
             w=answer.w,
             alpha=np.ascontiguousarray(answer.alpha),
@@ -212,37 +285,58 @@ class _Run:
             status=status,
             trace=tuple(self.trace),
             seconds=self.seconds,
-            steps=self.state.steps,
+            steps=self.steps,
             epochs=self.epochs,
             kernel_evaluations=self.answers.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
-            offset_bound=self.answers.offset_bound(answer),
+            offset_bound=self._offset_bound(answer),
         )
+
+    def _offset_bound(self, answer: Answer) -> float:
+        """Infinite, which is to say unknown, where there is no time for it."""
+        try:
+            with self.stop.last_chance().heard():
+                return float(self.answers.offset_bound(answer))
+        except OutOfTimeError:
+            return math.inf
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 
     @property
+    def steps(self) -> int:
+        return int(self.state.steps) if self.state is not None else 0
+
+    @property
     def epochs(self) -> float:
-        return float(self.state.steps / self.problem.n_samples)
+        return self.steps / self.problem.n_samples
 
     def _certificate_is_due(self) -> bool:
         return (
             self.state.looks_done
             or self.state.is_stuck
             or self.state.steps >= min(self.next_certificate, self._max_steps)
-            or self.stop.is_due
+            or self.stop.is_told
+            or self._is_late
         )
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether a certificate that begins now ends after the deadline."""
+        return time.perf_counter() + self.certificate_seconds >= self.stop.deadline
+
+    @property
+    def _status_of_answer(self) -> Status:
+        assert self.answer is not None
+        return Status.CERTIFIED if self.answer.certificate.is_proof else Status.STATIONARY
 
     def _reason_to_end(self) -> Status | None:
         if self.callback is not None and bool(self.callback(self.trace[-1])):
             self.stop.set()
         if self.answer is not None:
-            return Status.CERTIFIED if self.answer.certificate.is_proof else Status.STATIONARY
-        if self.stop.is_told:
-            return Status.STOPPED
-        if self.stop.is_late:
-            return Status.TIME_LIMIT
+            return self._status_of_answer
+        if self.stop.is_told or self._is_late:
+            return _status_of(self.stop)
         if self.state.steps >= self._max_steps:
             return Status.EPOCH_LIMIT
         if self._is_at_its_limit():
@@ -254,7 +348,7 @@ class _Run:
 
     def _is_stalled(self) -> bool:
         now = self.trace[-1]
-        if now.steps * self.answers.elements_a_step < STALL_ELEMENTS:
+        if now.steps < min(STALL_EPOCHS * self.problem.n_samples, STALL_ELEMENTS / self.answers.elements_a_step):
             return False
         half = next(row for row in self.trace if row.steps >= 0.5 * now.steps)
         rise, steps = now.dual - half.dual, now.steps - half.steps

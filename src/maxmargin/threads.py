@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
+
+from maxmargin.limits import check_point
 
 T = TypeVar("T")
 
@@ -23,8 +25,11 @@ def available_cores() -> int:
 
 class _SingleThreadedBlas:
     """The limit is one of the whole process, so the first to enter sets it and the last to leave takes it off: were each to
-    restore what it found, two threads that leave in the order in which they came would leave the limit behind. threadpoolctl
-    lets one thread at a time set limits and ignores the others, so the right to do so is taken for each of the two."""
+    restore what it found, two threads that leave in the order in which they came would leave the limit behind.
+
+    threadpoolctl 3.8 lets only the first thread that ever set a limit set others: a limit from another thread silently does
+    nothing. Then BLAS had one thread in the main thread and all cores elsewhere, and the same fit had other bits there. So
+    that claim is given up before each change, which the lock makes safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +39,7 @@ class _SingleThreadedBlas:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                _take_control()
+                _give_up_claims()
                 self._limiter = _controller().limit(limits=1, user_api="blas")
             self._inside += 1
 
@@ -42,8 +47,9 @@ class _SingleThreadedBlas:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                _take_control()
+                _give_up_claims()
                 self._limiter.restore_original_limits()
+                _give_up_claims()
 
 
 _blas = _SingleThreadedBlas()
@@ -62,11 +68,12 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def _take_control() -> None:
-    """No thread is to keep the others from setting limits."""
+def _give_up_claims() -> None:
+    """Let the present thread set the number of BLAS threads, whichever thread did so before."""
     for library in _controller().lib_controllers:
-        if hasattr(library, "clear_controlling_thread"):  # older versions have no such rule
-            library.clear_controlling_thread(force=True)
+        give_up = getattr(library, "clear_controlling_thread", None)  # since threadpoolctl 3.8
+        if give_up is not None:
+            give_up(force=True)
 
 
 class Crew:
@@ -86,6 +93,14 @@ class Crew:
         return self.run([(k, start, stop) for k, (start, stop) in enumerate(self.parts(n))], job)
 
     def run(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
+        """A check point, then every task. When one fails, or Ctrl-C ends the wait, the others are done before the error goes
+        on: they write to memory that the caller may use again."""
+        check_point()
         if self._pool is None or len(tasks) < 2:
             return [job(*task) for task in tasks]
-        return [future.result() for future in [self._pool.submit(job, *task) for task in tasks]]
+        futures = [self._pool.submit(job, *task) for task in tasks]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            wait(futures)
+            raise

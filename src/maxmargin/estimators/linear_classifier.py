@@ -23,7 +23,7 @@ from maxmargin.limits import Stop
 from maxmargin.losses import Hinge, Loss, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Solution
-from maxmargin.solve import Limits, drive, seed_from
+from maxmargin.solve import Limits, drive, seed_from, unsolved
 from maxmargin.solvers.registry import solver_named
 
 NOTHING = np.empty(0)
@@ -127,8 +127,10 @@ class LinearClassifier:
             def run(stop: Stop) -> Solution:
                 signs = np.where(y == positive, np.int8(1), np.int8(-1))
                 problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
+                if stop.is_due and start is None:
+                    return unsolved(problem, solver, stop)
                 solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
-                if self.sharp_proofs:
+                if self.sharp_proofs and not stop.is_due:
                     ellipsoid = enclose(problem, solution.w, solution.alpha, solution.certificate)
                     solution = replace(solution, ellipsoid=ellipsoid)
                 return solution if self.warm_start else replace(solution, alpha=NOTHING)

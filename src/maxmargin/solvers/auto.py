@@ -83,13 +83,13 @@ class Auto:
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AutoState:
         state = AutoState(problem, seed, Costs.of(problem))
-        if problem.penalizes_intercept and not state.is_small:
+        reason = state.reason_for_newton
+        if reason is None:
             state.begin(DCD(), problem, warm_start, "first")
         else:
             from maxmargin.solvers.newton import Newton
 
-            reason = "a small problem is finished to rounding error" if state.is_small else "the intercept is not penalised"
-            state.begin(Newton(), problem, warm_start, reason)
+            state.begin(Newton(polishes=state.is_small), problem, warm_start, reason)
         return state
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
@@ -119,6 +119,7 @@ class AutoState:
     stage: Stage = field(default_factory=lambda: Stage(""))
     solver: Any = None
     inner: Any = None
+    handed_over: Array | None = None
     reduction: Any = None
     primal_point: Any = None
     steps_before: int = 0
@@ -134,11 +135,11 @@ class AutoState:
 
     @property
     def active(self) -> int:
-        return int(self.inner.active)
+        return int(self.inner.active) if self.inner else 0
 
     @property
     def has_best_w(self) -> bool:
-        return self.primal_point is not None or self.inner.has_best_w
+        return self.primal_point is not None or bool(self.inner and self.inner.has_best_w)
 
     @property
     def working(self) -> LinearProblem:
@@ -147,16 +148,21 @@ class AutoState:
         return problem
 
     def begin(self, solver: Solver, problem: LinearProblem, alpha: Array | None, reason: str) -> None:
-        self._end_inner()
+        self._end_inner(alpha)
         self.solver, self.stage = solver, Stage(solver.name, reason)
         self.inner = solver.init(problem, alpha, self.seed)
 
-    def _end_inner(self) -> None:
-        """Free the memory of the method at work."""
-        self.steps_before, self.inner = self.steps, None
+    def _end_inner(self, alpha: Array | None) -> None:
+        """Free the memory of the method at work. Its alpha is the candidate until the next one has begun: Ctrl-C may come
+        between."""
+        self.steps_before, self.inner, self.handed_over = self.steps, None, alpha
 
     def candidate(self) -> tuple[Array, Array]:
-        w, alpha = self.solver.candidate(self.working, self.inner)
+        if self.inner:
+            w, alpha = self.solver.candidate(self.working, self.inner)
+        else:
+            alpha = np.zeros(self.working.n_samples) if self.handed_over is None else self.handed_over
+            w = self.working.weights(alpha)
         if self.primal_point:
             return self.primal_point.candidate(alpha)
         return self.reduction.expand(w, alpha) if self.reduction else (w, alpha)
@@ -216,6 +222,20 @@ class AutoState:
         return OPTIMISM * sweeps_left * self.inner.active
 
     @property
+    def reason_for_newton(self) -> str | None:
+        """Why to begin with Newton, if there is a reason."""
+        if self.is_small:
+            return "a small problem is finished to rounding error"
+        if not self.problem.penalizes_intercept:
+            return "the intercept is not penalised"
+        return None if self._has_coordinates else "the loss has no coordinate descent"
+
+    @property
+    def _has_coordinates(self) -> bool:
+        """Whether the methods that change one alpha_i at a time can be used."""
+        return self.problem.penalizes_intercept and self.problem.box.a == 1.0
+
+    @property
     def is_small(self) -> bool:
         d = newton_weights(self.problem)
         return self.problem.n_samples * self.problem.n_weights <= SMALL_ELEMENTS and d <= SMALL_WEIGHTS
@@ -250,7 +270,7 @@ class AutoState:
         from maxmargin.solvers.primal_point import PrimalSearch
 
         alpha = self.inner.samples["alpha"].copy()
-        self._end_inner()
+        self._end_inner(alpha)
         self.primal_point = self.reduction = None
         if self.problem.rows.is_sparse:
             self.reduction = RenumberedColumns.of(self.problem, in_single)
@@ -279,7 +299,7 @@ class AutoState:
 
     def finish(self, budget: Budget) -> None:
         """Newton; a small problem as far as float64 goes."""
-        self.solver.advance(self.working, self.inner, budget._replace(target=0.0) if self.is_small else budget)
+        self.solver.advance(self.working, self.inner, budget)
         self.looks_done, self.is_stuck = self.inner.looks_done, self.inner.is_stuck
         is_done = np.isfinite(self.inner.gap) and self.inner.gap <= budget.target * abs(self.inner.best_dual)
         if self.is_stuck and self._can_go_back and not is_done:
@@ -287,7 +307,7 @@ class AutoState:
 
     @property
     def _can_go_back(self) -> bool:
-        return self.problem.penalizes_intercept and not self.is_last
+        return self._has_coordinates and not self.is_last
 
     def _go_back(self) -> None:
         """Newton is at the end of float64, or its Hessian overflowed: coordinates may still do better, one at a time."""

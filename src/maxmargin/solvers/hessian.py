@@ -8,7 +8,7 @@ gathered into blocks and multiplied by BLAS, in float32 while that is good enoug
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -23,6 +23,46 @@ ROWS_A_BLOCK = 1024
 JITTER, JITTERS = 2.0**-50, 10
 """What each element of the diagonal grows by at first, relative to itself and to the length of w, and how often that is made
 16-fold."""
+
+
+class Regulariser(NamedTuple):
+    """The R of the penalty w'Rw / 2: one for each weight that is penalised. Where columns are centred by c and the intercept is
+    penalised, its weight is w_last - w . shift with shift = c / intercept_scaling, and R couples it with the others."""
+
+    ones: Array
+    shift: Array | None = None
+
+    def times(self, w: Array) -> Array:
+        if self.shift is None:
+            return self.ones * w
+        last = w[-1] - float(w[:-1] @ self.shift)
+        return np.append(w[:-1] - self.shift * last, last)
+
+    def sqnorm(self, w: Array) -> float:
+        """w'Rw"""
+        if self.shift is None:
+            return float(self.ones @ np.square(w))
+        return float(w[:-1] @ w[:-1]) + (w[-1] - float(w[:-1] @ self.shift)) ** 2
+
+    def conjugate(self, v: Array) -> float:
+        """The greatest 2 v . w - w'Rw, over the weights that are penalised."""
+        if self.shift is None:
+            return float(self.ones @ np.square(v))
+        return float(np.sum(np.square(v[:-1] + self.shift * v[-1]))) + v[-1] ** 2
+
+    def minimiser(self, v: Array) -> Array:
+        """The w with Rw = v."""
+        if self.shift is None:
+            return v
+        w = v[:-1] + self.shift * v[-1]
+        return np.append(w, v[-1] + float(w @ self.shift))
+
+    def add_to(self, matrix: Array) -> None:
+        """R is added to the lower triangle."""
+        matrix.reshape(-1)[:: len(matrix) + 1] += self.ones
+        if self.shift is not None:
+            matrix[:-1, :-1] += np.outer(self.shift, self.shift)
+            matrix[-1, :-1] -= self.shift
 
 
 @dataclass
@@ -64,7 +104,7 @@ class FreeHessian:
         self.sums[:] = 0.0
         self._add(np.flatnonzero(free))
 
-    def solve(self, rate: float, regulariser: Array, gradient: Array, free: Array) -> Array | None:
+    def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
         """The direction -(R + rate S)^-1 g by Cholesky. A matrix that rounding made indefinite is made anew in float64, and
         then helped by a small multiple of its diagonal. None if it overflows."""
         factor = self._factor(rate, regulariser, 0.0)
@@ -79,14 +119,14 @@ class FreeHessian:
         direction, _ = dpotrs(factor, -gradient, lower=0)
         return np.ascontiguousarray(direction) if np.isfinite(direction).all() else None
 
-    def _factor(self, rate: float, regulariser: Array, jitter: float) -> Array | None:
+    def _factor(self, rate: float, regulariser: Regulariser, jitter: float) -> Array | None:
         """S holds its lower triangle row by row, which is the upper one for LAPACK."""
         with np.errstate(all="ignore"):
             np.multiply(self.sums[0], rate, out=self.matrix)
             for sums in self.sums[1:]:
                 self.matrix += rate * sums
+            regulariser.add_to(self.matrix)
             diagonal = self.matrix.reshape(-1)[:: self.size + 1]
-            diagonal += regulariser
             diagonal *= 1.0 + jitter
         if not np.isfinite(diagonal).all():
             return None

@@ -42,6 +42,7 @@ from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
 from maxmargin.reductions import CentredColumns, RotatedRows
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.hessian import Regulariser
 from maxmargin.solvers.newton_passes import Curve, Prox, passes_for
 from maxmargin.threads import single_threaded_blas
 
@@ -65,6 +66,10 @@ MOST_RETREATS = 3
 MOST_REFUSALS = 4
 """So many certificates refused at that end, each followed by a far smaller penalty, and the solver is stuck."""
 REFUSED_RETREAT = 1.0 / 64.0
+RESOLVED = 1e6
+"""s C |x|^2 where rounding has forced a smaller penalty: see ``_resolved_penalty``."""
+REFINEMENTS = 2
+"""Newton steps in higher precision before an answer is offered again."""
 IDLE_STEPS, IDLE_FACTOR = 100, 0.9
 """So many Newton steps in which the gap does not fall to this share of what it was are the end as well."""
 
@@ -79,13 +84,15 @@ MOST_ROTATED = 50_000_000
 class Newton:
     """``penalty`` is the first s above when there is a point to start from, ``cold_penalty`` when there is none: below 1 every
     sample is free at w = 0, and the first step solves a least-squares problem. ``acceptance`` is the 0.3, ``growth`` what s is
-    multiplied by after an inner problem that took at most so many steps; a longer one multiplies it by ``fall``."""
+    multiplied by after an inner problem that took at most so many steps; a longer one multiplies it by ``fall``. With ``polishes``
+    the answer is taken as far as float64 goes, whatever the target is."""
 
     penalty: float = 2.0
     cold_penalty: float = 0.5
     acceptance: float = 0.3
     growth: tuple[tuple[int, float], ...] = ((3, 4.0), (8, 2.0), (20, 1.0))
     fall: float = 0.5
+    polishes: bool = False
 
     def __post_init__(self) -> None:
         for name in ("penalty", "cold_penalty", "acceptance", "fall"):
@@ -112,7 +119,8 @@ class Newton:
                     state.go_outside(self._factor(state.inner_steps))
                 elif state.is_at_rounding:
                     state.retreat()
-                state.looks_done |= state.gap <= budget.target * state.caution * abs(state.best_dual)
+                if state.gap <= budget.target * state.caution * abs(state.best_dual):
+                    state.meet_target(self.polishes)
 
     def candidate(self, problem: LinearProblem, state: NewtonState) -> tuple[Array, Array]:
         w, alpha = state.answer()
@@ -131,29 +139,36 @@ class NewtonState:
     has_best_w = True
 
     def __init__(self, problem: LinearProblem, warm_start: Array | None, settings: Newton) -> None:
-        self.reductions = reduced(problem)
-        self.problem = problem = self.reductions[-1].problem if self.reductions else problem
-        n, box = problem.n_samples, problem.box
+        self.original, self.settings = problem, settings
         self.stage = Stage("newton")
+        self.steps = 0
+        self.kept: tuple[Array, Array] | None = None
+        self._begin(reduced(problem), np.zeros(problem.n_samples) if warm_start is None else warm_start)
+
+    def _begin(self, reductions: list[CentredColumns | RotatedRows], alpha: Array) -> None:
+        """Start from ``alpha`` on the problem as ``reductions`` leave it."""
+        self.reductions = reductions
+        self.problem = problem = reductions[-1].problem if reductions else self.original
+        n, box = problem.n_samples, problem.box
         self.curve = Curve.of(problem)
         self.passes = passes_for(problem, self.curve)
-        self.regulariser = problem.regulariser
-        self.alpha = np.zeros(n) if warm_start is None else np.clip(warm_start, box.L, box.U)
+        self.regulariser = regulariser_of(problem, reductions)
+        self.alpha = np.clip(alpha, box.L, box.U)
         self.anchor = self.alpha.copy()
-        self.margin, self.along = np.zeros(n), np.empty(n)
+        self.margin, self.along = np.empty(n), np.empty(n)
         self.free = np.zeros(n, bool)
-        self.steps = self.inner_steps = self.n_free = self.retreats = self.refusals = self.idle_steps = 0
+        self.inner_steps = self.n_free = self.retreats = self.refusals = self.idle_steps = 0
         self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = False
         self.caution = 1.0
         self.least_primal = self.least_gap = np.inf
-        self.w = self.passes.restart(self.alpha)
+        w_alpha = self.passes.restart(self.alpha)
+        self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
+        self.w = self.regulariser.minimiser(w_alpha)
         self.best_w = self.w.copy()
         self.passes.products(self.w, self.margin)
-        linear = float(np.sum(box.terms(self.alpha)))
-        self.anchor_dual = linear - 0.5 * float(self.regulariser @ np.square(self.w))
-        self._set_penalty(settings.penalty)
+        self._set_penalty(self.settings.penalty)
         self._respond()
-        self._start_at_zero_if_better(settings.cold_penalty)
+        self._start_at_zero_if_better(self.settings.cold_penalty)
 
     def _set_penalty(self, penalty: float) -> None:
         """A smooth loss needs no proximal term until rounding asks for one."""
@@ -189,10 +204,40 @@ class NewtonState:
         return difference if difference > TRUSTED_DIFFERENCE * abs(self.best_dual) else np.inf
 
     def answer(self) -> tuple[Array, Array]:
-        """The present pair; or the best w so far with the better of the two dual points, if their gap is less."""
+        """The present pair; or the best w so far with the better of the two dual points, if their gap is less. After a refusal
+        the pair that met the target before it was polished, or the present pair, refined, is offered in turn with these."""
+        if self.refusals == 1 and self.kept is not None:
+            return self.kept
+        if self.refusals % 2 == 1:
+            w, alpha = self._refined()
+            return w, self._balanced(alpha)
         if self.pair_gap <= self._difference:
             return self.w, self._balanced(self.alpha)
         return self.best_w, self._balanced(self.alpha if self.dual >= self.anchor_dual else self.anchor)
+
+    def meet_target(self, polishes: bool) -> None:
+        """The end; or, if the answer is to be polished, a pair to come back to."""
+        if not polishes or self.refusals > 0:
+            self.looks_done = True
+        elif self.kept is None:
+            w, alpha = self.answer()
+            self.kept = w.copy(), alpha.copy()
+
+    def _refined(self) -> tuple[Array, Array]:
+        """The present pair after Newton steps whose gradient w - w(alpha) is known to more than float64, and whose change of alpha
+        is added to it: an alpha_i that answers a rounded margin is wrong by rate C_i times the rounding."""
+        w, alpha = self.w.copy(), self.alpha.copy()
+        scales, along = self.prox.rate * self.curve.C * self.free, np.empty(len(alpha))
+        self.passes.hessian.update(self.free, self.n_free)
+        for _ in range(REFINEMENTS):
+            gradient = self.regulariser.times(w) - self.problem.precise_weights(alpha)
+            direction = self.passes.hessian.solve(self.prox.rate, self._damped_regulariser, gradient, self.free)
+            if direction is None:
+                break
+            self.passes.products(direction, along)
+            w += direction
+            alpha = np.clip(alpha - scales * along, self.problem.box.L, self.problem.box.U)
+        return w, alpha
 
     def solves_inner_problem(self, acceptance: float) -> bool:
         return np.isfinite(self.penalty) and self.inner_gap <= acceptance * self._rise
@@ -260,7 +305,7 @@ class NewtonState:
         value."""
         rounding = UNIT_ROUNDOFF * (self.problem.n_weights + 4) * LONG_MARGIN
         cost = float(self.curve.C.max()) * self.n_free * rounding
-        return not self.curve.is_smooth and (self.refusals > 0 or cost > NOTICEABLE * self.least_primal)
+        return self.refusals > 0 or (not self.curve.is_smooth and cost > NOTICEABLE * self.least_primal)
 
     def look_closer(self) -> None:
         """A certificate was refused: ask more of the inner test. At the end of what the penalty allows, take a far smaller one,
@@ -271,12 +316,30 @@ class NewtonState:
             self._wash()
             return
         self.refusals += 1
-        self.is_stuck = self.looks_done = self.refusals >= MOST_REFUSALS
+        if self.refusals >= MOST_REFUSALS:
+            self._centre_or_give_up()
+            return
         self.is_at_end, self.retreats, self.idle_steps, self.least_gap = False, 0, 0, np.inf
         self._move_anchor()
         np.copyto(self.w, self.best_w)
         self._wash()
-        self._begin_inner_problem(1.0 if np.isinf(self.penalty) else self.penalty * REFUSED_RETREAT)
+        self._begin_inner_problem(min(1.0, self.penalty * REFUSED_RETREAT, self._resolved_penalty))
+
+    def _centre_or_give_up(self) -> None:
+        """A penalised intercept is small beside w . x in most data, and then centred columns only add rounding. Where they are
+        not centred yet, they are the last resort."""
+        centred = None if self.reductions else CentredColumns.of(self.original)
+        if centred is None:
+            self.is_stuck = self.looks_done = True
+        else:
+            self.kept = None
+            self._begin([centred], self.anchor)
+
+    @property
+    def _resolved_penalty(self) -> float:
+        """With this s the rounding of a margin of one moves alpha_i by 1e-10 of 1 / |x|^2: what alpha_i is about where the data can
+        be separated, however large C is."""
+        return RESOLVED / (float(self.curve.C.max()) * self._mean_sqnorm)
 
     def step(self) -> None:
         """One Newton step on the inner problem with an exact line search."""
@@ -291,8 +354,10 @@ class NewtonState:
         decrement = -float(self.gradient @ direction)
         self.is_at_rounding = not decrement > ROUNDING * self.least_primal
         if decrement > 0.0:
+            before = self.inner_gap, self.pair_gap
             self.passes.products(direction, self.along)
             self._move(direction, self._search(direction))
+            self.is_at_rounding |= before == (self.inner_gap, self.pair_gap)
         self._note_progress()
 
     def _note_progress(self) -> None:
@@ -314,20 +379,20 @@ class NewtonState:
             hessian.rebuild(self.free)
 
     @property
-    def _damped_regulariser(self) -> Array:
+    def _damped_regulariser(self) -> Regulariser:
         """An intercept without penalty has no curvature while no sample is free: keep its step within about half a margin.
         The damping is proportional to its gradient, so it vanishes as the inner problem is solved."""
         if self.problem.penalizes_intercept:
             return self.regulariser
-        damped = self.regulariser.copy()
+        damped = self.regulariser.ones.copy()
         damped[-1] = 2.0 * abs(float(self.gradient[-1])) * self.problem.intercept_scaling or 1.0
-        return damped
+        return Regulariser(damped)
 
     def _search(self, direction: Array) -> float:
         """The t > 0 with F'(w + t direction) = 0: Newton on a rising, piecewise linear function, kept between two bounds. Where
         they are far apart they are halved in geometric steps: from an all but flat start the answer can be 1e-20."""
-        linear = float((self.regulariser * self.w) @ direction)
-        quadratic = float((self.regulariser * direction) @ direction)
+        linear = float(self.regulariser.times(self.w) @ direction)
+        quadratic = self.regulariser.sqnorm(direction)
         enough = SEARCH_ACCURACY * abs(float(self.gradient @ direction))
         t, low, high, shrink = 1.0, 0.0, np.inf, 0.25
         for _ in range(SEARCH_PASSES):
@@ -346,11 +411,11 @@ class NewtonState:
         """alpha = a(m), and everything that is known from it."""
         sums = self.passes.respond(self.margin, self.prox, self.alpha, self.free)
         w_alpha, self.n_free = sums.w_alpha, sums.n_free
-        self.gradient = self.regulariser * self.w - w_alpha
-        self.inner_gap = 0.5 * float(self.regulariser @ np.square(self.gradient)) + self._imbalance
+        self.gradient = self.regulariser.times(self.w) - w_alpha
+        self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + self._imbalance
         self.pair_gap = sums.gap_terms + self.inner_gap
-        self.dual = sums.linear - 0.5 * float(self.regulariser @ np.square(w_alpha)) - self._imbalance
-        primal = 0.5 * float(self.regulariser @ np.square(self.w)) + sums.loss
+        self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - self._imbalance
+        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss
         if primal < self.least_primal:
             self.least_primal = primal
             np.copyto(self.best_w, self.w)
@@ -374,7 +439,8 @@ class NewtonState:
 
 
 def lengthened(problem: LinearProblem, w: Array) -> Array:
-    """w, longer by three times the rounding of a margin if that lowers a bound on its primal value.
+    """w, a little longer if that lowers a bound on its primal value: by three times the rounding of a margin, or until the least
+    margin is one.
 
     A support vector's margin is one up to rounding. Below one, the rounding costs C_i times itself; above one, alpha_i times
     itself. Where C is 1e8 and alpha_i is 1, as in data that can be separated, the difference is the whole objective."""
@@ -382,24 +448,32 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
     magnitude = float(np.abs(w[: len(columns)]) @ columns) + abs(float(w[-1])) * problem.intercept_scaling
     error = UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
     margins, sqnorm = problem.margins(w), problem.sqnorm(w)
+    least = float(margins[problem.C > 0.0].min())
 
     def bound(length: float) -> float:
         return 0.5 * length**2 * sqnorm + float(problem.C @ problem.loss.value(length * margins - error))
 
-    longer = 1.0 + 3.0 * error
-    return longer * w if bound(longer) < bound(1.0) else w
+    lengths = [1.0, 1.0 + 3.0 * error, (1.0 + 2.0 * error) / least if least > 0.5 else 1.0]
+    return min(lengths, key=bound) * w
 
 
 def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
-    """What makes Newton's matrix better or smaller: columns centred, few long rows rotated."""
+    """What makes Newton's matrix better or smaller: columns centred if the intercept is free, few long rows rotated."""
     reductions: list[CentredColumns | RotatedRows] = []
-    centred = CentredColumns.of(problem)
+    centred = None if problem.penalizes_intercept else CentredColumns.of(problem)
     if centred is not None:
         reductions.append(centred)
         problem = centred.problem
     if is_rotated(problem):
         reductions.append(RotatedRows.of(problem))
     return reductions
+
+
+def regulariser_of(problem: LinearProblem, reductions: list[CentredColumns | RotatedRows]) -> Regulariser:
+    shift = None
+    if problem.penalizes_intercept and reductions and isinstance(reductions[-1], CentredColumns):
+        shift = reductions[-1].centre / problem.intercept_scaling
+    return Regulariser(problem.regulariser, shift)
 
 
 def is_rotated(problem: LinearProblem) -> bool:

@@ -494,4 +494,4 @@ def test_a_small_problem_whose_dual_point_is_not_unique_is_finished_in_few_steps
     y = [-1, -1, -1, 1, 1, 1, -1, -1, -1, 1, 1, 1]
     solution = solve(LinearProblem.build(X, y, 1.0, Hinge(), 1.0, penalizes_intercept=False), tol=1e-4, max_epochs=30_000)
     assert solution.epochs <= 200
-    assert solution.certificate.relative_gap <= 1e-12
+    assert solution.certificate.relative_gap <= 1e-11

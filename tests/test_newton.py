@@ -12,9 +12,9 @@ from maxmargin.problem import LinearProblem
 from maxmargin.solution import Status
 from maxmargin.solve import solve
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.hessian import FreeHessian
+from maxmargin.solvers.hessian import FreeHessian, Regulariser
 from maxmargin.solvers.newton import Newton, NewtonState
-from maxmargin.solvers.newton_passes import Answer, CompiledPasses, DensePasses, Passes, passes_for
+from maxmargin.solvers.newton_passes import CompiledPasses, Curve, DensePasses, Passes, Prox, passes_for
 from maxmargin.threads import Crew
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
 
@@ -118,32 +118,42 @@ def random_margins(problem: LinearProblem, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def answer(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, penalty: float) -> np.ndarray:
-    """a(m) = clip(anchor + s C (1 - m)), or clip(2 C (1 - m)) for a loss that is smooth."""
-    if isinstance(problem.loss, Hinge):
-        return np.clip(anchor + penalty * problem.C * (1.0 - margin), 0.0, problem.C)
-    return np.clip(2.0 * problem.C * (1.0 - margin), problem.box.L, problem.box.U)
+    """The alpha in the box that maximises a alpha - D alpha^2 / 2 - alpha m - (alpha - anchor)^2 / (2 s C)."""
+    box = problem.box
+    with np.errstate(all="ignore"):
+        wanted = (box.a - margin + anchor / (penalty * problem.C)) / (box.D + 1.0 / (penalty * problem.C))
+    return np.clip(np.where(problem.C > 0.0, wanted, 0.0), box.L, box.U)
+
+
+def prox(problem: LinearProblem, anchor: np.ndarray, penalty: float) -> Prox:
+    return Prox.of(anchor, penalty, Curve.of(problem).softness)
+
+
+def penalties(loss_name: str) -> tuple[float, ...]:
+    """A smooth loss needs no proximal term."""
+    return (0.3, 1e3) if loss_name == "hinge" else (0.3, 1e3, np.inf)
 
 
 def make(passes_of: type, problem: LinearProblem) -> Passes:
-    passes = passes_for(problem, Answer.of(problem))
+    passes = passes_for(problem, Curve.of(problem))
     assert type(passes) is passes_of
     return passes
 
 
 @problems
 @losses
-@pytest.mark.parametrize("penalty", [0.3, 1e3])
-def test_respond_is_the_clipped_answer_and_what_follows_from_it(passes_of, problem_name, loss_name, penalty):
-    problem = PROBLEMS[problem_name](LOSSES[loss_name])
+@pytest.mark.parametrize("which", [0, -1])
+def test_respond_is_the_clipped_answer_and_what_follows_from_it(passes_of, problem_name, loss_name, which):
+    problem, penalty = PROBLEMS[problem_name](LOSSES[loss_name]), penalties(loss_name)[which]
     passes, n, X = make(passes_of, problem), problem.n_samples, columns(problem)
     margin, _, anchor = random_margins(problem, 1)
-    penalty = penalty if isinstance(problem.loss, Hinge) else 1.0
     alpha, free = np.random.default_rng(1).random(n) * (problem.C > 0.0), np.arange(n) % 2 == 0
     assert passes.restart(alpha) == pytest.approx(X.T @ (alpha * problem.y), rel=1e-12, abs=1e-12 * np.abs(X).sum())
     was_free = free.copy()
-    sums = passes.respond(margin, anchor, penalty, alpha, free)
+    sums = passes.respond(margin, prox(problem, anchor, penalty), alpha, free)
 
-    assert alpha == pytest.approx(answer(problem, margin, anchor, penalty), rel=1e-12, abs=1e-13 * penalty * problem.C.max())
+    scale = prox(problem, anchor, penalty).rate * problem.C.max()
+    assert alpha == pytest.approx(answer(problem, margin, anchor, penalty), rel=1e-12, abs=1e-13 * scale)
     scale = np.abs(X).T @ np.abs(alpha) + np.abs(X).sum() * 1e-3
     assert np.all(np.abs(sums.w_alpha - X.T @ (alpha * problem.y)) <= 1e-11 * scale)
     inside = (problem.box.L < alpha) & (alpha < problem.box.U)
@@ -161,12 +171,10 @@ def test_respond_is_the_clipped_answer_and_what_follows_from_it(passes_of, probl
 
 
 def loss_part(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, penalty: float) -> float:
-    """sum_i phi_i(m_i) = max over the box of a (1 - m) - (a - anchor)^2 / (2 s C), or C l(m)."""
-    if not isinstance(problem.loss, Hinge):
-        return float(problem.C @ problem.loss.value(margin))
-    a, present = answer(problem, margin, anchor, penalty), problem.C > 0.0
-    proximal = np.square(a - anchor)[present] / (2.0 * penalty * problem.C[present])
-    return float(np.sum(a * (1.0 - margin)) - np.sum(proximal))
+    """sum_i phi_i(m_i) = max over the box of a alpha - D alpha^2 / 2 - alpha m - (alpha - anchor)^2 / (2 s C)."""
+    alpha, present = answer(problem, margin, anchor, penalty), problem.C > 0.0
+    proximal = np.square(alpha - anchor)[present] / (2.0 * penalty * problem.C[present])
+    return float(np.sum(problem.box.terms(alpha) - alpha * margin) - np.sum(proximal))
 
 
 @losses
@@ -174,11 +182,11 @@ def loss_part(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, pe
 @pytest.mark.parametrize("t", [0.0, 0.4, 1.7])
 def test_slope_is_the_derivative_along_the_direction(passes_of, problem_name, loss_name, t):
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
-    passes, penalty = make(passes_of, problem), 1.5 if loss_name == "hinge" else 1.0
+    passes, penalty = make(passes_of, problem), 1.5 if loss_name == "hinge" else np.inf
     margin, direction, anchor = random_margins(problem, 2)
 
     def measured(at: float) -> tuple[float, float]:
-        return passes.slope(margin, direction, anchor, penalty, at)
+        return passes.slope(margin, direction, prox(problem, anchor, penalty), at)
 
     def value(at: float) -> float:
         return loss_part(problem, margin + at * direction, anchor, penalty)
@@ -218,14 +226,14 @@ def test_the_compiled_passes_and_those_in_numpy_lead_to_the_same_optimum(monkeyp
 # The inner problem
 
 
-def inner_values(problem: LinearProblem, state: NewtonState) -> tuple[float, float]:
-    """F(w), and D_k(a) = D(a) - sum_i (a_i - anchor_i)^2 / (2 s C_i), by the textbook."""
+def inner_values(state: NewtonState) -> tuple[float, float]:
+    """F(w), and D_k(a) = D(a) - sum_i (a_i - anchor_i)^2 / (2 s C_i), by the textbook, on the problem that Newton sees."""
+    problem = state.problem
     X, R = columns(problem), problem.regulariser
     F = 0.5 * R @ np.square(state.w) + loss_part(problem, problem.y * (X @ state.w), state.anchor, state.penalty)
     alpha, present = state.alpha, problem.C > 0.0
     D = np.sum(alpha - 0.5 * problem.box.D * np.square(alpha)) - 0.5 * R @ np.square(X.T @ (alpha * problem.y))
-    if isinstance(problem.loss, Hinge):
-        D -= np.sum(np.square(alpha - state.anchor)[present] / (2.0 * state.penalty * problem.C[present]))
+    D -= np.sum(np.square(alpha - state.anchor)[present] / (2.0 * state.penalty * problem.C[present]))
     return float(F), float(D)
 
 
@@ -236,7 +244,7 @@ def test_the_gap_of_the_inner_problem_is_half_the_squared_gradient(passes_of, pr
     start = 0.5 * feasible_point(problem, 3)[1]
     state = solver.init(problem, start, 0)
     for _ in range(8):
-        F, D = inner_values(problem, state)
+        F, D = inner_values(state)
         assert state.inner_gap == pytest.approx(0.5 * state.gradient @ state.gradient)
         assert F - D == pytest.approx(state.inner_gap, abs=1e-10 * abs(F))
         solver.advance(problem, state, Budget(1, 0.0))
@@ -252,9 +260,9 @@ def test_a_step_never_raises_the_inner_objective_and_an_outer_step_never_lowers_
             state.go_outside(2.0)
             assert state.anchor_dual >= anchor_dual
             assert state.anchor_dual == pytest.approx(problem.dual(state.anchor), rel=1e-12)
-        before = inner_values(problem, state)[0]
+        before = inner_values(state)[0]
         state.step()
-        assert inner_values(problem, state)[0] <= before + 1e-13 * abs(before)
+        assert inner_values(state)[0] <= before + 1e-13 * abs(before)
 
 
 @losses
@@ -264,7 +272,7 @@ def test_the_line_search_finds_the_minimum_of_a_dense_grid(passes_of, problem_na
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     state = Newton().init(problem, 0.5 * feasible_point(problem, seed)[1], 0)
     direction = -state.gradient * np.random.default_rng(seed).uniform(0.5, 2.0, size=len(state.gradient))
-    start, X = state.w.copy(), columns(problem)
+    start, X = state.w.copy(), columns(state.problem)
     state.passes.products(direction, state.along)
     found = state._search(direction)
 
@@ -316,7 +324,7 @@ def test_a_hessian_kept_up_to_date_by_changes_equals_one_built_from_scratch(monk
 def test_the_hessian_in_numpy_kept_up_to_date_by_changes_equals_one_built_from_scratch(d):
     X, y = labelled(200, d, 1.0, 0)
     problem = LinearProblem.build(X, y, np.linspace(0.0, 2.0, 200), Hinge(), 1.0)
-    hessian = DensePasses(problem, Answer.of(problem)).hessian
+    hessian = DensePasses(problem, Curve.of(problem)).hessian
     rng, free = np.random.default_rng(0), np.zeros(200, bool)
     for share in (0.5, 0.01, 0.2, 0.9, 0.01):
         flips = np.flatnonzero(rng.random(200) < share)
@@ -335,7 +343,7 @@ def test_the_newton_direction_solves_the_newton_system(layout, d):
     hessian = FreeHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), in_float32=False)
     free, gradient = np.arange(200) % 3 == 0, np.random.default_rng(0).normal(size=d + 1)
     hessian.rebuild(free)
-    direction = hessian.solve(2.5, problem.regulariser, gradient, free)
+    direction = hessian.solve(2.5, Regulariser(problem.regulariser), gradient, free)
     exact = np.linalg.solve(np.diag(problem.regulariser) + 2.5 * from_scratch(problem, problem.C, free), -gradient)
     assert direction == pytest.approx(exact, rel=1e-9)
 
@@ -347,7 +355,7 @@ def test_a_matrix_that_single_precision_made_indefinite_is_made_anew_in_double()
     hessian, free = FreeHessian(problem, np.ones(200), Crew(problem.rows.n_stored)), np.ones(200, bool)
     gradient = np.random.default_rng(0).normal(size=41)
     hessian.rebuild(free)
-    direction = hessian.solve(1.0, problem.regulariser, gradient, free)
+    direction = hessian.solve(1.0, Regulariser(problem.regulariser), gradient, free)
     assert not hessian.in_float32
     exact = np.linalg.solve(np.eye(41) + from_scratch(problem, problem.C, free), -gradient)
     assert direction == pytest.approx(exact, rel=1e-3, abs=1e-3 * np.abs(exact).max())
@@ -358,7 +366,7 @@ def test_a_matrix_that_overflows_gives_no_direction():
     hessian, free = FreeHessian(problem, np.ones(4), Crew(8)), np.ones(4, bool)
     with np.errstate(over="ignore"):
         hessian.rebuild(free)
-    assert hessian.solve(1.0, problem.regulariser, np.ones(3), free) is None
+    assert hessian.solve(1.0, Regulariser(problem.regulariser), np.ones(3), free) is None
 
 
 @pytest.mark.parametrize("d", [33, 60])
@@ -433,7 +441,7 @@ def test_a_penalty_that_is_far_off_costs_steps_and_never_honesty(penalty):
     assert solution.status is Status.CERTIFIED or penalty > 1e6
 
 
-@pytest.mark.parametrize("name", ["penalty", "acceptance", "fall"])
+@pytest.mark.parametrize("name", ["penalty", "cold_penalty", "acceptance", "fall"])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan])
 def test_settings_that_make_no_sense_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be positive and finite; got {value!r}"):

@@ -101,7 +101,7 @@ class LinearProblem:
         chosen = inside if abs(excess) <= alpha[inside].sum() else heavier
         scaled = np.where(chosen, alpha * (1.0 - abs(excess) / alpha[chosen].sum()), alpha)
         rest = self.y * self._excess(scaled)
-        room = np.flatnonzero((scaled > 2.0 * np.abs(rest)) & (scaled - rest <= self.box.U))
+        room = np.flatnonzero((rest > 0.0) & (scaled > 2.0 * rest))
         if len(room):
             least = room[np.argmin(scaled[room])]  # a small number takes a small change with the least rounding
             scaled[least] -= rest[least]

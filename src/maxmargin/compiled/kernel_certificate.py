@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 from numba import njit
-from numba.extending import intrinsic
+
+from maxmargin.compiled.error_free import fma
 
 SHIFT = 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""
@@ -43,16 +44,6 @@ def _interpolate(degree):
 
 
 P0, P1, P2, P3, P4, P5, P6, P7, P8, P9, P10 = _interpolate(10)
-
-
-@intrinsic
-def fma(typing_context, a, b, c):
-    """a b + c, rounded once."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fma(*arguments)
-
-    return a(a, b, c), generate
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

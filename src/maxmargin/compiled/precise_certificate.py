@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from maxmargin.compiled.kernel_certificate import fma
-from maxmargin.compiled.precise_sums import two_sum
+from maxmargin.compiled.error_free import fma, two_sum
 
 
 @njit(inline="always")

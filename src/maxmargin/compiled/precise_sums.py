@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from maxmargin.compiled.kernel_certificate import LEAST, MANTISSA_BITS, ONE_BITS, SHIFT, fma, put_columns
+from maxmargin.compiled.error_free import fma, two_sum
+from maxmargin.compiled.kernel_certificate import LEAST, MANTISSA_BITS, ONE_BITS, SHIFT, put_columns
 
 WIDTH = 64
 """Samples at a time."""
@@ -18,14 +19,6 @@ LOG2_E, LOG2_E_REST = 1.4426950408889634, 2.0355273740931033e-17
 LN_2, LN_2_REST = 0.6931471805599453, 2.3190468138462996e-17
 HALVINGS = 8
 SMALL = 0.5**HALVINGS
-
-
-@njit(inline="always")
-def two_sum(a, b):
-    """a + b and what it lacks (Knuth)."""
-    total = a + b
-    added = total - a
-    return total, (a - (total - added)) + (b - added)
 
 
 @njit(inline="always")

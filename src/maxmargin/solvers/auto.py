@@ -243,7 +243,8 @@ class AutoState:
     @property
     def _is_narrow(self) -> bool:
         """A Hessian fits beside X, and its factorisation costs less than it saves."""
-        return newton_weights(self.problem) <= MOST_NEWTON_WEIGHTS
+        d = newton_weights(self.problem)
+        return d <= MOST_NEWTON_WEIGHTS and (d <= self.problem.n_samples + 1 or d <= SMALL_WEIGHTS)
 
     def _switch_to_newton(self, reason: str) -> None:
         from maxmargin.solvers.newton import Newton

@@ -40,7 +40,7 @@ import numpy as np
 from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.problem import LinearProblem
-from maxmargin.reductions import CentredColumns, RotatedRows
+from maxmargin.reductions import DENSE_SHARE, CentredColumns, RotatedRows
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.hessian import Regulariser
 from maxmargin.solvers.newton_passes import Curve, Prox, passes_for
@@ -57,6 +57,10 @@ GREATEST_PENALTY = 1e8
 """Beyond this the rounding of a margin, times the penalty, is more than is gained."""
 TRUSTED_DIFFERENCE = 1e-11
 """Down to this, relative to the dual value, the gap between two points is known from the difference of their values."""
+CONVERGED = 1e-12
+"""A relative gap below this is rounding, as far as the solver can tell."""
+BETTER_PAIR = 0.7
+"""A pair is copied when its gap is less than this share of the best one's."""
 MOST_STEPS_A_CALL = 200
 """On small data a step is far cheaper than its elements say, and Ctrl-C is heard only between calls."""
 RETREAT = 1.0 / 16.0
@@ -66,6 +70,7 @@ MOST_RETREATS = 3
 MOST_REFUSALS = 4
 """So many certificates refused at that end, each followed by a far smaller penalty, and the solver is stuck."""
 REFUSED_RETREAT = 1.0 / 64.0
+LEAST_PENALTY = 1e-100
 RESOLVED = 1e6
 """s C |x|^2 where rounding has forced a smaller penalty: see ``_resolved_penalty``."""
 REFINEMENTS = 2
@@ -112,7 +117,7 @@ class Newton:
         end = state.steps + min(budget.steps, MOST_STEPS_A_CALL * problem.n_samples)
         with single_threaded_blas(), np.errstate(all="ignore"):
             if state.looks_done:
-                state.look_closer()
+                state.look_closer(budget.target)
             while not state.looks_done and state.steps < end:
                 state.step()
                 if state.solves_inner_problem(self.acceptance):
@@ -123,14 +128,29 @@ class Newton:
                     state.meet_target(self.polishes)
 
     def candidate(self, problem: LinearProblem, state: NewtonState) -> tuple[Array, Array]:
-        w, alpha = state.answer()
-        w = w[: state.problem.n_weights]
-        for reduction in reversed(state.reductions):
-            w, alpha = reduction.expand(w, alpha)
-        return (lengthened(problem, w) if state.hangs_on_rounding else w), alpha
+        with np.errstate(all="ignore"):
+            w, alpha = state.answer()
+            w = w[: state.problem.n_weights]
+            for reduction in reversed(state.reductions):
+                w, alpha = reduction.expand(w, alpha)
+            return (lengthened(problem, w) if state.hangs_on_rounding else w), alpha
 
     def _factor(self, inner_steps: int) -> float:
         return next((factor for most, factor in self.growth if inner_steps <= most), self.fall)
+
+
+@dataclass
+class Pair:
+    """A primal and a dual point that answer each other, and the gap between them."""
+
+    gap: float
+    w: Array
+    alpha: Array
+
+    def take(self, gap: float, w: Array, alpha: Array) -> None:
+        self.gap = gap
+        np.copyto(self.w, w)
+        np.copyto(self.alpha, alpha)
 
 
 class NewtonState:
@@ -165,6 +185,7 @@ class NewtonState:
         self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
         self.w = self.regulariser.minimiser(w_alpha)
         self.best_w = self.w.copy()
+        self.best_pair = Pair(np.inf, self.w.copy(), self.alpha.copy())
         self.passes.products(self.w, self.margin)
         self._set_penalty(self.settings.penalty)
         self._respond()
@@ -172,7 +193,8 @@ class NewtonState:
 
     def _set_penalty(self, penalty: float) -> None:
         """A smooth loss needs no proximal term until rounding asks for one."""
-        self.penalty = np.inf if self.curve.is_smooth and self.refusals == 0 else min(penalty, GREATEST_PENALTY)
+        limited = max(LEAST_PENALTY, min(penalty, GREATEST_PENALTY))
+        self.penalty = np.inf if self.curve.is_smooth and self.refusals == 0 else limited
         self.prox = Prox.of(self.anchor, self.penalty, self.curve.softness)
 
     def _start_at_zero_if_better(self, penalty: float) -> None:
@@ -191,8 +213,8 @@ class NewtonState:
 
     @property
     def gap(self) -> float:
-        """Of the better of the two pairs that ``answer`` chooses between."""
-        return min(self.pair_gap, self._difference)
+        """Of the better of the two that ``answer`` chooses between."""
+        return min(self.best_pair.gap, self._difference)
 
     @property
     def best_dual(self) -> float:
@@ -204,15 +226,15 @@ class NewtonState:
         return difference if difference > TRUSTED_DIFFERENCE * abs(self.best_dual) else np.inf
 
     def answer(self) -> tuple[Array, Array]:
-        """The present pair; or the best w so far with the better of the two dual points, if their gap is less. After a refusal
+        """The best pair so far; or the best w with the better of the two dual points, if their gap is less. After a refusal
         the pair that met the target before it was polished, or the present pair, refined, is offered in turn with these."""
         if self.refusals == 1 and self.kept is not None:
             return self.kept
         if self.refusals % 2 == 1:
             w, alpha = self._refined()
             return w, self._balanced(alpha)
-        if self.pair_gap <= self._difference:
-            return self.w, self._balanced(self.alpha)
+        if self.best_pair.gap <= self._difference:
+            return self.best_pair.w, self._balanced(self.best_pair.alpha)
         return self.best_w, self._balanced(self.alpha if self.dual >= self.anchor_dual else self.anchor)
 
     def meet_target(self, polishes: bool) -> None:
@@ -250,8 +272,9 @@ class NewtonState:
         """The proximal-point step: alpha becomes the anchor of the next inner problem."""
         rise = self._move_anchor()
         self.retreats = 0 if rise > ROUNDING * abs(self.anchor_dual) else self.retreats + 1
-        if self.retreats >= MOST_RETREATS:
+        if self.retreats >= MOST_RETREATS or (self.retreats > 0 and self._has_converged):
             self._end()
+            return
         self._begin_inner_problem(self.penalty * (factor if rise > 0.0 else RETREAT))
 
     def _move_anchor(self) -> float:
@@ -271,7 +294,9 @@ class NewtonState:
 
         First the rounding of the steps that led here is washed out. A rise of the dual value that is there all the same is
         taken. Else the inner problem is made easier by a smaller penalty."""
-        if not self.is_washed:
+        if self._has_converged:
+            self._end()
+        elif not self.is_washed:
             self._wash()
         elif np.isinf(self.penalty):
             self._end()
@@ -281,7 +306,13 @@ class NewtonState:
             self.retreats += 1
             if self.retreats >= MOST_RETREATS:
                 self._end()
-            self._begin_inner_problem(self.penalty * RETREAT)
+            else:
+                self._begin_inner_problem(self.penalty * RETREAT)
+
+    @property
+    def _has_converged(self) -> bool:
+        """Whether what is left of the gap is rounding."""
+        return self.pair_gap <= CONVERGED * abs(self.dual)
 
     def _end(self) -> None:
         self.looks_done = self.is_at_end = True
@@ -307,9 +338,12 @@ class NewtonState:
         cost = float(self.curve.C.max()) * self.n_free * rounding
         return self.refusals > 0 or (not self.curve.is_smooth and cost > NOTICEABLE * self.least_primal)
 
-    def look_closer(self) -> None:
+    def look_closer(self, target: float) -> None:
         """A certificate was refused: ask more of the inner test. At the end of what the penalty allows, take a far smaller one,
-        and go on from the best two points."""
+        and go on from the best two points. (Where the target is zero every certificate is refused, and the end is the end.)"""
+        if target == 0.0 and self.is_at_end:
+            self.is_stuck = True
+            return
         self.caution *= 0.5
         self.looks_done = False
         if not self.is_at_end:
@@ -321,6 +355,7 @@ class NewtonState:
             return
         self.is_at_end, self.retreats, self.idle_steps, self.least_gap = False, 0, 0, np.inf
         self._move_anchor()
+        self.best_pair.gap = np.inf  # as the certificate sees it, it is not that small
         np.copyto(self.w, self.best_w)
         self._wash()
         self._begin_inner_problem(min(1.0, self.penalty * REFUSED_RETREAT, self._resolved_penalty))
@@ -339,7 +374,7 @@ class NewtonState:
     def _resolved_penalty(self) -> float:
         """With this s the rounding of a margin of one moves alpha_i by 1e-10 of 1 / |x|^2: what alpha_i is about where the data can
         be separated, however large C is."""
-        return RESOLVED / (float(self.curve.C.max()) * self._mean_sqnorm)
+        return max(LEAST_PENALTY, float(np.divide(RESOLVED, self.curve.C.max() * self._mean_sqnorm)))
 
     def step(self) -> None:
         """One Newton step on the inner problem with an exact line search."""
@@ -419,6 +454,8 @@ class NewtonState:
         if primal < self.least_primal:
             self.least_primal = primal
             np.copyto(self.best_w, self.w)
+        if self.pair_gap < BETTER_PAIR * self.best_pair.gap:
+            self.best_pair.take(self.pair_gap, self.w, self.alpha)
 
     @property
     def _imbalance(self) -> float:
@@ -477,7 +514,8 @@ def regulariser_of(problem: LinearProblem, reductions: list[CentredColumns | Rot
 
 
 def is_rotated(problem: LinearProblem) -> bool:
-    return problem.n_samples < problem.rows.n_features and problem.n_samples * problem.rows.n_features <= MOST_ROTATED
+    n, n_features = problem.n_samples, problem.rows.n_features
+    return n < n_features and n * n_features <= MOST_ROTATED and problem.rows.n_stored >= DENSE_SHARE * n * n_features
 
 
 def _between(low: float, high: float, shrink: float) -> float:

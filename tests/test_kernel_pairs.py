@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import maxmargin.kernel_blocks as kernel_blocks
 import maxmargin.kernel_pairs as kernel_pairs
 from maxmargin import SVC, BatchedSMO
 from maxmargin.estimators.kernel_classifier import kernel_solver
@@ -53,8 +54,8 @@ def unshared(monkeypatch):
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("tile", [(256, 1024), (7, 13)])
 def test_the_matrix_of_every_pair_is_what_the_definition_says(name, form, tile, monkeypatch):
-    monkeypatch.setattr(kernel_pairs, "ROWS_A_STRIP", tile[0])
-    monkeypatch.setattr(kernel_pairs, "COLUMNS_A_TILE", tile[1])
+    monkeypatch.setattr(kernel_blocks, "ROWS_A_STRIP", tile[0])
+    monkeypatch.setattr(kernel_blocks, "COLUMNS_A_TILE", tile[1])
     monkeypatch.setattr("maxmargin.threads.ELEMENTS_A_THREAD", 1)
     X, codes = samples()
     matrix = sparse.csr_array(X) if form == "sparse" else X
@@ -88,7 +89,7 @@ def test_every_kernel_value_of_all_pairs_is_computed_once():
     n, sizes = len(codes), np.bincount(codes)
     shared = SharedValues(X, RBF(0.4), codes)
     evaluations = sum(shared.pair(first, second)[1] for first, second in combinations(range(N_CLASSES), 2))
-    assert evaluations <= n * n / 2 + 0.5 * kernel_pairs.ROWS_A_STRIP * n
+    assert evaluations <= n * n / 2 + 0.5 * kernel_blocks.ROWS_A_STRIP * n
     assert shared.nbytes == 4 * np.sum(sizes**2)
     again = sum(shared.pair(first, second)[1] for first, second in combinations(range(N_CLASSES), 2))
     assert again == sum(sizes[i] * sizes[j] for i, j in combinations(range(N_CLASSES), 2))

@@ -168,7 +168,7 @@ def fill(blocks: KernelBlocks, one: Array, other: Array, consume: Consumer, is_s
         return n_rows * (len(other) - start if is_square else len(other))
 
     with single_threaded_blas():
-        return sum(crew.run(strips, strip))
+        return sum(crew.run_long(strips, strip))
 
 
 def mirrored(values: Array) -> Consumer:

@@ -28,6 +28,7 @@ from scipy import sparse
 from maxmargin.certificate import gamma as roundings
 from maxmargin.data import Array
 from maxmargin.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Custom, Kernel, Points, dot_products
+from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.threads import Crew, single_threaded_blas
 
@@ -55,6 +56,7 @@ class Sums(NamedTuple):
         """From kernel values that are given: ``gram(rows)`` has a column for each coefficient."""
         outputs, magnitudes = np.zeros(n), np.zeros(n)
         for start in range(0, n, VECTORS_A_TILE):
+            check_point()
             rows = slice(start, start + VECTORS_A_TILE)
             block = gram(rows)
             outputs[rows] = block @ signed
@@ -169,7 +171,7 @@ def _sparse_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samp
         part = start, min(n, start + SAMPLES_A_TASK)
         judge_sparse(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, width, log2_scale, *part, totals, rests)
 
-    Crew(n * len(chosen)).run([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
     return totals + rests
 
 
@@ -207,7 +209,7 @@ def precise_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samp
             precise_rbf_sums(one, scales, one_norms, other, other_norms, width, kernel.gamma, *part, sums, rests)
 
         here = _arrays(part), scales, part_norms, half[0], half[1]
-        Crew(len(samples) * len(scales)).run([(start, *here) for start in range(0, len(samples), WIDTH)], task)
+        Crew(len(samples) * len(scales)).run_long([(start, *here) for start in range(0, len(samples), WIDTH)], task)
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 
 

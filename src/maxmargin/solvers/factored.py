@@ -17,6 +17,7 @@ import numpy as np
 from maxmargin.data import Array, Rows
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import KernelRows
+from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF, Hinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget
@@ -37,6 +38,7 @@ def factor(problem: KernelProblem, rows: KernelRows, most_columns: int) -> Array
         least = RESIDUAL * UNIT_ROUNDOFF * float(np.abs(problem.diagonal).max())
         columns, count = np.empty((n, min(n, most_columns)), order="F"), 0
         while left.max() > least:
+            check_point()
             pivots = np.argsort(-left, kind="stable")[:PIVOTS]
             pivots = pivots[left[pivots] > least]
             block = (rows.block(pivots) - shift - shift[pivots, None] + (shift[origin] if problem.has_offset else 0.0)).T

@@ -135,6 +135,10 @@ class KernelAutoState:
         return self.smo.active
 
     @property
+    def b(self) -> float:
+        return self.smo.b
+
+    @property
     def is_stuck(self) -> bool:
         return self.smo.is_stuck and not self.is_finished
 
@@ -214,10 +218,8 @@ class KernelAutoState:
         with single_threaded_blas():
             K, others = rows.square(near), np.setdiff1d(np.flatnonzero(smo.s), near, assume_unique=True)
             smo.f[near] = K @ smo.s[near] + rows.sums_at(near, others, smo.s[others])
-            bounds = smo.lower[near], smo.upper[near]
-            found = optimise(
-                WorkingSet(K, smo.s[near], smo.v[near], *bounds, self.problem.has_offset), max_iterations=MOST_SYSTEMS
-            )
+            work = WorkingSet(K, smo.s[near], smo.v[near], smo.lower[near], smo.upper[near], self.problem.has_offset)
+            found = optimise(work, max_iterations=MOST_SYSTEMS)
         smo.s[near], smo.f[near] = found.s, smo.y[near] - found.v
         smo.steps += found.iterations
         smo.evaluations_before += rows.kernel_evaluations

@@ -8,7 +8,7 @@ problem decides. The loops are in ``maxmargin.compiled.smo``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -25,9 +25,11 @@ from maxmargin.compiled.smo import (
 )
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
+from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.screening import best_offsets, gap_ball, gap_terms, gradient_reach, offset_interval, offset_level
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.row_cache import KernelValues, RowCache
 from maxmargin.solvers.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, ShrinkingRule
 from maxmargin.threads import single_threaded_blas
@@ -36,6 +38,8 @@ CURVATURE_FLOOR = 1e-12
 """Relative to the greatest k(x, x): a smaller curvature, or a negative one, is raised to this, as LIBSVM does."""
 LEAST_NOISE = 4.0
 """A gradient of so many units in the last place of what it was added up from is nothing but rounding."""
+STEPS_TO_STALL = 2_000_000
+"""Steps before SMO can be said to have stalled."""
 CLOSER = 0.3
 """By which factor the inner target falls when what it led to was not enough."""
 
@@ -77,6 +81,7 @@ class SMO:
                 state.look_closer(budget.target)
             end = state.steps + budget.steps
             while state.steps < end and not state.looks_done:
+                check_point()
                 self._work(state, min(end, state.next_check))
                 if state.is_still or state.steps >= state.next_check:
                     self._check(state, budget.target * state.caution)
@@ -115,7 +120,7 @@ class SMO:
             state.was_unshrunk = True
             state.update_removed()
             state.take_all_back()
-        elif state.is_still:
+        elif state.is_still or state.is_stalled:
             state.end_or_refresh()
         if not state.looks_done and state.steps >= state.next_removal:
             state.remove(self.shrinking.removable(state.active_set()))
@@ -160,6 +165,8 @@ class SMOState:
     checking_evaluations: int = 0
     caution: float = 1.0  # falls with every certificate that was refused
     inner: float = 1.0  # falls when the gap of all was too large though that of the active samples was small enough
+    is_stalled: bool = False
+    patience: Patience = field(default_factory=lambda: Patience(STEPS_TO_STALL))
     looks_done: bool = False
     is_stuck: bool = False
     is_still: bool = False
@@ -215,6 +222,7 @@ class SMOState:
 
     def measure(self, looked_at: ActiveSet) -> None:
         self.gap, self.violation = looked_at.gap, looked_at.violation
+        self.is_stalled = self.patience.note(self.steps, self.dual, self.dual + self.gap)
 
     @property
     def least_noise(self) -> float:

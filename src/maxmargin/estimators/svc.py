@@ -30,7 +30,8 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     ----------
     C : float, default 1.0
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
-        "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY.
+        "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY. Then ``tol`` is
+        LIBSVM's: the greatest violation of the conditions of optimality.
     degree, gamma, coef0
         As in scikit-learn, but that the variance in ``gamma="scale"`` is of the samples with their ``sample_weight``.
     shrinking : bool or a rule, default True
@@ -55,7 +56,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     fit_intercept : bool, default True
         False trains without the offset b.
     max_seconds : float, optional
-        Limit on the time of each pair's problem.
+        Limit on the time of the fit, all pairs of classes together.
     warm_start : bool, default False
         Start from the last fit's dual variables when the samples are as many; they are scaled to the new C.
     n_jobs : int, optional

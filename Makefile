@@ -32,6 +32,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.linear_fit
 	$(BIN)/python -m benchmarks.linear_grid
 	$(BIN)/python -m benchmarks.raw_data
+	$(BIN)/python -m benchmarks.limits
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.papers.dual_coordinate_descent

@@ -119,6 +119,11 @@ def load_digits(one: int, other: int) -> Data:
     return Data(X[chosen], np.where(labels[chosen] == one, 1.0, -1.0))
 
 
+def load_all_digits() -> Data:
+    """mnist's training set with all ten classes, pixels in [0, 1]."""
+    return Data(load("mnist").X, _digits())
+
+
 def _digits() -> Array:
     """The digit of every training sample: ``load`` keeps only whether it is an 8."""
     cached = CACHE / "data" / "mnist.digits.npy"

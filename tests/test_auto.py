@@ -120,7 +120,7 @@ def test_every_problem_is_certified_also_when_it_does_not_count_as_small(monkeyp
 def test_every_problem_is_certified_also_by_avsf_on_renumbered_columns(monkeypatch, problem_name, loss_name):
     """With no problem narrow, all that takes long goes to AVSF."""
     monkeypatch.setattr("maxmargin.solvers.auto.SMALL_ELEMENTS", 0)
-    monkeypatch.setattr("maxmargin.solvers.auto.MOST_NEWTON_WEIGHTS", 0)
+    monkeypatch.setattr("maxmargin.solvers.auto.MOST_MATRIX_WEIGHTS", 0)
     monkeypatch.setattr("maxmargin.solvers.auto.PATIENCE", 0.0)
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     solution = solve(problem, tol=1e-7)

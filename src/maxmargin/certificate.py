@@ -63,7 +63,10 @@ class Certificate:
     n_at_bound: int
 
     def meets(self, tol: float) -> bool:
-        """Whether the relative gap is at most ``tol`` also with the rounding error added to the gap."""
+        """Whether the relative gap is at most ``tol`` also with the rounding error added to the gap. Where the objective is
+        zero there is nothing to be relative to, and nothing below it: a gap of zero is the optimum."""
+        if self.scale == 0.0:
+            return self.gap == 0.0
         return self.relative_gap <= tol and self.gap + self.rounding_error <= tol * self.scale
 
     @property

@@ -79,7 +79,7 @@ def train(
         ),
     ] = "auto",
     max_iter: Annotated[int, typer.Option(help="Limit on epochs; -1 for none.")] = -1,
-    max_seconds: Annotated[float | None, typer.Option(help="Limit on the time of each binary problem.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Limit on the time of the fit, all classes together.")] = None,
     n_jobs: Annotated[int | None, typer.Option("-n", "--n-jobs", help="Threads for several classes; -1 for all cores.")] = None,
     seed: Annotated[int, typer.Option(help="Seeds the order of the steps.")] = 0,
     zero_based: ZeroBased = None,

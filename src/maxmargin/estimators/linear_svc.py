@@ -60,7 +60,8 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
         "auto", "dcd", "avsf", "newton", "pruned-gradient", "pegasos" (the last two are first-order methods: ask for a
         ``tol`` of 1e-2 or 1e-3), or for example ``DCD(shrinking=None)``.
     max_seconds : float, optional
-        Limit on the time of each binary problem.
+        Limit on the time of the fit, all classes together, heard within a second. Each class gets an equal share of the time
+        that is left when it begins; one for which no time is left has the answer zero.
     warm_start : bool, default False
         Start from the last fit's dual variables when the number of samples and the classes are the same; they are
         scaled to the new C.

@@ -10,11 +10,16 @@ import numpy as np
 
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
+from maxmargin.solvers.conjugate_gradients import ProductHessian
 from maxmargin.solvers.hessian import FreeHessian, HessianOfFew
 from maxmargin.threads import Crew
 
 SMALL_ELEMENTS = 100_000
 """Up to this many elements, stored densely, a problem is small."""
+
+MOST_MATRIX_WEIGHTS = 2000
+"""Up to this many weights a Newton direction is found by a Cholesky factorisation, which takes a tenth of a second there; with
+more, by conjugate gradients."""
 
 
 class Curve(NamedTuple):
@@ -74,7 +79,7 @@ class Passes(Protocol):
     """``respond`` changes ``alpha`` and ``free`` in place and tells the Hessian."""
 
     @property
-    def hessian(self) -> FreeHessian: ...
+    def hessian(self) -> FreeHessian | ProductHessian: ...
 
     def restart(self, alpha: Array) -> Array:
         """w(alpha), free of the rounding of earlier changes."""
@@ -93,6 +98,10 @@ def passes_for(problem: LinearProblem, curve: Curve) -> Passes:
     return DensePasses(problem, curve) if elements <= SMALL_ELEMENTS else CompiledPasses(problem, curve)
 
 
+def hessian_of(problem: LinearProblem, C: Array, crew: Crew) -> FreeHessian | ProductHessian:
+    return FreeHessian(problem, C, crew) if problem.n_weights <= MOST_MATRIX_WEIGHTS else ProductHessian(problem, C)
+
+
 class CompiledPasses:
     """Compiled loops, shared among the cores."""
 
@@ -102,7 +111,7 @@ class CompiledPasses:
         self._kernels: Any = newton
         self.problem, self.curve = problem, curve
         self.crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
-        self.hessian = FreeHessian(problem, curve.C, self.crew)
+        self.hessian = hessian_of(problem, curve.C, self.crew)
         self._w_alpha = np.zeros((self.crew.size, problem.rows.n_features + 1))
         self._changed = np.empty(problem.n_samples, np.int64)
         self._sums = np.zeros((self.crew.size, 4))

@@ -24,7 +24,7 @@ from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusa
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_sums import Sums, kernel_sums, precise_sums
-from maxmargin.kernels import RBF, Precomputed
+from maxmargin.kernels import Precomputed
 from maxmargin.losses import UNIT_ROUNDOFF
 
 NEGLIGIBLE = 0.1
@@ -85,8 +85,6 @@ def _sharpened(
     problem: KernelProblem, alpha: Array, support: Array, verdict: KernelVerdict, b: float | None, tol: float
 ) -> KernelVerdict:
     """The verdict with precise outputs where they matter for this tolerance; the same one where there are none to be had."""
-    if not isinstance(problem.kernel, RBF):
-        return verdict
     margins, errors = problem.y * (verdict.outputs + verdict.b), verdict.output_errors
     effects = problem.loss.gap_sensitivity(margins, alpha, problem.C, errors)
     allowed = tol * verdict.certificate.scale

@@ -53,6 +53,8 @@ NS_A_STEP_AND_SAMPLE, NS_A_FLOP = 1.0, 0.15
 in nanoseconds."""
 MOST_COLUMNS, NEWTON_STEPS = 1000, 40
 """Of a factor that is tried, and what Newton is taken to need with it."""
+MANY_EPOCHS = 50
+"""Steps of SMO for each of few samples after which least squares are tried, however large the gap is."""
 
 FIRST = Stage("batched-smo", "to find out which samples are at a bound")
 AGAIN = Stage("batched-smo", "samples far from the margin have to move")
@@ -93,6 +95,9 @@ class KernelAuto:
             state.run_newton(budget)
         elif state.is_ready and state.smo.relative_gap > budget.target:
             state.finish()
+        elif state.is_small_and_slow:
+            state.was_slow = True
+            state.finish()
         elif state.may_factor:
             state.try_factor()
         else:
@@ -123,6 +128,7 @@ class KernelAutoState:
     newton: FactoredNewton | None = None
     L: Array | None = None
     was_factored: bool = False
+    was_slow: bool = False
     finish_below: float = SMALL_GAP
     gap_before: float = math.inf
 
@@ -171,6 +177,12 @@ class KernelAutoState:
                 self.finish_below = ENOUGH * min(self.finish_below, self.smo.relative_gap)
         elif self.looks_done and self.problem.n_samples <= FEW_SAMPLES:
             self.finish()
+
+    @property
+    def is_small_and_slow(self) -> bool:
+        """Least squares for so few samples cost less than more steps, whatever the gap is. Once."""
+        n = self.problem.n_samples
+        return not self.was_slow and n <= FEW_SAMPLES and self.smo.steps > MANY_EPOCHS * n
 
     @property
     def may_factor(self) -> bool:

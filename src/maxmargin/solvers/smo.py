@@ -81,7 +81,6 @@ class SMO:
                 state.look_closer(budget.target)
             end = state.steps + budget.steps
             while state.steps < end and not state.looks_done:
-                check_point()
                 self._work(state, min(end, state.next_check))
                 if state.is_still or state.steps >= state.next_check:
                     self._check(state, budget.target * state.caution)
@@ -105,6 +104,7 @@ class SMO:
         while outcome == NEEDS_ROW:
             outcome = ascend_pairs(*known) if state.has_offset else ascend_without_offset(*known, self.working_set)
             if outcome == NEEDS_ROW:
+                check_point()
                 state.rows.fetch(state.progress["wanted"], state.active, state.progress)
         state.is_still = outcome == STILL
 

@@ -37,7 +37,8 @@ CERTIFICATE_ELEMENT_SECONDS = 3e-8
 """A certificate takes at most this long for each stored element, in seconds: 0.5e-8 on mnist, 1.5e-8 to 3e-8 on news20_bigram,
 whose w is long. The driver leaves that much time before a deadline until it has measured one."""
 KERNEL_VALUE_NS, KERNEL_ELEMENT_NS = 3.0, 0.1
-"""What a kernel value of a certificate takes on one core, in nanoseconds, and what each element of a sample adds."""
+"""About what a kernel value of a certificate takes on one core, in nanoseconds, and each element of a sample besides: estimates
+for planning the last certificate, not measured."""
 TIE = 1e-12
 """Primal values that differ by less, relatively, are the same."""
 

@@ -1,7 +1,7 @@
 """Kernel rows of the samples that a solver still looks at: when many have been left out, rows get shorter.
 
-Where the whole matrix fits in the budget in float32, it is computed and held as soon as as many values as it has were computed
-anyway: a solver that has asked for so many will ask for more (the ski-rental rule, as in ``kernel_rows``)."""
+Where the whole matrix fits in the budget in float32, it is computed and held as soon as half as many values as it has were
+computed anyway: a solver that has asked for so many will ask for more (the ski-rental rule, as in ``kernel_rows``)."""
 
 from __future__ import annotations
 

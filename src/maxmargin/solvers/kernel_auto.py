@@ -50,7 +50,7 @@ FEW_SAMPLES = 256
 
 NS_A_STEP_AND_SAMPLE, NS_A_FLOP = 1.0, 0.15
 """About what a step of SMO takes for each sample of its working set, and a multiplication of Newton's and of the factorisation,
-in nanoseconds."""
+in nanoseconds: estimates, not measured."""
 MOST_COLUMNS, NEWTON_STEPS = 1000, 40
 """Of a factor that is tried, and what Newton is taken to need with it."""
 MANY_EPOCHS = 50

@@ -34,7 +34,7 @@ from maxmargin.kernels import Kernel, Linear, Polynomial
 from maxmargin.losses import UNIT_ROUNDOFF
 
 MOST_MONOMIALS = 1000
-"""The most features of a polynomial kernel. Newton factors a matrix of that size in each step: 12 ms by the cost model of ``auto``."""
+"""The most features of a polynomial kernel. To factor a matrix of that size takes 12 ms by the cost model of ``auto``."""
 COEFFICIENT_ROUNDINGS = 5.0
 """Units of roundoff in the coefficient of a monomial and in the product with it: two powers, two products and half of them
 after the root make 3.5, and the product makes one more."""

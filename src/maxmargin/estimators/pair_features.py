@@ -40,7 +40,7 @@ from maxmargin.solvers.base import Solver
 KEPT_SHARE = 1.0 - 2.0**-7
 """The share of tol that the linear problem is solved to; the rest is for the rounding of the features."""
 FEW_WEIGHTS = 256
-"""How many monomials there may be where there are fewer samples than that: a step takes 0.2 ms by the cost model of ``auto``."""
+"""How many monomials there may be where there are fewer samples than that: a step takes 0.2 ms by the model of ``auto``."""
 KERNEL_PASSES = 40.0
 """What a fit by SMO takes, in computations of the whole kernel matrix. An estimate, not measured by itself: with it and
 ``PREFERENCE`` the cost model sends the dense sets of a trial on generated data to Newton and the long sparse ones to SMO."""

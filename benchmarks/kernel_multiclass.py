@@ -26,7 +26,7 @@ from benchmarks.kernel_problems import raw
 from benchmarks.measure import Table, arguments, interleaved, seconds_text, write_report
 from maxmargin import RBF, SVC, KernelProblem, certify_kernel
 from maxmargin.data import Array
-from maxmargin.estimators.kernel_classifier import Pair, pair_weights
+from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.kernel_pairs import SharedValues
 
 TARGET = 1e-3

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 import maxmargin.kernel_blocks as kernel_blocks
 import maxmargin.kernel_outputs as kernel_outputs
 from maxmargin import SVC
-from maxmargin.estimators.kernel_classifier import pair_weights
+from maxmargin.estimators.pairs import pair_weights
 from maxmargin.kernel_outputs import ClassCoefficients, given_values, outputs_of_values, pair_outputs
 from maxmargin.kernels import RBF, Custom, Linear, Points, Polynomial, Sigmoid
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import maxmargin.kernel_blocks as kernel_blocks
 import maxmargin.kernel_pairs as kernel_pairs
 from maxmargin import SVC, BatchedSMO
-from maxmargin.estimators.kernel_classifier import Pair, _within_budget, kernel_solver
-from maxmargin.kernel_pairs import PairProblem, PairRows, SharedValues, Sizes, padded
+from maxmargin.estimators.kernel_classifier import kernel_solver
+from maxmargin.estimators.pairs import KernelProblems, Pair
+from maxmargin.kernel_pairs import HeldRows, PairProblem, SharedValues, Sizes, padded
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import RBF, Custom, Linear, Points, Polynomial, Precomputed, Sigmoid
 
@@ -52,8 +54,8 @@ def unshared(monkeypatch):
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("tile", [(256, 1024), (7, 13)])
 def test_the_matrix_of_every_pair_is_what_the_definition_says(name, form, tile, monkeypatch):
-    monkeypatch.setattr(kernel_pairs, "ROWS_A_STRIP", tile[0])
-    monkeypatch.setattr(kernel_pairs, "COLUMNS_A_TILE", tile[1])
+    monkeypatch.setattr(kernel_blocks, "ROWS_A_STRIP", tile[0])
+    monkeypatch.setattr(kernel_blocks, "COLUMNS_A_TILE", tile[1])
     monkeypatch.setattr("maxmargin.threads.ELEMENTS_A_THREAD", 1)
     X, codes = samples()
     matrix = sparse.csr_array(X) if form == "sparse" else X
@@ -73,7 +75,7 @@ def test_blocks_and_sums_come_from_that_matrix():
     X, codes = samples()
     pair, shared = Pair.of(1, 3, codes), SharedValues(X, RBF(0.4), codes)
     own = KernelProblem.build(X[pair.samples], pair.signs, 1.0, RBF(0.4))
-    rows, everyone = PairRows(PairProblem.of(own, shared, 1, 3)), np.arange(own.n_samples)
+    rows, everyone = HeldRows.of_pair(PairProblem.of(own, shared, 1, 3)), np.arange(own.n_samples)
     expected, chosen = own.gram(everyone, everyone), np.array([60, 3, 0, 99])
     block = rows.block(chosen, chosen, np.empty((7, 7), np.float32))[:4, :4]
     assert np.abs(block - expected[np.ix_(chosen, chosen)]).max() <= 2e-5
@@ -87,7 +89,7 @@ def test_every_kernel_value_of_all_pairs_is_computed_once():
     n, sizes = len(codes), np.bincount(codes)
     shared = SharedValues(X, RBF(0.4), codes)
     evaluations = sum(shared.pair(first, second)[1] for first, second in combinations(range(N_CLASSES), 2))
-    assert evaluations <= n * n / 2 + 0.5 * kernel_pairs.ROWS_A_STRIP * n
+    assert evaluations <= n * n / 2 + 0.5 * kernel_blocks.ROWS_A_STRIP * n
     assert shared.nbytes == 4 * np.sum(sizes**2)
     again = sum(shared.pair(first, second)[1] for first, second in combinations(range(N_CLASSES), 2))
     assert again == sum(sizes[i] * sizes[j] for i, j in combinations(range(N_CLASSES), 2))
@@ -138,11 +140,16 @@ def test_two_threads_give_the_answers_of_one(fit_intercept):
     assert np.array_equal(one.intercept_, two.intercept_)
 
 
+def within_budget(solver, n_threads):
+    X, codes = samples()
+    return KernelProblems.of(X, RBF(0.4), np.ones(len(codes)), True, solver, codes, n_threads)
+
+
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @pytest.mark.parametrize("cache_mb", [0.1, 0.5, 3.0, 500.0])
 def test_what_is_shared_and_what_all_threads_may_take_is_within_the_budget(n_threads, cache_mb):
-    X, codes = samples()
-    solver, shared = _within_budget(kernel_solver("auto", True, cache_mb), X, RBF(0.4), codes, n_threads)
+    problems = within_budget(kernel_solver("auto", True, cache_mb), n_threads)
+    solver, shared = problems.solver, problems.shared
     shared_mb = shared.megabytes if shared else 0.0
     assert shared_mb + n_threads * solver.cache_mb <= cache_mb * (1.0 + 1e-12)
     assert (shared is not None) == (cache_mb >= 3.0)
@@ -154,10 +161,9 @@ def test_what_is_shared_and_what_all_threads_may_take_is_within_the_budget(n_thr
 
 @pytest.mark.parametrize("solver", ["smo", "irwls", BatchedSMO(dtype="float64")])
 def test_a_solver_that_shares_nothing_has_the_whole_budget(solver):
-    X, codes = samples()
-    solver, shared = _within_budget(kernel_solver(solver, True, 500.0), X, RBF(0.4), codes, 2)
-    assert shared is None
-    assert solver.cache_mb == 250.0
+    problems = within_budget(kernel_solver(solver, True, 500.0), 2)
+    assert problems.shared is None
+    assert problems.solver.cache_mb == 250.0
 
 
 def test_two_classes_and_given_kernel_values_share_nothing():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 
 import numpy as np
 import pytest
 import sklearn.svm
 from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -128,6 +129,22 @@ def test_a_fit_that_is_cut_short_warns_with_both_gaps():
         SVC(kernel="linear", C=100.0, tol=1e-12, max_iter=1, solver="smo").fit(X, y)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "sigmoid"])
+def test_the_same_call_gives_the_same_bits_from_another_thread_and_with_another_number_of_jobs(kernel):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 4], y[y < 4]
+    here = SVC(kernel=kernel, C=10.0, cache_size=2.0).fit(X, y)
+    others = [SVC(kernel=kernel, C=10.0, cache_size=2.0, n_jobs=n_jobs) for n_jobs in (None, None, 2, 4)]
+    threads = [threading.Thread(target=model.fit, args=(X, y)) for model in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for model in others:
+        assert np.array_equal(model.dual_coef_, here.dual_coef_)
+        assert np.array_equal(model.intercept_, here.intercept_)
+
+
 def test_a_callback_stops_a_fit(two_classes):
     X, y = two_classes
     with pytest.warns(ConvergenceWarning):
@@ -185,7 +202,34 @@ def test_a_sigmoid_kernel_ends_with_an_honest_status(two_classes):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = SVC(kernel="sigmoid", gamma=2.0, coef0=-1.0, max_seconds=20.0).fit(*two_classes)
     assert not model.status_.is_certified
-    assert model.status_.is_within_tol == (model.relative_gap_ <= model.tol)
+    assert model.status_ is Status.STATIONARY
+    assert not model.certificate_.is_proof
+
+
+@solvers
+@pytest.mark.parametrize("C", [1.0, 1000.0])
+def test_where_a_kernel_is_not_positive_semidefinite_libsvms_violation_is_within_tol_and_all_values_are_finite(solver, C):
+    X, labels = load_breast_cancer(return_X_y=True)
+    model = SVC(kernel="sigmoid", C=C, tol=1e-3, solver=solver).fit(X[:200], labels[:200])
+    problem = KernelProblem.build(X[:200], np.where(labels[:200] == 1, 1, -1), C, model._kernel_)
+    alpha = np.zeros(200)
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    verdict = certify_kernel(problem, alpha)
+    assert model.status_ is Status.STATIONARY
+    assert verdict.violation <= 1e-3
+    assert np.isfinite([model.certificate_.primal, model.certificate_.dual, model.relative_gap_]).all()
+    theirs = sklearn.svm.SVC(kernel="sigmoid", C=C, tol=1e-3).fit(X[:200], labels[:200])
+    alpha[:] = 0.0
+    alpha[theirs.support_] = np.minimum(np.abs(theirs.dual_coef_[0]), C)
+    assert model.certificate_.dual >= certify_kernel(problem, alpha).certificate.dual * (1.0 - 1e-9)
+
+
+def test_a_precomputed_matrix_that_is_found_not_to_be_positive_semidefinite_is_stationary():
+    random = np.random.default_rng(0)
+    K = random.normal(size=(40, 40))
+    model = SVC(kernel="precomputed", C=10.0).fit(K + K.T, np.arange(40) % 2)
+    assert model.status_ is Status.STATIONARY
+    assert np.isfinite(model.certificate_.primal)
     assert not model.certificate_.is_proof
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -34,3 +35,14 @@ def test_a_crew_shares_every_sample_once():
     assert parts[0][0] == 0
     assert parts[-1][1] == 1001
     assert all(end == begin for (_, end), (begin, _) in pairwise(parts))
+
+
+def test_the_limit_on_blas_holds_for_whichever_thread_asks_for_it():
+    def threads_within() -> set[int]:
+        with single_threaded_blas():
+            return blas_threads()
+
+    assert threads_within() == {1}
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(threads_within).result() == {1}
+    assert threads_within() == {1}

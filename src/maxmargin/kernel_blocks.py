@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,6 +29,7 @@ from maxmargin.compiled.kernel_rows import affine_of_dots, narrow_dots, power_of
 from maxmargin.data import Array, CsrRows
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
+from maxmargin.threads import Crew, single_threaded_blas
 
 SPARSE_BELOW = 1.0 / 3.0
 """The share of X that is not zero up to which the narrow form is faster than a matrix product."""
@@ -37,6 +39,9 @@ LEAST_WIDTH, GREATEST_WIDTH = 64, 256
 NARROW_FEATURES = 1 << 14
 """With more features than this the form is wide."""
 NS_A_FEATURE, NS_A_NONZERO, NS_A_VALUE = 0.025, 0.06, 0.5
+
+ROWS_A_STRIP, COLUMNS_A_TILE = 256, 1024
+"""Of a tile, when many blocks are filled."""
 
 Form = Any
 """A dense array, or CsrRows in the element type of the blocks."""
@@ -140,6 +145,48 @@ class KernelBlocks:
         if isinstance(self.problem.kernel, Precomputed) and not self.problem.rows.is_sparse and isinstance(columns, slice):
             return matrix[one.samples, columns]
         return self.problem.gram(one.samples, columns)
+
+
+Consumer = Callable[[Array, int, int], None]
+"""Is given a tile, and the numbers of its first row and column."""
+
+
+def fill(blocks: KernelBlocks, one: Array, other: Array, consume: Consumer, is_square: bool = False) -> int:
+    """Every tile of k(x_i, x_j) for the i of the one and the j of the other, on all cores; where the two are the same, those on
+    the diagonal and to the right of it. How many values that are."""
+    right = blocks.right(other)
+    crew = Crew(int(len(one) * len(other) * blocks.ns_a_value) if blocks.is_thread_safe else 0)
+    strips = [(start, min(len(one), start + ROWS_A_STRIP)) for start in range(0, len(one), ROWS_A_STRIP)]
+
+    def strip(start: int, stop: int) -> int:
+        left, n_rows = blocks.left(one[start:stop]), stop - start
+        memory = np.empty(n_rows * max(n_rows, min(COLUMNS_A_TILE, len(other))), blocks.dtype)
+        for column, end in _columns(start if is_square else 0, stop if is_square else 0, len(other)):
+            tile = memory[: n_rows * (end - column)].reshape(n_rows, end - column)
+            blocks.tile(left, right, column, end, tile)
+            consume(tile, start, column)
+        return n_rows * (len(other) - start if is_square else len(other))
+
+    with single_threaded_blas():
+        return sum(crew.run_long(strips, strip))
+
+
+def mirrored(values: Array) -> Consumer:
+    """Writes tiles from the diagonal on; what is right of the diagonal's own tiles, also below them."""
+
+    def consume(tile: Array, row: int, column: int) -> None:
+        rows, columns = slice(row, row + tile.shape[0]), slice(column, column + tile.shape[1])
+        values[rows, columns] = tile
+        if column > row:
+            values[columns, rows] = tile.T
+
+    return consume
+
+
+def _columns(start: int, stop: int, n: int) -> list[tuple[int, int]]:
+    """start .. stop, if that is anything, and then tiles up to n."""
+    first = [(start, stop)] if stop > start else []
+    return first + [(column, min(n, column + COLUMNS_A_TILE)) for column in range(stop, n, COLUMNS_A_TILE)]
 
 
 def _of_dots(kernel: Kernel, tile: Array) -> None:

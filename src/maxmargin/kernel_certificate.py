@@ -4,7 +4,14 @@ The gap is the sum of :math:`(C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0
 negative, minus :math:`b \sum_i \alpha_i y_i`, which is zero up to rounding with an offset. Kernel values are made anew in
 float64, block by block, for the columns of the support vectors; nothing of a solver's gradient is used, and no compiled
 code of a solver's. Where the gap is small enough for a tolerance and only the bound on its rounding error is not, the outputs
-of the samples that the bound hangs on, which are those at the margin, are made once more in twice the precision."""
+of the samples that the bound hangs on, which are those at the margin, are made once more in twice the precision.
+
+**A kernel that is not positive semidefinite** has no such proof: :math:`|w|^2` may be negative, and the dual value bounds
+nothing. What can be said is whether alpha is stationary, and the measure of that is LIBSVM's violation,
+
+.. math:: \max_{i \,\text{can rise}} (y_i - f_i) - \min_{i \,\text{can fall}} (y_i - f_i) ,
+
+where a sample can rise if :math:`\alpha_i y_i` can. Without an offset both are compared with zero."""
 
 from __future__ import annotations
 
@@ -17,7 +24,7 @@ from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusa
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_sums import Sums, kernel_sums, precise_sums
-from maxmargin.kernels import RBF, Precomputed
+from maxmargin.kernels import Precomputed
 from maxmargin.losses import UNIT_ROUNDOFF
 
 NEGLIGIBLE = 0.1
@@ -34,6 +41,13 @@ class KernelVerdict:
     outputs: Array
     output_errors: Array
     kernel_evaluations: int
+    violation: float = math.inf
+
+    def meets(self, tol: float) -> bool:
+        """Whether the relative gap is proved to be within ``tol``; where there is no proof, whether LIBSVM's violation is."""
+        if self.certificate.is_proof:
+            return self.certificate.meets(tol)
+        return math.isfinite(self.certificate.gap) and self.violation <= tol
 
 
 def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None, tol: float | None = None) -> KernelVerdict:
@@ -54,15 +68,23 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None,
 def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float | None) -> KernelVerdict:
     b = problem.best_offset(sums.outputs) if b is None else float(b)
     certificate = _certificate(problem, alpha, support, sums, b)
-    return KernelVerdict(certificate, b, *sums, problem.n_samples * len(support))
+    return KernelVerdict(certificate, b, *sums, problem.n_samples * len(support), violation(problem, alpha, sums.outputs))
+
+
+def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
+    """LIBSVM's: see the head of this module."""
+    is_above_zero, is_below_C, kinks = alpha > 0.0, alpha < problem.C, problem.y - outputs
+    top = float(kinks[np.where(problem.y > 0, is_below_C, is_above_zero)].max(initial=-math.inf))
+    bottom = float(kinks[np.where(problem.y > 0, is_above_zero, is_below_C)].min(initial=math.inf))
+    if not problem.has_offset:
+        top, bottom = max(top, 0.0), min(bottom, 0.0)
+    return max(0.0, top - bottom)
 
 
 def _sharpened(
     problem: KernelProblem, alpha: Array, support: Array, verdict: KernelVerdict, b: float | None, tol: float
 ) -> KernelVerdict:
     """The verdict with precise outputs where they matter for this tolerance; the same one where there are none to be had."""
-    if not isinstance(problem.kernel, RBF):
-        return verdict
     margins, errors = problem.y * (verdict.outputs + verdict.b), verdict.output_errors
     effects = problem.loss.gap_sensitivity(margins, alpha, problem.C, errors)
     allowed = tol * verdict.certificate.scale
@@ -99,15 +121,16 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sum
         errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
     rounding += gamma(PAIRWISE_ROUNDINGS) * gap
-    if not np.isfinite([primal, dual, gap, rounding]).all() or sqnorm < -rounding:
+    if not np.isfinite([primal, dual, gap, rounding]).all():
         return refusal(alpha)
+    is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -rounding  # a kernel on trust may be found out
     return Certificate(
         primal=primal,
         dual=dual,
         gap=gap,
         relative_gap=relative(gap, primal, dual),
         rounding_error=rounding,
-        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if problem.kernel.is_positive_semidefinite else math.inf,
+        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if is_proof else math.inf,
         n_support=len(support),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )

@@ -14,7 +14,6 @@ Nothing of this reaches a certificate, which computes what it needs itself, nor 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,13 +22,12 @@ import numpy as np
 from maxmargin.compiled.batched_smo import RUN
 from maxmargin.compiled.kernel_rows import add_scaled_rows, gather
 from maxmargin.data import Array, Rows
-from maxmargin.kernel_blocks import KernelBlocks
+from maxmargin.kernel_blocks import KernelBlocks, fill, mirrored
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.kernels import Kernel, Precomputed
-from maxmargin.threads import Crew, single_threaded_blas
+from maxmargin.threads import Crew
 
-ROWS_A_STRIP, COLUMNS_A_TILE = 256, 1024
 SHARE_OF_BUDGET = 0.5
 """Of the budget for kernel values, what is shared and what each thread needs for a pair may take; the rest is for solvers."""
 MOST_SAMPLES, MOST_IF_CHEAP, CHEAP_NS = 3072, 1536, 4.0
@@ -103,7 +101,7 @@ class SharedValues:
                 return known, 0
             samples = self.members[k]
             values = np.empty((len(samples), len(samples)), np.float32)
-            evaluations = self._fill(samples, samples, self._mirrored(values), is_square=True)
+            evaluations = fill(self._blocks, samples, samples, mirrored(values), is_square=True)
             self._squares[k] = values
             return values, evaluations
 
@@ -120,7 +118,7 @@ class SharedValues:
             rows, columns = slice(row, row + tile.shape[0]), slice(middle + column, middle + column + tile.shape[1])
             values[rows, columns], values[columns, rows] = tile, tile.T
 
-        return values, n_one + n_other + self._fill(self.members[first], self.members[second], consume)
+        return values, n_one + n_other + fill(self._blocks, self.members[first], self.members[second], consume)
 
     def _matrix(self, size: int) -> Array:
         """In the memory that this thread has used before: new pages are slow."""
@@ -129,47 +127,11 @@ class SharedValues:
         memory: Array = self._memory.values
         return memory[: size * size].reshape(size, size)
 
-    @staticmethod
-    def _mirrored(values: Array) -> Callable[[Array, int, int], None]:
-        """Tiles of a strip from its part of the diagonal on; what is right of that, also below it."""
-
-        def consume(tile: Array, row: int, column: int) -> None:
-            rows, columns = slice(row, row + tile.shape[0]), slice(column, column + tile.shape[1])
-            values[rows, columns] = tile
-            if column > row:
-                values[columns, rows] = tile.T
-
-        return consume
-
-    def _fill(self, one: Array, other: Array, consume: Callable[[Array, int, int], None], is_square: bool = False) -> int:
-        """Every tile, or those on the diagonal and to the right of it, on all cores; how many values that are."""
-        blocks, right = self._blocks, self._blocks.right(other)
-        crew = Crew(int(len(one) * len(other) * blocks.ns_a_value) if blocks.is_thread_safe else 0)
-        strips = [(start, min(len(one), start + ROWS_A_STRIP)) for start in range(0, len(one), ROWS_A_STRIP)]
-
-        def strip(start: int, stop: int) -> int:
-            left, n_rows = blocks.left(one[start:stop]), stop - start
-            memory = np.empty(n_rows * max(n_rows, min(COLUMNS_A_TILE, len(other))), np.float32)
-            for column, end in _columns(start if is_square else 0, stop if is_square else 0, len(other)):
-                tile = memory[: n_rows * (end - column)].reshape(n_rows, end - column)
-                blocks.tile(left, right, column, end, tile)
-                consume(tile, start, column)
-            return n_rows * (len(other) - start if is_square else len(other))
-
-        with single_threaded_blas():
-            return sum(crew.run(strips, strip))
-
 
 def _is_worth_it(sizes: Sizes, cache_mb: float, n_threads: int) -> bool:
     if len(sizes.classes) < 3 or len(sizes.sharing) < 3:
         return False
     return sizes.megabytes(n_threads) <= SHARE_OF_BUDGET * cache_mb
-
-
-def _columns(start: int, stop: int, n: int) -> list[tuple[int, int]]:
-    """start .. stop, if that is anything, and then tiles up to n."""
-    first = [(start, stop)] if stop > start else []
-    return first + [(column, min(n, column + COLUMNS_A_TILE)) for column in range(stop, n, COLUMNS_A_TILE)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,14 +149,26 @@ class PairProblem(KernelProblem):
         return cls(*settings, shared=shared, first=first, second=second)
 
 
-class PairRows:
-    """Blocks and sums of rows of the kernel matrix of a pair, in float32. It takes the place of :class:`KernelRows`."""
+class HeldRows:
+    """Blocks and sums of rows of a kernel matrix that is held whole, in float32, ``padded`` with zeros to a multiple of RUN.
+    They take the place of :class:`KernelRows`."""
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, problem: PairProblem) -> None:
-        self.n_samples = problem.n_samples
-        self.padded, self.kernel_evaluations = problem.shared.pair(problem.first, problem.second)
+    def __init__(self, padded: Array, kernel_evaluations: int) -> None:
+        self.padded, self.kernel_evaluations = padded, kernel_evaluations
+
+    @classmethod
+    def of_pair(cls, problem: PairProblem) -> HeldRows:
+        return cls(*problem.shared.pair(problem.first, problem.second))
+
+    @classmethod
+    def of(cls, problem: KernelProblem) -> HeldRows:
+        """Every value is computed once, and is there twice."""
+        n, everyone = problem.n_samples, np.arange(problem.n_samples)
+        values = np.empty((padded(n), padded(n)), cls.dtype)
+        values[n:], values[:, n:] = 0.0, 0.0
+        return cls(values, fill(KernelBlocks(problem, cls.dtype), everyone, everyone, mirrored(values), is_square=True))
 
     def block(self, chosen: Array, among: Array, out: Array | None = None) -> Array:
         """k(x_i, x_j) for the chosen i and the j among which, into the first rows and columns of ``out`` if given."""
@@ -213,8 +187,13 @@ def padded(n: int) -> int:
     return -(-n // int(RUN)) * int(RUN)
 
 
-def kernel_rows(problem: KernelProblem, dtype: Any, cache_mb: float) -> KernelRows | PairRows:
+def kernel_rows(problem: KernelProblem, dtype: Any, cache_mb: float) -> KernelRows | HeldRows:
     """Shared if there is something to share, and float32 will do; else the problem's own."""
-    if isinstance(problem, PairProblem) and np.dtype(dtype) == PairRows.dtype:
-        return PairRows(problem)
+    if isinstance(problem, PairProblem) and np.dtype(dtype) == HeldRows.dtype:
+        return HeldRows.of_pair(problem)
     return KernelRows(problem, dtype, cache_mb)
+
+
+def held_megabytes(n: int) -> float:
+    """What :class:`HeldRows` of so many samples take."""
+    return float(VALUE * padded(n) ** 2 / MEGABYTE)

@@ -14,7 +14,7 @@ import numpy as np
 
 from maxmargin.compiled.kernel_rows import add_scaled_rows, copy_rows
 from maxmargin.data import Array
-from maxmargin.kernel_blocks import KernelBlocks, Side
+from maxmargin.kernel_blocks import KernelBlocks, Side, fill, mirrored
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.threads import Crew, single_threaded_blas
 
@@ -103,6 +103,12 @@ class KernelRows:
             part = chosen[first : first + ROWS_A_TILE]
             self._tiles(part, other, _copier(block[first : first + len(part)]))
         return block
+
+    def square(self, chosen: Array) -> Array:
+        """k(x_i, x_j) for the chosen i and j, each value computed once."""
+        values = np.empty((len(chosen), len(chosen)), self.dtype)
+        self.kernel_evaluations += fill(self._blocks, chosen, chosen, mirrored(values), is_square=True)
+        return values
 
     def row(self, i: int) -> Array:
         """The i-th row, from the cache or into it. The next call of a method may overwrite it."""

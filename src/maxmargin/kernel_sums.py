@@ -15,7 +15,8 @@ addition loses kept apart, so that a sum is wrong by 12u of the sum of the magni
 its operations lose, itself right to :math:`m u`, so that the exponent is wrong by at most :math:`8 (m + 2)^2 u^2 \gamma G`.
 The exponential is right to :math:`2^{-70}`: at t <= 0.0014 the terms of its series that are one number are wrong by less than
 2e-25, and eight doublings of t make 256 times that of it. A sum of n terms adds :math:`4 n u^2`, and rounding it to one number
-u of its own magnitude, not of the terms'."""
+u of its own magnitude, not of the terms'. For the linear and the polynomial kernel the sums are made in long
+double, where that has more digits than float64."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from scipy import sparse
 
 from maxmargin.certificate import gamma as roundings
 from maxmargin.data import Array
-from maxmargin.kernels import DENSE_FEATURES, RBF, Custom, Kernel, Points, dot_products
+from maxmargin.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Custom, Kernel, Linear, Points, Polynomial, dot_products
+from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.threads import Crew, single_threaded_blas
 
@@ -39,8 +41,9 @@ MOST_DISTINCT, MOST_NONZERO = 0.9, 0.3
 SAMPLES_A_TASK = 1024
 """A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
 GROUP_ROUNDINGS = 12.0
-SECOND_ORDER = 1.01
 EXPONENTIAL_ERROR = 2.0**-70
+LONG_ROUNDOFF, LONG_ROWS = 2.0**-63, 64
+"""A long double with a greater roundoff is of no use; and how many samples are judged in it between two check points."""
 SMALLEST_NORMAL = 2.0**-1021
 """What stands for kernel values below it."""
 
@@ -56,6 +59,7 @@ class Sums(NamedTuple):
         """From kernel values that are given: ``gram(rows)`` has a column for each coefficient."""
         outputs, magnitudes = np.zeros(n), np.zeros(n)
         for start in range(0, n, VECTORS_A_TILE):
+            check_point()
             rows = slice(start, start + VECTORS_A_TILE)
             block = gram(rows)
             outputs[rows] = block @ signed
@@ -76,8 +80,7 @@ def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, sa
         magnitudes[here] += np.abs(signed[part]) @ np.abs(block, out=block)
 
     _tiles(points, chosen, len(samples), add, may_share=not isinstance(kernel, Custom))
-    entry = kernel.rounding_error(points, samples)
-    errors = entry * float(np.abs(signed).sum()) + roundings(len(chosen) + 2.0) * magnitudes
+    errors = kernel.sum_errors(points[chosen], np.abs(signed), samples) + roundings(len(chosen) + 2.0) * magnitudes
     return Sums(outputs, errors)
 
 
@@ -171,7 +174,7 @@ def _sparse_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samp
         part = start, min(n, start + SAMPLES_A_TASK)
         judge_sparse(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, width, log2_scale, *part, totals, rests)
 
-    Crew(n * len(chosen)).run([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
     return totals + rests
 
 
@@ -190,8 +193,44 @@ def _dense_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, sampl
     return totals + rests
 
 
-def precise_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
-    """f at some of the points, right to nearly the last digit of float64; None where there are too many features for it."""
+def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+    """f at some of the points, with far smaller errors; None where there is no way to that: for other kernels, and for the RBF
+    kernel of too many features."""
+    if isinstance(kernel, Linear | Polynomial):
+        return _long_sums(kernel, points[chosen], signed, points[samples])
+    return _precise_rbf_sums(kernel, points, chosen, signed, samples) if isinstance(kernel, RBF) else None
+
+
+def _long_sums(kernel: Linear | Polynomial, vectors: Points, signed: Array, samples: Points) -> Sums | None:
+    """In the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64 with
+    that."""
+    number, roundoff = np.longdouble, 0.5 * float(np.finfo(np.longdouble).eps)
+    if roundoff > LONG_ROUNDOFF or vectors.matrix.shape[1] > DENSE_FEATURES:
+        return None
+    outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
+    others, scales = _dense(vectors).astype(number).T, signed.astype(number)
+    for start in range(0, len(samples), LONG_ROWS):
+        check_point()
+        rows = slice(start, start + LONG_ROWS)
+        block = _dense(samples[rows]).astype(number) @ others
+        if isinstance(kernel, Polynomial):
+            base = number(kernel.gamma) * block + number(kernel.coef0)
+            block = np.ones_like(base)
+            for _ in range(int(kernel.degree)):
+                block *= base
+        outputs[rows] = block @ scales
+        magnitudes[rows] = np.abs(block) @ np.abs(scales)
+    share = roundoff / UNIT_ROUNDOFF
+    errors = kernel.sum_errors(vectors, np.abs(signed), samples) + roundings(len(signed) + 2.0) * magnitudes
+    return Sums(outputs, SECOND_ORDER * share * errors + 2.0 * UNIT_ROUNDOFF * np.abs(outputs))
+
+
+def _dense(points: Points) -> Array:
+    return np.asarray(points.matrix.toarray() if sparse.issparse(points.matrix) else points.matrix)
+
+
+def _precise_rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+    """Right to nearly the last digit of float64."""
     from maxmargin.compiled.precise_sums import WIDTH, precise_rbf_sums, precise_sqnorms
 
     if points.matrix.shape[1] > DENSE_FEATURES:
@@ -209,7 +248,7 @@ def precise_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samp
             precise_rbf_sums(one, scales, one_norms, other, other_norms, width, kernel.gamma, *part, sums, rests)
 
         here = _arrays(part), scales, part_norms, half[0], half[1]
-        Crew(len(samples) * len(scales)).run([(start, *here) for start in range(0, len(samples), WIDTH)], task)
+        Crew(len(samples) * len(scales)).run_long([(start, *here) for start in range(0, len(samples), WIDTH)], task)
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 
 

@@ -16,6 +16,7 @@ function of it."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from scipy import sparse
 from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
 
+SECOND_ORDER = 1.01
+"""What terms of second order, and the rounding of a bound itself, can add to a bound of first order."""
 DENSE_FEATURES = 1 << 12
 """Up to this many features a block of sparse rows may be made dense."""
 
@@ -73,6 +76,9 @@ class Kernel(Protocol):
     def rounding_error(self, one: Points, other: Points) -> float:
         """How wrong an entry of ``block`` can be by rounding."""
 
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        """How wrong sum_j s_j k(z_j, x) can be for each sample x by the rounding of kernel values; ``sizes`` are |s_j|."""
+
 
 def dot_products(one: Points, other: Points) -> Array:
     """x . z in float64, one matrix product."""
@@ -103,10 +109,25 @@ class OfDotProducts(ABC):
         greatest = float(max(one.sqnorms.max(initial=0.0), other.sqnorms.max(initial=0.0)))
         return UNIT_ROUNDOFF * n_roundings * self._sensitivity(greatest)
 
-    @abstractmethod
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        """|x . z| <= |x| |z|, so that a few long samples do not spoil what is known of the others. The sum over the vectors of
+        a polynomial in |x| |z_j| needs only the sums of the powers of |z_j|."""
+        n_roundings = samples.matrix.shape[1] + 8.0
+        lengths, others = np.sqrt(samples.sqnorms), np.sqrt(vectors.sqnorms)
+        errors = np.zeros(len(samples))
+        for power, coefficient in enumerate(self._sensitivity_powers()):
+            if coefficient:
+                errors += coefficient * float(sizes @ others**power) * lengths**power
+        return UNIT_ROUNDOFF * n_roundings * SECOND_ORDER * errors
+
     def _sensitivity(self, greatest_sqnorm: float) -> float:
         """How wrong a value of the kernel can be when every sqnorm and dot product, none above this, is wrong by one part
         in one, and the value itself by one part in one."""
+        return float(sum(c * greatest_sqnorm**power for power, c in enumerate(self._sensitivity_powers())))
+
+    @abstractmethod
+    def _sensitivity_powers(self) -> list[float]:
+        """The same as a polynomial in the product of two lengths: its coefficients, that of the power zero first."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +135,8 @@ class Linear(OfDotProducts):
     def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
         return dots
 
-    def _sensitivity(self, greatest_sqnorm: float) -> float:
-        return greatest_sqnorm
+    def _sensitivity_powers(self) -> list[float]:
+        return [0.0, 1.0]
 
 
 @dataclass(frozen=True)
@@ -137,8 +158,12 @@ class RBF(OfDotProducts):
     def diagonal(self, points: Points) -> Array:
         return np.ones(len(points))
 
-    def _sensitivity(self, greatest_sqnorm: float) -> float:
-        return 4.0 * self.gamma * greatest_sqnorm + 1.0
+    def _sensitivity_powers(self) -> list[float]:
+        """In the square of the greater of two lengths, which is why ``sum_errors`` is another one."""
+        return [1.0, 4.0 * self.gamma]
+
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        return self.rounding_error(vectors, samples) * float(sizes.sum())
 
 
 @dataclass(frozen=True)
@@ -165,8 +190,10 @@ class Polynomial(OfDotProducts):
         np.power(dots, self.degree, out=dots)
         return dots
 
-    def _sensitivity(self, greatest_sqnorm: float) -> float:
-        return (self.degree + 1.0) * (self.gamma * greatest_sqnorm + abs(self.coef0)) ** self.degree
+    def _sensitivity_powers(self) -> list[float]:
+        """(p + 1) (gamma |x| |z| + |coef0|)^p, multiplied out."""
+        p, r = int(self.degree), abs(float(self.coef0))
+        return [(p + 1.0) * math.comb(p, k) * float(self.gamma) ** k * r ** (p - k) for k in range(p + 1)]
 
 
 @dataclass(frozen=True)
@@ -188,8 +215,8 @@ class Sigmoid(OfDotProducts):
         np.tanh(dots, out=dots)
         return dots
 
-    def _sensitivity(self, greatest_sqnorm: float) -> float:
-        return self.gamma * greatest_sqnorm + abs(self.coef0) + 1.0
+    def _sensitivity_powers(self) -> list[float]:
+        return [abs(self.coef0) + 1.0, self.gamma]
 
 
 @dataclass(frozen=True)
@@ -208,6 +235,9 @@ class Precomputed:
         return np.array(matrix.diagonal() if sparse.issparse(matrix) else np.diagonal(matrix), dtype=np.float64)
 
     def rounding_error(self, one: Points, other: Points) -> float:
+        return 0.0
+
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
         return 0.0
 
 
@@ -234,6 +264,9 @@ class Custom:
 
     def rounding_error(self, one: Points, other: Points) -> float:
         return 4.0 * UNIT_ROUNDOFF
+
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        return self.rounding_error(vectors, samples) * float(sizes.sum())
 
 
 def _positive(name: str, value: Any) -> None:

@@ -32,15 +32,18 @@ SHARPNESS = 0.01
 MOST_DOUBLINGS, MOST_HALVINGS = 200, 60
 
 
-def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate) -> float:
-    """|b - b*| at most; zero where the intercept is penalised and so part of w, or absent. One pass over X."""
+def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate, data_error: float = 0.0) -> float:
+    """|b - b*| at most; zero where the intercept is penalised and so part of w, or absent. One pass over X, and another one
+    where the elements of X are themselves known to a relative ``data_error`` only."""
     if problem.penalizes_intercept:
         return 0.0
     if not math.isfinite(certificate.distance_bound):
         return math.inf
     with np.errstate(all="ignore"):
         outputs = linear_values(problem.rows.matrix, w[None, : problem.rows.n_features], np.zeros(1))
-        reach = certificate.distance_bound * norms(problem.rows.matrix) + outputs.errors[:, 0]
+        reach = certificate.distance_bound * norms(problem.rows.matrix) * (1.0 + data_error) + outputs.errors[:, 0]
+        if data_error:
+            reach += data_error * (np.abs(problem.rows.matrix) @ np.abs(w[: problem.rows.n_features]))
         b = float(w[-1]) * problem.intercept_scaling
         return _bound(problem, outputs.values[:, 0], reach, b)
 

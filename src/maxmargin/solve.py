@@ -35,6 +35,8 @@ short rows miss the caches."""
 STALL_EPOCHS, STALL_ELEMENTS = 10_000, 10_000_000_000
 """A solve is not judged by its progress before so many epochs, or so much work in stored elements (some ten seconds), whichever
 comes first. Seven equal rows of 1e37 are given up after half a second."""
+CERTIFICATE_SHARE = 0.3
+"""The share of the time until the deadline that is set aside for a certificate before one was measured, at the most."""
 STALL_FACTOR = 100.0
 """A solve has stalled when, at the rate at which the dual value rose over the latter half of the run, closing the gap would
 take this many times the work done so far."""
@@ -223,7 +225,7 @@ class _Run:
         self.answers = answers_to(self.problem)
 
     def start(self, warm_start: Array | None, seed: int) -> None:
-        self.certificate_seconds = self.answers.certificate_seconds
+        self.certificate_seconds = min(self.answers.certificate_seconds, CERTIFICATE_SHARE * self.stop.seconds_left)
         self.state = self.solver.init(self.problem, warm_start, seed)
         if warm_start is None:
             self.next_certificate = self.answers.spacing(0)

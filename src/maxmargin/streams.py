@@ -42,8 +42,10 @@ from maxmargin.decisions import (
     proved_votes,
     votes,
 )
-from maxmargin.estimators.kernel_classifier import KernelClassifier, pair_weights
+from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LinearClassifier, dense_weights
+from maxmargin.estimators.pair_features import FeatureWeights
+from maxmargin.estimators.pairs import pair_weights
 from maxmargin.kernels import RBF, Linear, Points
 
 Fetch = Callable[[Array], Any]
@@ -128,6 +130,8 @@ class KernelMachine:
     intercept: Array
     lengths: Array
     """|w| of each pair."""
+    features: FeatureWeights | None = None
+    """The w themselves, where the model predicts by them."""
 
     @classmethod
     def of(cls, model: KernelClassifier) -> KernelMachine:
@@ -136,7 +140,9 @@ class KernelMachine:
             raise TypeError(f"Points can be followed under the linear and the RBF kernel, not under {kernel!r}.")
         if getattr(model, "break_ties", False) and len(model.classes_) > 2:
             raise ValueError("Points can be followed with break_ties=False only.")
-        weights = pair_weights(model.dual_coef_, model.n_support_)
+        weights, features = pair_weights(model.dual_coef_, model.n_support_), model._feature_weights_
+        if features is not None:
+            return cls(model.classes_, kernel, vectors, weights, model.intercept_, norms(features.weights), features)
         gram, size = kernel.block(vectors, vectors), np.abs(weights)
         squares = np.einsum("ik,ij,jk->k", weights, gram, weights, optimize=True)
         error = kernel.rounding_error(vectors, vectors) * size.sum(axis=0) ** 2
@@ -145,6 +151,8 @@ class KernelMachine:
         return cls(model.classes_, kernel, vectors, weights, model.intercept_, lengths)
 
     def values(self, X: Array) -> Values:
+        if self.features is not None:
+            return self.features.exact_values(X, self.intercept)
         points = Points.of(X)
         nothing = Bounds(*np.zeros((2, len(self.intercept))))
         block, error = self.kernel.block(points, self.vectors), self.kernel.rounding_error(points, self.vectors)

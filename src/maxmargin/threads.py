@@ -17,6 +17,9 @@ T = TypeVar("T")
 ELEMENTS_A_THREAD = 1 << 20
 """Below this many stored elements a thread costs more than it saves."""
 
+TASKS_A_CHECK = 8
+"""Tasks of each thread between two check points; a task is some milliseconds of work."""
+
 
 def available_cores() -> int:
     """The cores that this process may use."""
@@ -91,6 +94,11 @@ class Crew:
     def share(self, n: int, job: Callable[[int, int, int], T]) -> list[T]:
         """``job(k, start, stop)`` for the k-th part of 0 .. n, each in its thread."""
         return self.run([(k, start, stop) for k, (start, stop) in enumerate(self.parts(n))], job)
+
+    def run_long(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
+        """``run`` for tasks that may take long together: with a check point every few of them."""
+        few = TASKS_A_CHECK * self.size
+        return [result for start in range(0, len(tasks), few) for result in self.run(tasks[start : start + few], job)]
 
     def run(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
         """A check point, then every task. When one fails, or Ctrl-C ends the wait, the others are done before the error goes

@@ -7,8 +7,8 @@ LIBSVM: (0, 1), (0, 2), ..., and the first class of a pair is its positive one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple, Self
 
@@ -20,9 +20,9 @@ from maxmargin.decisions import OUTWARDS, Bounds, Decisions, kernel_decisions, k
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
+from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
+from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights
 from maxmargin.kernel_outputs import ROWS_A_BLOCK, given_values, outputs_of_values, pair_outputs
-from maxmargin.kernel_pairs import PairProblem, SharedValues
-from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_sums import kernel_sums
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.limits import Stop
@@ -31,6 +31,7 @@ from maxmargin.solve import Limits, drive, seed_from
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.registry import kernel_solver_named
 from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
+from maxmargin.threads import single_threaded_blas
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
@@ -40,6 +41,8 @@ class KernelClassifier:
 
     classes_: Array
     support_vectors_: Any
+    _feature_weights_: FeatureWeights | None = None
+    """The w of each pair where the kernel has a short feature map: what predicts, then."""
 
     def __init__(
         self,
@@ -129,28 +132,32 @@ class KernelClassifier:
         costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
         kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
-        solutions = self._solve(X, kernel, costs, codes, pairs, limits)
+        problems = self._problems(X, kernel, costs, codes, pairs)
+        solutions = self._solve(problems, pairs, limits)
         self._keep(X, kernel, classes, codes, pairs, solutions)
+        self._feature_weights_ = problems.weights(solutions) if isinstance(problems, FeatureProblems) else None
         return solutions
 
-    def _solve(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair], limits: Limits) -> list[Solution]:
-        n_threads, seed = thread_count(self.n_jobs, len(pairs)), seed_from(self.random_state)
-        solver, shared = _within_budget(self._solver(), X, kernel, codes, n_threads)
-        callback = serialised(self.callback, self.verbose)
+    def _problems(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair]) -> PairProblems:
+        """Linear ones where the features of the kernel are few, else those of the kernel."""
+        solver, largest = self._solver(), max(len(pair.samples) for pair in pairs)
+        features = FeatureProblems.where_it_pays(X, kernel, costs, self.fit_intercept, solver, largest, self.cache_size)
+        return features or KernelProblems.of(X, kernel, costs, self.fit_intercept, solver, codes, most_threads(len(pairs)))
 
-        def job(pair: Pair, start: Array | None) -> Callable[[Stop], Solution]:
-            def run(stop: Stop) -> Solution:
-                problem = KernelProblem.build(
-                    pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, self.fit_intercept, check=False
-                )
-                if shared is not None and shared.sizes.may_share(pair.first, pair.second):
-                    problem = PairProblem.of(problem, shared, pair.first, pair.second)
-                return drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+    def _solve(self, problems: PairProblems, pairs: list[Pair], limits: Limits) -> list[Solution]:
+        seed, callback = seed_from(self.random_state), serialised(self.callback, self.verbose)
+        own_limits, solver = problems.limits(limits), problems.solver
 
-            return run
+        def job(pair: Pair, start: Array | None, stop: Stop) -> Solution:
+            problem = problems.problem(pair)
+            solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+            return problems.finished(problem, solution, limits.tol)
 
         starts = self._starts(pairs) or [None] * len(pairs)
-        return run_jobs([job(*each) for each in zip(pairs, starts, strict=True)], n_threads, limits.max_seconds)
+        jobs = [partial(job, *each) for each in zip(pairs, starts, strict=True)]
+        n_threads = min(thread_count(self.n_jobs, len(pairs)), most_threads(len(pairs)))
+        with single_threaded_blas():
+            return run_jobs(jobs, n_threads, limits.max_seconds)
 
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
@@ -190,6 +197,8 @@ class KernelClassifier:
 
     def _pair_values(self, X: Any) -> Array:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
+        if self._feature_weights_ is not None:
+            return self._feature_weights_.values(X, self.intercept_)
         if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed) and X.dtype != np.float32:
             return self._one_pair(X)
         if isinstance(self._kernel_, Precomputed):
@@ -209,7 +218,10 @@ class KernelClassifier:
 
     def _pair_decisions(self, X: Any, diagonal: Array | None) -> Decisions:
         """``_pair_values`` in float64 by the definition of the kernel, and how far the exact optimum's can be from them."""
-        weights, bounds = pair_weights(self.dual_coef_, self.n_support_), bounds_of(self)
+        bounds = bounds_of(self)
+        if self._feature_weights_ is not None:
+            return self._feature_weights_.decisions(X, self.intercept_, bounds)
+        weights = pair_weights(self.dual_coef_, self.n_support_)
         if not self._kernel_.is_positive_semidefinite:  # no ball
             bounds = Bounds(np.full_like(bounds.distance, np.inf), bounds.offset)
         blocks = (slice(start, start + ROWS_A_BLOCK) for start in range(0, X.shape[0], ROWS_A_BLOCK))
@@ -259,46 +271,6 @@ def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
     return made
 
 
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """The samples of two classes; the first is the positive one, and its samples come first, unless there is no third class:
-    then the samples are those of X as they are, and X need not be copied."""
-
-    first: int
-    second: int
-    samples: Array
-    signs: Array
-
-    @classmethod
-    def of(cls, first: int, second: int, codes: Array) -> Pair:
-        parts = [np.flatnonzero(codes == k) for k in (first, second)]
-        samples = np.concatenate(parts)
-        if len(samples) == len(codes):
-            samples = np.arange(len(codes))
-        return cls(first, second, samples, np.where(codes[samples] == first, np.int8(1), np.int8(-1)))
-
-    def part(self, X: Any, kernel: Kernel) -> Any:
-        if len(self.samples) == X.shape[0]:
-            return X
-        part = X[self.samples]
-        return part[:, self.samples] if isinstance(kernel, Precomputed) else part
-
-
-def _within_budget(
-    solver: KernelSolver, X: Any, kernel: Kernel, codes: Array, n_threads: int
-) -> tuple[KernelSolver, SharedValues | None]:
-    """The solver with that part of its budget for kernel values which each of the threads may take, and what the pairs share:
-    together no more than the budget."""
-    made: Any = solver
-    if not hasattr(made, "cache_mb"):
-        return made, None
-    shared = None
-    if getattr(made, "shares_values", False):
-        shared = SharedValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
-    left_mb = made.cache_mb - (shared.megabytes if shared else 0.0)
-    return replace(made, cache_mb=left_mb / n_threads), shared
-
-
 class _WarmStart(NamedTuple):
     """What the next fit may start from."""
 
@@ -321,15 +293,3 @@ def width(gamma: Any, X: Any, sample_weight: Any = None) -> float:
         mean, square = (float(np.average(np.ravel(part.mean(axis=1)), weights=weights)) for part in (X, squares))
         variance = square - mean**2
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
-
-
-def pair_weights(dual_coef: Array, n_support: Array) -> Array:
-    """The coefficients of all support vectors in each pair of classes, a column a pair."""
-    n_classes = len(n_support)
-    ends = np.cumsum(n_support)
-    parts = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
-    weights = np.zeros((dual_coef.shape[1], n_classes * (n_classes - 1) // 2))
-    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        weights[parts[i], k] = dual_coef[j - 1, parts[i]]
-        weights[parts[j], k] = dual_coef[i, parts[j]]
-    return weights

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.data import DTYPES, Array
 from maxmargin.decisions import CertifiedLabels, proved_votes, votes
 from maxmargin.estimators import checks
-from maxmargin.estimators.kernel_classifier import KernelClassifier, pair_weights
+from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
+from maxmargin.estimators.pairs import pair_weights
 
 
 class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
@@ -29,7 +30,8 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     ----------
     C : float, default 1.0
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
-        "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY.
+        "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY. Then ``tol`` is
+        LIBSVM's: the greatest violation of the conditions of optimality.
     degree, gamma, coef0
         As in scikit-learn, but that the variance in ``gamma="scale"`` is of the samples with their ``sample_weight``.
     shrinking : bool or a rule, default True
@@ -54,7 +56,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     fit_intercept : bool, default True
         False trains without the offset b.
     max_seconds : float, optional
-        Limit on the time of each pair's problem.
+        Limit on the time of the fit, all pairs of classes together.
     warm_start : bool, default False
         Start from the last fit's dual variables when the samples are as many; they are scaled to the new C.
     n_jobs : int, optional
@@ -105,6 +107,8 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         """The weights of the features, for the linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only.")
+        if self._feature_weights_ is not None:
+            return self._feature_weights_.weights
         coefficients = self.dual_coef_
         if len(self.classes_) > 2:
             coefficients = pair_weights(self.dual_coef_, self.n_support_).T

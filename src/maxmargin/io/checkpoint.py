@@ -105,6 +105,11 @@ class Checkpointed:
 class CheckpointedKernelSolver(Checkpointed):
     """The same for a kernel solver, whose candidate is alpha alone."""
 
+    def for_features(self) -> Checkpointed | None:
+        """The same for the linear problem on the features of a kernel, if the solver has a form for that."""
+        make = getattr(self.solver, "for_features", None)
+        return None if make is None else Checkpointed(make(), self.checkpoint, self.seconds)
+
     def take_outputs(self, problem: KernelProblem, state: CheckpointedState, outputs: Array) -> None:
         self.solver.take_outputs(problem, state.inner, outputs)
 

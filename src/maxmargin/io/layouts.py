@@ -18,12 +18,16 @@ from maxmargin.data import Array
 from maxmargin.ellipsoids import Ellipsoid
 from maxmargin.estimators.kernel_classifier import kernel_named
 from maxmargin.estimators.linear_classifier import all_of, dense_weights, one_or_all
+from maxmargin.estimators.pair_features import FeatureWeights
+from maxmargin.feature_maps import FeatureMap, feature_map
 
 FLOAT64, FLOATS = ("float64",), ("float64", "float32")
 WHOLE = ("int32", "int64")
 VECTORS = "support_vectors_"
 CSR_PARTS = ("data", "indices", "indptr")
 FACTORS, RADII = "ellipsoid_factors", "ellipsoid_radii"
+FEATURE_WEIGHTS = "feature_weights"
+"""The w of each pair on the features of its kernel, where the model has one."""
 
 Tensors = dict[str, Array]
 Header = dict[str, Any]
@@ -139,12 +143,13 @@ KERNEL_FORMS = {
     "support_": Form(WHOLE, ("support vectors",), is_needed=False),  # a model of LIBSVM's does not say
     "class_weight_": Form(FLOAT64, ("classes",), is_needed=False),
     "n_iter_": Form(WHOLE, ("problems",), is_needed=False),
+    FEATURE_WEIGHTS: Form(FLOAT64, ("problems", "kernel features"), is_needed=False),
     VECTORS: Form(FLOATS, ("support vectors", "features"), is_needed=False),
     f"{VECTORS}.data": Form(FLOATS, ("stored",), is_needed=False),
     f"{VECTORS}.indices": Form(WHOLE, ("stored",), is_needed=False),
     f"{VECTORS}.indptr": Form(WHOLE, ("ends",), is_needed=False),
 }
-PLAIN = tuple(key for key in KERNEL_FORMS if not key.startswith(VECTORS))
+PLAIN = tuple(key for key in KERNEL_FORMS if not key.startswith((VECTORS, FEATURE_WEIGHTS)))
 
 
 def _kernel_tensors(estimator: Any) -> Tensors:
@@ -154,6 +159,8 @@ def _kernel_tensors(estimator: Any) -> Tensors:
             "with kernel='precomputed'."
         )
     tensors = {key: np.ascontiguousarray(getattr(estimator, key)) for key in PLAIN if hasattr(estimator, key)}
+    if estimator._feature_weights_ is not None:
+        tensors[FEATURE_WEIGHTS] = np.ascontiguousarray(estimator._feature_weights_.weights)
     if estimator.kernel == "precomputed":
         return tensors
     vectors = estimator.support_vectors_
@@ -176,7 +183,27 @@ def _complaint_about_kernel(header: Header, tensors: Tensors) -> str | None:
     kinds = [key for key in (VECTORS, f"{VECTORS}.indptr") if key in tensors]
     if len(kinds) != (0 if is_precomputed else 1) or (is_precomputed and "support_" not in tensors):
         return "it must hold either the support vectors or, with a precomputed kernel, their places"
+    wrong = _complaint_about_features(header, tensors)
+    if wrong is not None:
+        return wrong
     return _complaint_about_csr(header["n_features_in_"], n_support, tensors) if kinds == [f"{VECTORS}.indptr"] else None
+
+
+def _complaint_about_features(header: Header, tensors: Tensors) -> str | None:
+    if FEATURE_WEIGHTS not in tensors:
+        return None
+    found = _feature_map(header)
+    if found is None:
+        return f"{FEATURE_WEIGHTS} does not belong into a model whose kernel has no short feature map"
+    if tensors[FEATURE_WEIGHTS].shape[1] != found.n_features:
+        return f"{FEATURE_WEIGHTS} must have {found.n_features} columns"
+    return None
+
+
+def _feature_map(header: Header) -> FeatureMap | None:
+    parameters = header["parameters"]
+    kernel = kernel_named(parameters["kernel"], header["gamma"], parameters["coef0"], parameters["degree"])
+    return feature_map(kernel, header["n_features_in_"], parameters["fit_intercept"])
 
 
 def _complaint_about_csr(n_features: int, n_rows: int, tensors: Tensors) -> str | None:
@@ -204,6 +231,10 @@ def _fill_kernel(estimator: Any, header: Header, tensors: Tensors) -> None:
     _fill_all(estimator, header, {key: array for key, array in tensors.items() if key in PLAIN})
     estimator.support_vectors_ = _vectors(tensors, len(tensors["dual_coef_"][0]), header["n_features_in_"])
     estimator._kernel_ = kernel_named(estimator.kernel, header["gamma"], estimator.coef0, estimator.degree)
+    if FEATURE_WEIGHTS in tensors:
+        found = _feature_map(header)
+        assert found is not None
+        estimator._feature_weights_ = FeatureWeights(found, tensors[FEATURE_WEIGHTS])
     if "shape_fit_" in header:
         estimator.shape_fit_ = tuple(header["shape_fit_"])
 

@@ -10,13 +10,16 @@ import numpy as np
 from maxmargin.certificate import Certificate, certify
 from maxmargin.data import Array, Rows
 from maxmargin.estimators import checks
-from maxmargin.estimators.kernel_classifier import KernelClassifier, Pair, pair_weights
+from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
+from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel
+from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import Precomputed
 from maxmargin.model_certificate import KernelModel, certify_model
 from maxmargin.problem import LinearProblem
 from maxmargin.solve import solve
+from maxmargin.solvers.auto import Auto
 
 SHARE_OF_TOL = 0.3
 """How close to the optimum the dual bound should be, of what may lie between it and the model."""
@@ -58,8 +61,14 @@ def _prove_kernel(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
     costs = np.broadcast_to(checks.sample_costs(C, estimator.class_weight, None, X, classes, y), len(y))
     order = np.argsort(classes)  # a model of LIBSVM's has them in an order of its own
     codes = order[np.searchsorted(classes, y, sorter=order)]
-    sign = -1.0 if len(classes) == 2 else 1.0
+    sign, has_offset = -1.0 if len(classes) == 2 else 1.0, bool(estimator.fit_intercept)
     weights, offsets = sign * pair_weights(estimator.dual_coef_, estimator.n_support_), sign * estimator.intercept_
+    if estimator._feature_weights_ is not None:
+        pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
+        features = estimator._feature_weights_
+        problems = FeatureProblems(features.map, features.map.of(X), costs, has_offset, Auto())
+        own = sign * features.weights
+        return [_prove_features(problems, *each, tol, max_seconds) for each in zip(pairs, own, offsets, strict=True)]
     proofs = []
     for k, (i, j) in enumerate(combinations(range(len(classes)), 2)):
         pair, coefficients = Pair.of(i, j, codes), weights[:, k]
@@ -71,6 +80,14 @@ def _prove_kernel(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
         model = _model(estimator, coefficients, float(offsets[k]), pair, len(y))
         proofs.append(certify_model(problem, model, solution.alpha))
     return proofs
+
+
+def _prove_features(problems: FeatureProblems, pair: Pair, w: Array, b: float, tol: float, max_seconds: float) -> Certificate:
+    """A pair whose w is on the features of its kernel."""
+    problem = problems.problem(pair)
+    w = np.append(w, b) if problems.has_offset else w
+    alpha = solve(problem, tol=tol, max_seconds=max_seconds).alpha
+    return certificate_of_kernel(problems.map, problem, w, alpha, certify(problem, w, alpha))
 
 
 def _of_samples(estimator: Any, values: Array, n_samples: int) -> Array | None:

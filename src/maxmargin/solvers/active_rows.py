@@ -1,4 +1,7 @@
-"""Kernel rows of the samples that a solver still looks at: when many have been left out, rows get shorter."""
+"""Kernel rows of the samples that a solver still looks at: when many have been left out, rows get shorter.
+
+Where the whole matrix fits in the budget in float32, it is computed and held as soon as half as many values as it has were
+computed anyway: a solver that has asked for so many will ask for more (the ski-rental rule, as in ``kernel_rows``)."""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data import Array, Rows
-from maxmargin.kernel_pairs import PairRows, kernel_rows
+from maxmargin.kernel_pairs import HeldRows, held_megabytes, kernel_rows
 from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernel_rows import KernelRows
 from maxmargin.kernels import Precomputed
 
 WORTH_IT = 0.6
 """Rows are made anew, and what was kept of the old ones is lost, when they would be no longer than this share of them."""
+
+FEW_SAMPLES = 2048
+"""The matrix of so few samples is held from the first: a working set and its rows are a good part of it."""
 
 
 class ActiveRows:
@@ -21,6 +28,7 @@ class ActiveRows:
     def __init__(self, problem: KernelProblem, cache_mb: float, dtype: Any = np.float64) -> None:
         self.problem, self.cache_mb, self.dtype = problem, cache_mb, np.dtype(dtype)
         self._evaluations_before = 0
+        self._rows: KernelRows | HeldRows
         self._look_at(np.arange(problem.n_samples), problem)
 
     @property
@@ -38,8 +46,9 @@ class ActiveRows:
 
     @property
     def whole(self) -> Array | None:
-        """The kernel matrix, with zeros to a multiple of RUN, where pairs of classes share their values."""
-        return self._rows.padded if isinstance(self._rows, PairRows) else None
+        """The kernel matrix, with zeros to a multiple of RUN, where it is held."""
+        self._hold_if_it_pays()
+        return self._rows.padded if isinstance(self._rows, HeldRows) else None
 
     def narrow_to(self, samples: Array) -> None:
         """Only these will be asked for. Values that are given or shared, and not computed, are not worth copying."""
@@ -54,15 +63,26 @@ class ActiveRows:
 
     def block(self, chosen: Array, out: Array | None = None) -> Array:
         """k(x_i, x_j) for the chosen i and j, into the first rows and columns of ``out`` if given."""
+        self._hold_if_it_pays()
         here = self._place[chosen]
         return self._rows.block(here, here, out)
 
     def add_to(self, f: Array, chosen: Array, scales: Array) -> None:
         """f += sum_k scales_k K[chosen_k, :], at the samples that there are columns for."""
+        self._hold_if_it_pays()
         sums = f[self.samples] if self.is_narrow else f
         self._rows.add_to(sums, self._place[chosen], scales)
         if sums is not f:
             f[self.samples] = sums
+
+    def _hold_if_it_pays(self) -> None:
+        n, rows = len(self.samples), self._rows
+        if isinstance(rows, HeldRows) or self.dtype != HeldRows.dtype or isinstance(self.problem.kernel, Precomputed):
+            return
+        is_worth_it = n <= FEW_SAMPLES or rows.kernel_evaluations >= 0.5 * n * n
+        if is_worth_it and held_megabytes(n) <= self.cache_mb:
+            self._evaluations_before += rows.kernel_evaluations
+            self._rows = HeldRows.of(rows.problem)
 
     def _exchange(self, samples: Array) -> None:
         self._evaluations_before = self.kernel_evaluations

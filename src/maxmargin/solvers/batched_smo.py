@@ -39,6 +39,7 @@ from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.kernels import OfDotProducts
 from maxmargin.solvers.active_rows import ActiveRows
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.patience import Patience
 
 STEPS_A_VARIABLE = 20
 LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = (0.02, 0.1), (0.01, 0.05)
@@ -57,6 +58,8 @@ NEAR = 0.1
 """Samples whose margin is within this of one have their f computed in float64. What float32 makes f wrong by is far less."""
 STILL_ITERATIONS = 4
 LOOKS_TO_BE_STUCK, LOOKS_EVER = 3, 60
+STEPS_TO_STALL = 2_000_000
+"""Steps of pairs before SMO can be said to have stalled: some seconds."""
 MANY_SAMPLES = 8192
 """Rows of fewer are short: shrinking would not pay."""
 FAR, FAR_ENOUGH, ITERATIONS_TO_SHRINK = 4.0, 0.1, 5
@@ -144,7 +147,7 @@ class BatchedSMO:
         if goal < state.precision and state.relative_gap <= state.precision:
             self._look_closer(problem, state)
         state.looks_done = state.relative_gap <= goal
-        if not state.looks_done and state.is_still:
+        if not state.looks_done and (state.is_still or state.is_stalled):
             self._look_closer(problem, state)
             state.looks_done = state.relative_gap <= goal
         return state.looks_done or state.is_stuck
@@ -162,7 +165,7 @@ class BatchedSMO:
         if state.looks > 1 and self.dtype == "auto" and state.rows.dtype == np.float32:
             state.exchange_rows(ActiveRows(problem, self.cache_mb, np.float64))
             state.looks = 1
-        state.is_stuck = state.looks > LOOKS_TO_BE_STUCK or state.looks_ever > LOOKS_EVER
+        state.is_stuck = state.looks > LOOKS_TO_BE_STUCK or state.looks_ever > LOOKS_EVER or state.is_stalled
 
     def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
         """One working set: choose it, solve it, tell everyone."""
@@ -219,11 +222,13 @@ class BatchedSMOState:
     b: float = 0.0  # the offset with the least primal value
     top: float = np.inf
     bottom: float = -np.inf
-    relative_gap: float = np.inf
+    relative_gap: float = np.inf  # LIBSVM's violation where the kernel is not positive semidefinite
     least_gap: float = np.inf
     least_exact_gap: float = np.inf  # relative, of the closer looks
     greatest_dual: float = -np.inf
     evaluations_before: int = 0
+    is_stalled: bool = False
+    patience: Patience = field(default_factory=lambda: Patience(STEPS_TO_STALL))
     memory: Array = field(default_factory=lambda: np.empty(0))
 
     @property
@@ -339,7 +344,9 @@ class BatchedSMOState:
         else:
             self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
         gap, dual = gap_and_dual(v, self.y, self.s, self.lower, self.upper, self.b)
-        self.relative_gap = relative(gap, dual + gap, dual)
+        is_definite = problem.kernel.is_positive_semidefinite
+        self.relative_gap = relative(gap, dual + gap, dual) if is_definite else max(0.0, self.top - self.bottom)
+        self.is_stalled = self.patience.note(self.steps, dual, dual + gap)
         is_better = gap < 0.99 * self.least_gap or dual > self.greatest_dual
         self.still_iterations = 0 if is_better else self.still_iterations + 1
         self.least_gap, self.greatest_dual = min(gap, self.least_gap), max(dual, self.greatest_dual)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from maxmargin.compiled.cholesky import drop_columns
+from maxmargin.compiled.kernel_rows import gather
 from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
 
@@ -70,7 +71,9 @@ class FreeFactor:
         self.order, self._ridge, self._changes = free, ridge[free], 0
         for _ in range(JITTERS):
             self.factorisations += 1
-            self._upper = _factor(self.K[np.ix_(free, free)], self._ridge + self._jitter(len(free)))
+            matrix = np.empty((len(free), len(free)))
+            gather(self.K, free, free, matrix)
+            self._upper = _factor(matrix, self._ridge + self._jitter(len(free)))
             if self._upper is not None:
                 return True
             self._growth *= JITTER_GROWTH

@@ -24,12 +24,14 @@ from maxmargin.certificate import relative
 from maxmargin.compiled.batched_smo import RUN, extremes, gap_and_dual, solve_with_offset, solve_without_offset
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
+from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.screening import best_offsets, offset_level
 from maxmargin.solvers.active_rows import ActiveRows
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.irwls_start import Reweighted
 from maxmargin.solvers.irwls_step import Optimum, Outcome, WorkingSet, optimise
+from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.selection import Errors, RandomViolators, Selection, worst_pair
 from maxmargin.solvers.shrinking import ActiveSet, NoShrinking, ShrinkingRule
 from maxmargin.threads import single_threaded_blas
@@ -52,6 +54,8 @@ MOST_STALLS = 2
 """And if something still moves, so many times in which the gap did not fall to half."""
 MOST_REFUSALS = 4
 """The same for certificates that were refused."""
+STEPS_TO_STALL = 10_000_000
+"""Steps before the method can be said to have stalled, each variable of a linear system counted as one."""
 MOST_RESETS = 3
 """After so many times that the samples left out had to come back, none is left out any more."""
 
@@ -91,6 +95,7 @@ class IRWLS:
             diagonal=problem.diagonal,
             samples=np.flatnonzero(problem.C > 0.0),
             has_offset=problem.has_offset,
+            is_definite=problem.kernel.is_positive_semidefinite,
             random=np.random.default_rng(seed),
         )
         state.refresh()
@@ -102,6 +107,7 @@ class IRWLS:
             state.look_closer()
         end = state.steps + budget.steps
         while not state.is_over(budget.target) and state.steps < end:
+            check_point()
             self.iterate(state)
 
     def candidate(self, problem: KernelProblem, state: IRWLSState) -> Array:
@@ -157,7 +163,9 @@ class IRWLSState:
     diagonal: Array
     samples: Array  # those with C_i > 0 that are not left out; the f of the others is as old as that
     has_offset: bool
+    is_definite: bool  # if not, relative_gap is LIBSVM's violation
     random: np.random.Generator
+    patience: Patience = field(default_factory=lambda: Patience(STEPS_TO_STALL))
     steps: int = 0
     chunks: int = 0
     inner_iterations: int = 0
@@ -273,7 +281,8 @@ class IRWLSState:
         self.gap, dual = gap_and_dual(v, self.y[here], s, lower, upper, self.best_b)
         if len(here) == self.present:
             self.dual = dual
-        self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual)
+        self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual) if self.is_definite else self.violation
+        self.is_stuck |= self.patience.note(self.steps, self.dual, self.dual + self.gap)
         is_better = self.dual > self.greatest_dual or self.gap < 0.99 * self.least_gap  # near the top the dual is flat
         self.still_chunks = 0 if is_better else self.still_chunks + 1
         self.greatest_dual, self.least_gap = max(self.dual, self.greatest_dual), min(self.gap, self.least_gap)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data import Array
+from maxmargin.limits import check_point
 from maxmargin.solvers.free_factor import FreeFactor
 
 FIRST_WIDTH, LAST_WIDTH = 1.0, 1e-3
@@ -98,6 +99,7 @@ class Reweighted:
     def _iterate(self, ridge: Array) -> int | None:
         """Steps 1, 2 and 4: how many variables change sets. None if there is nothing to solve, or no way to."""
         self.iterations += 1
+        check_point()
         in_S1 = self.side == 0
         fixed = np.where(in_S1, 0.0, np.where(self.side < 0, self.lower, self.upper))
         if not in_S1.any() or not self.factor.follow(in_S1, ridge):

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data import Array
+from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.free_factor import FreeFactor
 
@@ -168,6 +169,7 @@ class _Climb:
             if self.iterations >= self.max_iterations:
                 return Outcome.LIMIT
             self.iterations += 1
+            check_point()
             if not self.in_S1.any():
                 self.release()
             if not self.in_S1.any() or not self.factor.follow(self.in_S1, self.no_ridge):

@@ -9,6 +9,9 @@ all. If it shows that somebody far from the margin has to move after all, its ma
 
 The same is done again when the certificate was refused but its gap is much smaller than before; otherwise only when SMO has
 made the gap small once more.
+
+Where SMO has taken longer than a factorisation of the kernel matrix would, and the samples turn out to lie in few dimensions,
+Newton's method takes over (``maxmargin.solvers.factored``). That is decided by counted work in estimated nanoseconds.
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.reductions import MergedSamples
+from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.batched_smo import BatchedSMO, BatchedSMOState
+from maxmargin.solvers.factored import FactoredNewton, factor
 from maxmargin.solvers.irwls_step import WorkingSet, optimise
 from maxmargin.threads import single_threaded_blas
 
@@ -42,6 +47,14 @@ ENOUGH = 0.1
 MOST_SYSTEMS = 200
 FEW_SAMPLES = 256
 """So few are finished to rounding whatever the target: it costs next to nothing, and equal problems get equal answers."""
+
+NS_A_STEP_AND_SAMPLE, NS_A_FLOP = 1.0, 0.15
+"""About what a step of SMO takes for each sample of its working set, and a multiplication of Newton's and of the factorisation,
+in nanoseconds: estimates, not measured."""
+MOST_COLUMNS, NEWTON_STEPS = 1000, 40
+"""Of a factor that is tried, and what Newton is taken to need with it."""
+MANY_EPOCHS = 50
+"""Steps of SMO for each of few samples after which least squares are tried, however large the gap is."""
 
 FIRST = Stage("batched-smo", "to find out which samples are at a bound")
 AGAIN = Stage("batched-smo", "samples far from the margin have to move")
@@ -63,6 +76,10 @@ class KernelAuto:
         """As SMO does."""
         return True
 
+    def for_features(self) -> Auto:
+        """What solves the problem where it is a linear one, on the features of its kernel."""
+        return Auto()
+
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
         merged = MergedSamples.of(problem, MERGE_SAVING)
         reduced = merged.problem if merged else problem
@@ -74,8 +91,15 @@ class KernelAuto:
     def advance(self, problem: KernelProblem, state: KernelAutoState, budget: Budget) -> None:
         if state.looks_done:
             state.learn_from_refusal()
-        if state.is_ready and state.smo.relative_gap > budget.target:
+        if state.newton is not None:
+            state.run_newton(budget)
+        elif state.is_ready and state.smo.relative_gap > budget.target:
             state.finish()
+        elif state.is_small_and_slow:
+            state.was_slow = True
+            state.finish()
+        elif state.may_factor:
+            state.try_factor()
         else:
             state.run_smo(budget)
 
@@ -101,20 +125,28 @@ class KernelAutoState:
     stage: Stage = FIRST
     looks_done: bool = False
     is_finished: bool = False
+    newton: FactoredNewton | None = None
+    L: Array | None = None
+    was_factored: bool = False
+    was_slow: bool = False
     finish_below: float = SMALL_GAP
     gap_before: float = math.inf
 
     @property
     def steps(self) -> int:
-        return self.smo.steps
+        return self.smo.steps + (self.newton.steps if self.newton else 0)
 
     @property
     def active(self) -> int:
         return self.smo.active
 
     @property
+    def b(self) -> float:
+        return self.smo.b
+
+    @property
     def is_stuck(self) -> bool:
-        return self.smo.is_stuck
+        return self.smo.is_stuck and not self.is_finished
 
     @property
     def kernel_evaluations(self) -> int:
@@ -146,15 +178,59 @@ class KernelAutoState:
         elif self.looks_done and self.problem.n_samples <= FEW_SAMPLES:
             self.finish()
 
+    @property
+    def is_small_and_slow(self) -> bool:
+        """Least squares for so few samples cost less than more steps, whatever the gap is. Once."""
+        n = self.problem.n_samples
+        return not self.was_slow and n <= FEW_SAMPLES and self.smo.steps > MANY_EPOCHS * n
+
+    @property
+    def may_factor(self) -> bool:
+        """SMO has taken as long as a factorisation, and with a factor as long as Newton would."""
+        n, columns = self.problem.n_samples, self._most_columns if self.L is None else self.L.shape[1]
+        done = NS_A_STEP_AND_SAMPLE * self.smo.steps * min(n, self.solver.working_set)
+        passes = 1 if self.L is None else NEWTON_STEPS
+        is_wanted = not self.was_factored and self.problem.kernel.is_positive_semidefinite
+        return is_wanted and done > NS_A_FLOP * passes * (n + columns) * columns**2
+
+    @property
+    def _most_columns(self) -> int:
+        """A factor has as much memory as the block of least squares."""
+        return int(min(self.problem.n_samples, MOST_COLUMNS, self.most_near**2 / self.problem.n_samples))
+
+    def try_factor(self) -> None:
+        """Factor the kernel matrix, or begin with Newton where that is done."""
+        if self.L is not None:
+            self.was_factored = True
+            self.newton = FactoredNewton(self.problem, self.L, self.solver.candidate(self.problem, self.smo))
+            self.stage = Stage("newton", f"the samples lie in {self.L.shape[1]} dimensions, and SMO takes too long")
+            return
+        rows = KernelRows(self.problem, np.float64, 0.0)
+        with single_threaded_blas():
+            self.L = factor(self.problem, rows, self._most_columns)
+        self.smo.evaluations_before += rows.kernel_evaluations
+        self.was_factored = self.L is None
+
+    def run_newton(self, budget: Budget) -> None:
+        """To rounding: w(alpha) is all that there is of w, and it lies farther from the optimum than Newton's own w."""
+        assert self.newton is not None
+        self.newton.advance(budget._replace(target=0.0))
+        if self.newton.is_over:
+            smo = self.smo
+            smo.s[:] = smo.y * self.newton.alpha
+            smo.steps += self.newton.steps
+            smo.is_exact = smo.looks_done = smo.is_stuck = False
+            self.newton, self.L = None, None
+            self.gap_before, self.is_finished, self.looks_done = smo.relative_gap, True, True
+
     def finish(self) -> None:
         """Least squares for the free variables and all others near the margin; then it is the certificate's turn."""
         smo, near = self.smo, self._near()
-        smo.compute_outputs(self.problem, near)
         rows = KernelRows(self.problem, np.float64, 0.0)
         with single_threaded_blas():
-            work = WorkingSet(
-                rows.block(near, near), smo.s[near], smo.v[near], smo.lower[near], smo.upper[near], self.problem.has_offset
-            )
+            K, others = rows.square(near), np.setdiff1d(np.flatnonzero(smo.s), near, assume_unique=True)
+            smo.f[near] = K @ smo.s[near] + rows.sums_at(near, others, smo.s[others])
+            work = WorkingSet(K, smo.s[near], smo.v[near], smo.lower[near], smo.upper[near], self.problem.has_offset)
             found = optimise(work, max_iterations=MOST_SYSTEMS)
         smo.s[near], smo.f[near] = found.s, smo.y[near] - found.v
         smo.steps += found.iterations

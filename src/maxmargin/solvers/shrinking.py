@@ -40,6 +40,26 @@ class ActiveSet(NamedTuple):
         product: Array = self.y * (self.kinks - self.b)
         return product
 
+    @property
+    def can_rise(self) -> Array:
+        """Where alpha y can."""
+        mask: Array = np.where(self.y > 0, self.alpha < self.C, self.alpha > 0.0)
+        return mask
+
+    @property
+    def can_fall(self) -> Array:
+        mask: Array = np.where(self.y > 0, self.alpha > 0.0, self.alpha < self.C)
+        return mask
+
+    @property
+    def violation(self) -> float:
+        """LIBSVM's: the greatest kink of those that can rise minus the least of those that can fall, or zero."""
+        top = float(self.kinks[self.can_rise].max(initial=-np.inf))
+        bottom = float(self.kinks[self.can_fall].min(initial=np.inf))
+        if not self.has_offset:
+            top, bottom = max(top, 0.0), min(bottom, 0.0)
+        return max(0.0, top - bottom)
+
 
 class ShrinkingRule(Protocol):
     @property
@@ -83,10 +103,7 @@ class Joachims:
     def removable(self, active: ActiveSet) -> Array:
         if not active.has_offset:
             return _beyond(active.gradient, active.alpha < active.C, active.alpha > 0.0, zero=0.0)
-        positive = active.y > 0
-        may_rise = np.where(positive, active.alpha < active.C, active.alpha > 0.0)
-        may_fall = np.where(positive, active.alpha > 0.0, active.alpha < active.C)
-        return _beyond(active.kinks, may_rise, may_fall, zero=None)
+        return _beyond(active.kinks, active.can_rise, active.can_fall, zero=None)
 
 
 def _beyond(values: Array, may_rise: Array, may_fall: Array, zero: float | None) -> Array:

@@ -8,7 +8,7 @@ problem decides. The loops are in ``maxmargin.compiled.smo``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -25,9 +25,11 @@ from maxmargin.compiled.smo import (
 )
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
+from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.screening import best_offsets, gap_ball, gap_terms, gradient_reach, offset_interval, offset_level
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.row_cache import KernelValues, RowCache
 from maxmargin.solvers.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, ShrinkingRule
 from maxmargin.threads import single_threaded_blas
@@ -36,6 +38,8 @@ CURVATURE_FLOOR = 1e-12
 """Relative to the greatest k(x, x): a smaller curvature, or a negative one, is raised to this, as LIBSVM does."""
 LEAST_NOISE = 4.0
 """A gradient of so many units in the last place of what it was added up from is nothing but rounding."""
+STEPS_TO_STALL = 2_000_000
+"""Steps before SMO can be said to have stalled."""
 CLOSER = 0.3
 """By which factor the inner target falls when what it led to was not enough."""
 
@@ -100,12 +104,13 @@ class SMO:
         while outcome == NEEDS_ROW:
             outcome = ascend_pairs(*known) if state.has_offset else ascend_without_offset(*known, self.working_set)
             if outcome == NEEDS_ROW:
+                check_point()
                 state.rows.fetch(state.progress["wanted"], state.active, state.progress)
         state.is_still = outcome == STILL
 
     def _check(self, state: SMOState, target: float) -> None:
         """Lines 9 to 14."""
-        state.gap = state.active_set().gap
+        state.measure(state.active_set())
         is_whole = state.active == state.present
         if is_whole and state.relative_gap <= target:
             state.looks_done = True
@@ -115,7 +120,7 @@ class SMO:
             state.was_unshrunk = True
             state.update_removed()
             state.take_all_back()
-        elif state.is_still:
+        elif state.is_still or state.is_stalled:
             state.end_or_refresh()
         if not state.looks_done and state.steps >= state.next_removal:
             state.remove(self.shrinking.removable(state.active_set()))
@@ -126,7 +131,7 @@ class SMO:
         allowed = state.allowed_on_the_wrong_side()
         state.update_removed()
         whole = state.active_set(everyone=True)
-        state.gap = whole.gap
+        state.measure(whole)
         state.removals_are_safe &= state.are_within(whole, allowed)
         if state.relative_gap <= target:
             state.looks_done = True
@@ -149,7 +154,9 @@ class SMOState:
     floor: float
     entry_error: float
     stage: ClassVar[Stage] = Stage("smo")
+    is_definite: bool = True
     gap: float = np.inf
+    violation: float = np.inf
     removals_are_safe: bool = False
     removals: int = 0
     resets: int = 0
@@ -158,6 +165,8 @@ class SMOState:
     checking_evaluations: int = 0
     caution: float = 1.0  # falls with every certificate that was refused
     inner: float = 1.0  # falls when the gap of all was too large though that of the active samples was small enough
+    is_stalled: bool = False
+    patience: Patience = field(default_factory=lambda: Patience(STEPS_TO_STALL))
     looks_done: bool = False
     is_stuck: bool = False
     is_still: bool = False
@@ -181,6 +190,7 @@ class SMOState:
             progress=progress,
             floor=max(CURVATURE_FLOOR * greatest, np.finfo(np.float64).tiny),
             entry_error=problem.kernel.rounding_error(problem.points, problem.points),
+            is_definite=problem.kernel.is_positive_semidefinite,
         )
 
     @property
@@ -206,8 +216,13 @@ class SMOState:
 
     @property
     def relative_gap(self) -> float:
-        """Of the samples that were looked at last: the active ones, or all."""
-        return relative(self.gap, self.dual + self.gap, self.dual)
+        """Of the samples that were looked at last: the active ones, or all. Where the kernel is not positive semidefinite it is
+        LIBSVM's violation in its place."""
+        return relative(self.gap, self.dual + self.gap, self.dual) if self.is_definite else self.violation
+
+    def measure(self, looked_at: ActiveSet) -> None:
+        self.gap, self.violation = looked_at.gap, looked_at.violation
+        self.is_stalled = self.patience.note(self.steps, self.dual, self.dual + self.gap)
 
     @property
     def least_noise(self) -> float:
@@ -316,7 +331,7 @@ class SMOState:
         self.caution = CLOSER * min(self.caution, self.relative_gap / target if target > 0.0 else 1.0)
         self.refresh()
         self.next_check = self.steps
-        self.gap = self.active_set(everyone=True).gap
+        self.measure(self.active_set(everyone=True))
         self.is_stuck = self.looks_done = self.gap <= self.least_noise * float(self.variables.C.sum())
         if self.active < self.present and not self.removals_are_safe:
             self.take_all_back()

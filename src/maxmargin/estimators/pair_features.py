@@ -1,0 +1,175 @@
+r"""Pairs of classes under a kernel with a finite feature map: each is a linear problem, and keeps a w of its own.
+
+In float64 an alpha cannot hold w: one unit in its last place, times a column of 1e9, moves an output of a raw table by more
+than a margin. Newton's w can. So the certificate judges the pair (w, alpha), and w is what predicts.
+
+**What is proved.** The certificate of the linear problem is about the features as they were computed, :math:`\tilde\phi`, each
+within e of phi relatively. With the true features, to first order, for which 1% is added,
+
+- the output of sample i changes by at most :math:`e \sum_j |w_j \tilde\phi_{ij}|`, which goes through the gap terms by their
+  slopes;
+- w(alpha) changes by at most :math:`\delta = e \, | \sum_i \alpha_i |\tilde\phi_i| |`, which adds at most :math:`\delta \, |w -
+  w(\alpha)| + \delta^2 / 2`, and :math:`|w - w(\alpha)|^2 \le 2 \, gap`.
+
+Both are added to the rounding error, so that the certificate is one of the kernel's own problem."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.certificate import Certificate
+from maxmargin.data import Array, Rows
+from maxmargin.decisions import OUTWARDS, Bounds, Decisions, Values, linear_decisions, linear_values
+from maxmargin.estimators.pairs import Pair
+from maxmargin.feature_maps import FeatureMap, feature_map
+from maxmargin.kernel_blocks import NS_A_FEATURE, NS_A_NONZERO, NS_A_VALUE
+from maxmargin.kernel_rows import MEGABYTE
+from maxmargin.kernels import SECOND_ORDER, Kernel
+from maxmargin.losses import Hinge
+from maxmargin.offset_bounds import linear_offset_bound
+from maxmargin.problem import LinearProblem
+from maxmargin.solution import Solution, Status
+from maxmargin.solve import Limits
+from maxmargin.solvers.auto import Costs
+from maxmargin.solvers.base import Solver
+
+KEPT_SHARE = 1.0 - 2.0**-7
+"""The share of tol that the linear problem is solved to; the rest is for the rounding of the features."""
+FEW_WEIGHTS = 256
+"""How many monomials there may be where there are fewer samples than that: a step takes 0.2 ms by the model of ``auto``."""
+KERNEL_PASSES = 40.0
+"""What a fit by SMO takes, in computations of the whole kernel matrix. An estimate, not measured by itself: with it and
+``PREFERENCE`` the cost model sends the dense sets of a trial on generated data to Newton and the long sparse ones to SMO."""
+PREFERENCE = 4.0
+"""How many times the estimated cost of SMO Newton's method may take: SMO gets nowhere on columns of very different scales."""
+ELEMENT = np.dtype(np.float64).itemsize
+
+
+def linear_solver(solver: Any) -> Solver | None:
+    """What solves linear problems in the place of a kernel solver; None where it has to be the kernel solver itself."""
+    make = getattr(solver, "for_features", None)
+    found: Solver | None = make() if make is not None else None
+    return found
+
+
+def newton_pays(X: Any, n_samples: int) -> bool:
+    """Whether Newton's method on so many rows of X is the better choice for the linear kernel. It is not for long sparse rows:
+    their kernel values are cheap, and Newton's matrix is not."""
+    rows, ones = Rows.from_matrix(X[:n_samples], check=False), np.ones(n_samples)
+    problem = LinearProblem(rows, ones, ones, Hinge(), 1.0, penalizes_intercept=False)
+    stored = problem.rows.n_stored / max(1, n_samples)
+    a_value = NS_A_VALUE + (NS_A_NONZERO if problem.rows.is_sparse else NS_A_FEATURE) * stored
+    return Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2 or problem.n_weights <= FEW_WEIGHTS
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureProblems:
+    """The problems of pairs as linear ones on phi of the samples, and what solves them."""
+
+    map: FeatureMap
+    matrix: Any
+    costs: Array
+    has_offset: bool
+    solver: Solver
+
+    @classmethod
+    def where_it_pays(
+        cls, X: Any, kernel: Kernel, costs: Array, has_offset: bool, solver: Any, n_samples: int, cache_mb: float
+    ) -> FeatureProblems | None:
+        """None where the kernel has no short feature map, the solver has no form for linear problems, or kernel values are far
+        cheaper for the largest pair of classes, of ``n_samples``."""
+        found, linear = feature_map(kernel, X.shape[1], has_offset), linear_solver(solver)
+        if found is None or linear is None:
+            return None
+        if found.relative_error == 0.0:
+            return cls(found, X, costs, has_offset, linear) if newton_pays(X, n_samples) else None
+        size = found.n_features
+        if (size > n_samples and size > FEW_WEIGHTS) or ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb:
+            return None
+        matrix = found.of(X)
+        return cls(found, matrix, costs, has_offset, linear) if np.isfinite(matrix).all() else None
+
+    def limits(self, limits: Limits) -> Limits:
+        return limits if self.map.relative_error == 0.0 else replace(limits, tol=KEPT_SHARE * limits.tol)
+
+    def problem(self, pair: Pair) -> LinearProblem:
+        rows, scaling = Rows.from_matrix(pair.rows(self.matrix), check=False), 1.0 if self.has_offset else 0.0
+        return LinearProblem(rows, pair.signs, self.costs[pair.samples], Hinge(), scaling, not self.has_offset)
+
+    def finished(self, problem: LinearProblem, solution: Solution, tol: float) -> Solution:
+        return solution if self.map.relative_error == 0.0 else _of_the_kernel(self.map, problem, solution, tol)
+
+    def weights(self, solutions: list[Solution]) -> FeatureWeights:
+        """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one."""
+        sign = -1.0 if len(solutions) == 1 else 1.0
+        return FeatureWeights(self.map, sign * np.stack([solution.w[: self.map.n_features] for solution in solutions]))
+
+
+def _of_the_kernel(map: FeatureMap, problem: LinearProblem, solution: Solution, tol: float) -> Solution:
+    """The solution with the rounding of the features in its certificate."""
+    certificate = certificate_of_kernel(map, problem, solution.w, solution.alpha, solution.certificate)
+    offset_bound = linear_offset_bound(problem, solution.w, certificate, SECOND_ORDER * map.relative_error)
+    status = solution.status
+    if status is Status.CERTIFIED and not certificate.meets(tol):
+        status = Status.PRECISION_LIMIT
+    return replace(solution, certificate=certificate, status=status, offset_bound=offset_bound)
+
+
+def certificate_of_kernel(
+    map: FeatureMap, problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate
+) -> Certificate:
+    """See the head of this module."""
+    with np.errstate(all="ignore"):
+        features, weights = np.abs(problem.rows.matrix), np.abs(w[: problem.rows.n_features])
+        relative, absolute = SECOND_ORDER * map.relative_error, map.absolute_error
+        errors = relative * (features @ weights) + absolute * float(weights.sum())
+        margins = problem.margins(w)
+        through_margins = float(np.sum(problem.loss.gap_sensitivity(margins, alpha, problem.C, errors)))
+        delta = relative * float(np.linalg.norm(alpha @ features)) + absolute * float(alpha.sum()) * len(weights)
+        worst = certificate.gap + certificate.rounding_error
+        added = SECOND_ORDER * (through_margins + delta * math.sqrt(2.0 * worst) + 0.5 * delta**2)
+        if not math.isfinite(added):
+            return replace(certificate, rounding_error=math.inf, distance_bound=math.inf)
+        distance = math.sqrt(2.0 * (worst + added)) * OUTWARDS
+        return replace(certificate, rounding_error=certificate.rounding_error + added, distance_bound=distance)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureWeights:
+    """The w of each pair of classes, a row a pair, and the map to the features that they belong to."""
+
+    map: FeatureMap
+    weights: Array
+
+    def values(self, X: Any, intercept: Array) -> Array:
+        """Decision values, a column a pair."""
+        return np.asarray(self.map.of(X) @ self.weights.T) + intercept
+
+    def decisions(self, X: Any, intercept: Array, bounds: Bounds) -> Decisions:
+        """With how far the exact optimum's can be from them."""
+        features = self.map.of(X)
+        found = linear_decisions(features, self.weights, intercept, bounds, 0.0)
+        if self.map.relative_error == 0.0:
+            return found
+        added = self._feature_errors(features, bounds)
+        return Decisions(found.values, (found.reach + added) * OUTWARDS, (found.errors + added) * OUTWARDS)
+
+    def exact_values(self, X: Any, intercept: Array) -> Values:
+        """In float64, with how wrong each can be."""
+        features = self.map.of(X)
+        found = linear_values(features, self.weights, intercept)
+        nothing = Bounds(*np.zeros((2, len(intercept))))
+        return Values(found.values, found.errors + self._feature_errors(features, nothing))
+
+    def _feature_errors(self, features: Array, bounds: Bounds) -> Array:
+        """Of w . phi(x), and of |w - w*| |phi(x)|."""
+        size = np.abs(self.weights)
+        relative, absolute = SECOND_ORDER * self.map.relative_error, self.map.absolute_error
+        lengths = np.linalg.norm(features, axis=1)[:, None] * bounds.distance
+        with np.errstate(invalid="ignore"):
+            added = relative * (np.abs(features) @ size.T + lengths) + absolute * (size.sum(axis=1) + len(size.T))
+        return np.where(np.isnan(added), np.inf, added)

@@ -1,0 +1,125 @@
+"""Pairs of classes: which samples each has, and the problems that they make.
+
+The order is that of LIBSVM: (0, 1), (0, 2), ..., and the first class of a pair is its positive one. Nothing here depends on how
+many threads solve the problems, so that the answers do not either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+
+from maxmargin.data import Array
+from maxmargin.kernel_pairs import PairProblem, SharedValues
+from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.problem import LinearProblem
+from maxmargin.solution import Solution
+from maxmargin.solve import Limits
+from maxmargin.solvers.base import KernelSolver
+from maxmargin.threads import available_cores
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The samples of two classes; the first is the positive one, and its samples come first, unless there is no third class:
+    then the samples are those of X as they are, and X need not be copied."""
+
+    first: int
+    second: int
+    samples: Array
+    signs: Array
+
+    @classmethod
+    def of(cls, first: int, second: int, codes: Array) -> Pair:
+        parts = [np.flatnonzero(codes == k) for k in (first, second)]
+        samples = np.concatenate(parts)
+        if len(samples) == len(codes):
+            samples = np.arange(len(codes))
+        return cls(first, second, samples, np.where(codes[samples] == first, np.int8(1), np.int8(-1)))
+
+    def rows(self, X: Any) -> Any:
+        """Its rows of X."""
+        return X if len(self.samples) == X.shape[0] else X[self.samples]
+
+    def part(self, X: Any, kernel: Kernel) -> Any:
+        """Its rows of X; of kernel values its columns, too."""
+        rows = self.rows(X)
+        is_part = isinstance(kernel, Precomputed) and rows is not X
+        return rows[:, self.samples] if is_part else rows
+
+
+class PairProblems(Protocol):
+    """The problems of all pairs, and what solves them."""
+
+    @property
+    def solver(self) -> Any: ...
+
+    def limits(self, limits: Limits) -> Limits:
+        """Those for the solver."""
+
+    def problem(self, pair: Pair) -> Any: ...
+
+    def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
+        """The solution of the kernel's problem from that of the problem that was solved."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelProblems:
+    """The problems as they are, some of which share their kernel values."""
+
+    X: Any
+    kernel: Kernel
+    costs: Array
+    has_offset: bool
+    solver: KernelSolver
+    shared: SharedValues | None
+
+    @classmethod
+    def of(
+        cls, X: Any, kernel: Kernel, costs: Array, has_offset: bool, solver: KernelSolver, codes: Array, n_threads: int
+    ) -> KernelProblems:
+        """All pairs share some of the solver's budget for kernel values, and each of so many threads may take its part of the
+        rest."""
+        made: Any = solver
+        if not hasattr(made, "cache_mb"):
+            return cls(X, kernel, costs, has_offset, made, None)
+        shared = None
+        if getattr(made, "shares_values", False):
+            shared = SharedValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
+        left_mb = made.cache_mb - (shared.megabytes if shared else 0.0)
+        return cls(X, kernel, costs, has_offset, replace(made, cache_mb=left_mb / n_threads), shared)
+
+    def limits(self, limits: Limits) -> Limits:
+        return limits
+
+    def problem(self, pair: Pair) -> KernelProblem:
+        rows, costs = pair.part(self.X, self.kernel), self.costs[pair.samples]
+        problem = KernelProblem.build(rows, pair.signs, costs, self.kernel, self.has_offset, check=False)
+        if self.shared is not None and self.shared.sizes.may_share(pair.first, pair.second):
+            return PairProblem.of(problem, self.shared, pair.first, pair.second)
+        return problem
+
+    def finished(self, problem: KernelProblem | LinearProblem, solution: Solution, tol: float) -> Solution:
+        return solution
+
+
+def most_threads(n_pairs: int) -> int:
+    """More than so many threads are never used. The budget for kernel values is divided by this number, and not by that of the
+    threads at work: a solver's rounding depends on its budget."""
+    return min(available_cores(), n_pairs)
+
+
+def pair_weights(dual_coef: Array, n_support: Array) -> Array:
+    """The coefficients of all support vectors in each pair of classes, a column a pair."""
+    n_classes = len(n_support)
+    ends = np.cumsum(n_support)
+    parts = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
+    weights = np.zeros((dual_coef.shape[1], n_classes * (n_classes - 1) // 2))
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        weights[parts[i], k] = dual_coef[j - 1, parts[i]]
+        weights[parts[j], k] = dual_coef[i, parts[j]]
+    return weights

@@ -121,7 +121,7 @@ class Newton:
                 if state.solves_inner_problem(self.acceptance):
                     state.go_outside(self._factor(state.inner_steps))
                 elif state.is_at_rounding:
-                    state.retreat()
+                    state.retreat(self._factor(state.inner_steps))
                 if state.gap <= budget.target * state.caution * abs(state.best_dual):
                     state.meet_target(self.polishes)
 
@@ -273,7 +273,7 @@ class NewtonState:
         if self.retreats >= MOST_RETREATS or (self.retreats > 0 and self._has_converged):
             self._end()
             return
-        self._begin_inner_problem(self.penalty * (factor if rise > 0.0 else RETREAT))
+        self._begin_inner_problem(self.penalty * factor)
 
     def _move_anchor(self) -> float:
         """Let the present alpha, made feasible, be the anchor if its dual value is greater; returns by how much it is."""
@@ -302,7 +302,7 @@ class NewtonState:
         dual = float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights)
         return self._take_anchor(alpha, dual) > ROUNDING * abs(dual)
 
-    def retreat(self) -> None:
+    def retreat(self, factor: float) -> None:
         """No step lowers F any more, and still alpha is not good enough for an outer step: rounding hides what it would gain.
 
         First the rounding of the steps that led here is washed out. A rise of the dual value that is there all the same, or
@@ -314,8 +314,8 @@ class NewtonState:
             self._wash()
         elif np.isinf(self.penalty):
             self._end()
-        elif self._rise > ROUNDING * abs(self.dual):
-            self.go_outside(RETREAT)
+        elif self._rise > -CONVERGED * abs(self.dual):
+            self.go_outside(factor if self.inner_gap <= CONVERGED * abs(self.dual) else 1.0)
         elif self._has_risen_by_refinement():
             self.retreats = 0
             self._begin_inner_problem(self.penalty)

@@ -121,6 +121,7 @@ def test_every_problem_is_certified_also_by_avsf_on_renumbered_columns(monkeypat
     """With no problem narrow, all that takes long goes to AVSF."""
     monkeypatch.setattr("maxmargin.solvers.auto.SMALL_ELEMENTS", 0)
     monkeypatch.setattr("maxmargin.solvers.auto.MOST_MATRIX_WEIGHTS", 0)
+    monkeypatch.setattr("maxmargin.solvers.auto.AutoState._suits_products", False)
     monkeypatch.setattr("maxmargin.solvers.auto.PATIENCE", 0.0)
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     solution = solve(problem, tol=1e-7)

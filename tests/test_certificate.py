@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from maxmargin.certificate import certify
 from maxmargin.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solve import solve
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
+from tests.raw_catalogue import table
 
 problems = pytest.mark.parametrize("problem_name", PROBLEMS)
 losses = pytest.mark.parametrize("loss_name", LOSSES)
@@ -76,6 +78,28 @@ def test_gap_near_the_optimum_equals_rational_arithmetic_too(problem_name, loss_
     exact = exact_gap(problem, solution.w, solution.alpha)
     assert exact >= 0
     assert abs(Fraction(certificate.gap) - exact) <= Fraction(certificate.rounding_error)
+
+
+RAW = ("unix-times", "milliseconds", "mixed-scales-off-centre", "collinear", "salaries")
+
+
+@pytest.mark.parametrize("name", RAW)
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("penalizes_intercept", [True, False])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_on_columns_as_they_come_a_precise_pass_agrees_with_rational_arithmetic(name, layout, penalizes_intercept, loss):
+    """With a free intercept the gap is charged for the imbalance of alpha: it is at least the exact one."""
+    X, y = table(name, 40)
+    problem = LinearProblem.build(layout(X), np.where(y > 0, 1, -1), 1e4, loss, 1.0, penalizes_intercept)
+    solution = solve(problem, tol=1e-4)
+    certificate = certify(problem, solution.w, solution.alpha)
+    error = Fraction(certificate.gap) - exact_gap(problem, solution.w, solution.alpha)
+    assert error >= -Fraction(certificate.rounding_error)
+    assert certificate.rounding_error <= 1e-6 * certificate.scale
+    assert certificate.dual <= certificate.primal + 1e-12 * certificate.scale
+    if penalizes_intercept:
+        assert error <= Fraction(certificate.rounding_error)
+        assert certificate.primal - certificate.dual == pytest.approx(certificate.gap, abs=1e-7 * certificate.scale)
 
 
 @problems

@@ -42,11 +42,14 @@ def respond(rows, y, margin, curve, prox, found, sums, w, start, stop):
         if step != 0.0:
             found.alpha[i] = new
             row_add(rows, i, step * y[i], w)
-        if curve.C[i] > 0.0:
-            half_D = 0.5 * curve.softness / curve.C[i]
+        if curve.softness == 0.0:
             best = upper if slack > 0.0 else 0.0
-            if half_D > 0.0:
-                best = max(min(0.5 * slack / half_D, upper), curve.lower)
+            linear += curve.a * new
+            loss += best * slack
+            gap += (best - new) * slack
+        elif curve.C[i] > 0.0:
+            half_D = 0.5 * curve.softness / curve.C[i]
+            best = max(min(0.5 * slack / half_D, upper), curve.lower)
             linear += new * (curve.a - half_D * new)
             loss += best * (slack - half_D * best)
             gap += (best - new) * (slack - half_D * (best + new))

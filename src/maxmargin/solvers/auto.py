@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -259,9 +260,12 @@ class AutoState:
         """With many features Newton's directions come from conjugate gradients. They are quick where the loss is smooth and
         there are still more samples than features: on one-hot columns at large C a hundred times as quick as coordinates. On
         text with more features than samples coordinates are quicker."""
-        d, box = self.problem.n_weights, self.problem.box
-        is_smooth = bool(np.all(box.D[self.problem.C > 0.0] > 0.0))
-        return not self._is_narrow and is_smooth and d <= self.problem.n_samples and not self.gave_up_products
+        has_more_samples = self.problem.n_weights <= self.problem.n_samples
+        return not self._is_narrow and has_more_samples and not self.gave_up_products and self._is_smooth
+
+    @cached_property
+    def _is_smooth(self) -> bool:
+        return bool(np.all(self.problem.box.D[self.problem.C > 0.0] > 0.0))
 
     def _switch_to_newton(self, reason: str) -> None:
         from maxmargin.solvers.newton import Newton

@@ -179,7 +179,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict, and report the accuracy by the labels in the file. A file of any size: it is read piece by piece."""
-    with bad_input_explained():
+    with bad_input_explained(), names_may_differ():
         from maxmargin.io.libsvm_models import aligned, width_of
         from maxmargin.io.outputs import Output, written
         from maxmargin.report import prediction_report, value_text
@@ -328,6 +328,16 @@ def uncertified_without_warning() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Relative duality gap asked")
+        yield
+
+
+@contextmanager
+def names_may_differ() -> Iterator[None]:
+    """scikit-learn warns where only one of the model and the data has names of features, as text files never have."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X (has|does not have valid) feature names")
         yield
 
 

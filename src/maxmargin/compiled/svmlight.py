@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled.caching import njit
 
 (
     FINE,

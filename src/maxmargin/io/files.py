@@ -53,8 +53,8 @@ def explained(path: str | os.PathLike[str], sentence: str) -> Iterator[None]:
     """The boundary of every reader: whatever goes wrong inside is said of the file, in one sentence.
 
     The libraries below us raise some twenty kinds of errors for a file that is damaged or hostile, and new versions raise new
-    ones, so that a list of them would never be complete. Errors of the operating system (no such file, no permission) and a
-    package that is not installed are no fault of the file's.
+    ones, so that a list of them would never be complete. A file that cannot be opened (there is none, no permission) and a
+    package that is not installed are no fault of the content's.
     """
     try:
         yield
@@ -65,7 +65,7 @@ def explained(path: str | os.PathLike[str], sentence: str) -> Iterator[None]:
     except RecursionError as error:
         raise MalformedFile(path, f"{sentence} (it is nested too deeply)") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        if isinstance(error, OSError) and error.filename is not None:  # it could not be opened
             raise
         raise MalformedFile(path, f"{sentence} ({_first_line(error)})") from error
 

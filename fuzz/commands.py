@@ -108,4 +108,4 @@ def run(words: list[str]) -> tuple[int, str]:
     raise Wrong(f"{words}: a command that does not end")
 
 
-TARGETS = [Target("commands", 3, (*MODULES, f"{READERS}/svmlight.py"), command_case)]
+TARGETS = [Target("commands", 2, (*MODULES, f"{READERS}/svmlight.py"), command_case)]

@@ -46,10 +46,12 @@ def _whole(digits: bytes) -> int:
 
 
 def fields_of_lines(content: bytes) -> list[int] | None:
-    """How many fields each line of a table has, by the module ``csv``; None where that cannot read it."""
+    """How many fields each line of a table has, by the module ``csv``, one that is empty after the last comma not counted; None
+    where that cannot read it."""
     try:
         text = content.decode("utf-8-sig")
-        return [len(row) for row in csv.reader(io.StringIO(text, newline="")) if row]
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        return [len(row) - (k > 0 and len(row) == len(rows[0]) + 1 and not row[-1]) for k, row in enumerate(rows)]
     except (UnicodeDecodeError, csv.Error):
         return None
 

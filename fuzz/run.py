@@ -143,7 +143,7 @@ def slice_of(seconds: float, most_cases: int) -> State:
         with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
             folder = Path(name)
             (folder / "diary").write_bytes(DIARY.pack(-1, -1))
-            code = _watch(["--worker", name, "--seconds", str(left)], progress)
+            code = _watch(["--worker", name, "--seconds", str(left)], state, progress)
             index, number = DIARY.unpack((folder / "diary").read_bytes())
         if code != 0:
             if number < 0:
@@ -155,7 +155,7 @@ def slice_of(seconds: float, most_cases: int) -> State:
     return state
 
 
-def _watch(words: list[str], progress: list[Progress]) -> int:
+def _watch(words: list[str], state: State, progress: list[Progress]) -> int:
     """Run a worker to its end, and end it where it reports nothing for too long. Returns its exit code."""
     environment = {**os.environ, "MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "fuzz.run", *words]
@@ -167,6 +167,8 @@ def _watch(words: list[str], progress: list[Progress]) -> int:
             timer.cancel()
             report = Report(**json.loads(line))
             report.add_to(progress[report.target])
+            if report.target == len(progress) - 1:
+                state.save()
             timer = threading.Timer(SILENCE_SECONDS, process.kill)
             timer.start()
         code = process.wait()

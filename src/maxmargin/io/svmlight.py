@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -206,8 +207,8 @@ def _parse_stream(path: Path, dtype: Any) -> _Parsed:
 
 
 def _parse(path: Path, text: Text, dtype: Any) -> _Parsed:
-    with ThreadPoolExecutor(available_cores()) as pool:
-        chunks = _lay_out(path, text, pool)
+    with _mapping(text.size) as mapped:
+        chunks = _lay_out(path, text, mapped)
         n_rows, n_elements = chunks[-1].row + chunks[-1].n_rows, chunks[-1].element + chunks[-1].n_elements
         check_room(path, BYTES_A_ROW * n_rows + (4 + dtype.itemsize) * n_elements, "its content")
         arrays = _Arrays(
@@ -217,7 +218,7 @@ def _parse(path: Path, text: Text, dtype: Any) -> _Parsed:
             np.empty(n_elements, np.int32),
             np.empty(n_elements, dtype),
         )
-        outcomes = list(pool.map(lambda chunk: _parse_chunk(path, text, chunk, arrays), chunks))
+        outcomes = list(mapped(lambda chunk: _parse_chunk(path, text, chunk, arrays), chunks))
     labels, lengths, queries, indices, values = _close_up(arrays, chunks, outcomes)
     indptr = np.zeros(len(labels) + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -225,12 +226,22 @@ def _parse(path: Path, text: Text, dtype: Any) -> _Parsed:
     return _Parsed(labels, queries, indptr, indices, values, least, max(outcome.greatest for outcome in outcomes))
 
 
-def _lay_out(path: Path, text: Text, pool: ThreadPoolExecutor) -> list[_Chunk]:
+@contextmanager
+def _mapping(size: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """``map``, on all cores where there is more than one chunk: to start threads takes longer than to parse a small file."""
+    if size <= CHUNK_BYTES:
+        yield map
+        return
+    with ThreadPoolExecutor(available_cores()) as pool:
+        yield pool.map
+
+
+def _lay_out(path: Path, text: Text, mapped: Callable[..., Iterator[Any]]) -> list[_Chunk]:
     """Cut the text at line ends and give each chunk room for all that it can hold."""
     edges = [0]
     while edges[-1] < text.size:
         edges.append(_line_end(path, text, edges[-1] + CHUNK_BYTES))
-    counts = list(pool.map(lambda edge: _counted(text.piece(*edge)), pairwise(edges)))
+    counts = list(mapped(lambda edge: _counted(text.piece(*edge)), pairwise(edges)))
     chunks, row, element = [], 0, 0
     for (start, stop), (n_rows, n_elements) in zip(pairwise(edges), counts, strict=True):
         chunks.append(_Chunk(start, stop, row, element, n_rows, n_elements))

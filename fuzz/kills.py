@@ -1,0 +1,93 @@
+"""Real commands, killed at random moments: nothing that was there is lost, and what was reached is resumed from."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from maxmargin.data import Array
+from maxmargin.io import load_model, read_svmlight, write_svmlight
+from maxmargin.io.checkpoint import Checkpoint, fingerprint
+from maxmargin.losses import Hinge
+from maxmargin.problem import LinearProblem
+
+SAMPLES, FEATURES, C = 4000, 40, 30.0
+LONGEST_SECONDS = 4.0
+"""A command is killed within this time of its start; it needs about one to begin."""
+WORDS = ("-s", "3", "-c", str(C), "-B", "1", "-e", "1e-7", "-q", "--solver", "dcd", "--checkpoint", "state")
+
+
+def campaign(chance: random.Random, most_kills: int, deadline: float) -> int:
+    """Train over an old model until the command ends by itself, killing it before that up to ``most_kills`` times. Returns the
+    number of kills; an AssertionError says what was lost."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        problem, old = _prepare(folder, chance)
+        reached, n_kills = -np.inf, 0
+        while n_kills < most_kills and time.monotonic() < deadline:
+            code = _run(folder, chance.uniform(0.2, LONGEST_SECONDS))
+            if code is not None:
+                assert code == 0, f"the command ended with {code}"
+                assert load_model(folder / "model").relative_gap_ <= 1e-7, "the model is not certified"
+                assert not (folder / "state").exists(), "the checkpoint of a fit that is done is still there"
+                (folder / "model").write_bytes(old)
+                reached = -np.inf
+                continue
+            n_kills += 1
+            reached = _check(folder, problem, reached)
+        return n_kills
+
+
+def _prepare(folder: Path, chance: random.Random) -> tuple[LinearProblem, bytes]:
+    """Data that takes seconds to fit, and a model where the new one will be."""
+    rng = np.random.default_rng(chance.randrange(2**32))
+    X = rng.normal(size=(SAMPLES, FEATURES))
+    y = np.where(X @ rng.normal(size=FEATURES) + 3.0 * rng.normal(size=SAMPLES) > 0, 1, -1)
+    write_svmlight(X, y, folder / "data")
+    words = ["train", "data", "model", "-q", "--max-iter", "1"]
+    subprocess.run([sys.executable, "-m", "maxmargin", *words], cwd=folder, check=False)
+    X, y = read_svmlight(folder / "data")
+    return LinearProblem.build(X, np.where(y > 0, 1, -1), C, Hinge(), 1.0), (folder / "model").read_bytes()
+
+
+def _run(folder: Path, seconds: float) -> int | None:
+    """The exit code, or None where the command was killed."""
+    command = [sys.executable, "-m", "maxmargin", "train", "data", "model", *WORDS, "--checkpoint-seconds", "0.05"]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+
+
+def _check(folder: Path, problem: LinearProblem, reached: float) -> float:
+    """Data and model are whole, and the checkpoint stands no lower than the last one did. Returns its dual value."""
+    X, _ = read_svmlight(folder / "data")
+    assert np.array_equal(X.data, problem.rows.matrix.data), "the data has changed"
+    load_model(folder / "model")
+    alpha = _saved(folder / "state", problem)
+    strangers = {path.name for path in folder.iterdir() if not path.name.startswith(".maxmargin-")}
+    assert strangers <= {"data", "model", "state"}, f"there are new files: {strangers}"
+    for path in folder.glob(".maxmargin-*"):  # what was being written when the command was killed
+        os.unlink(path)
+    if alpha is None:
+        assert reached == -np.inf, "the checkpoint is gone"
+        return reached
+    dual = problem.dual(np.clip(alpha, 0.0, C))
+    assert dual >= reached - 1e-6 * abs(reached), f"the checkpoint stands at {dual}, and stood at {reached}"
+    return float(dual)
+
+
+def _saved(path: Path, problem: LinearProblem) -> Array | None:
+    if not path.exists():
+        return None
+    return Checkpoint.open(path).alphas.get(fingerprint(problem))

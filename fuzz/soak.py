@@ -25,8 +25,8 @@ RECORD_TEXT = """# Soak record
 
 `make soak`, in slices, on two cores, AMD EPYC.
 
-- **{n_problems} small problems** ({n_linear} linear, {n_kernel} with kernels), all losses, whose certificates, and for a third of
-  them those of another answer, were compared with rational arithmetic: {wrong_problems} wrong.
+- **{n_problems} small problems** ({n_linear} linear, {n_kernel} with kernels), all losses, whose certificates, and for a third
+  of them those of another answer, were compared with rational arithmetic: {wrong_problems} wrong.
 - **{n_labels} proved labels** compared with a tighter optimum: {wrong_labels} wrong; {open_labels} more are open, because
   the tighter optimum is too close to zero there to say.
 - {n_threads} times some eight problems solved again, and in four threads at a time: {wrong_threads} other answers.

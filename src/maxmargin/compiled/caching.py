@@ -3,8 +3,8 @@
 Numba keeps compiled functions in the package's folder, in the user's cache, or where ``NUMBA_CACHE_DIR`` says. Where none of
 them can be written, its own ``njit(cache=True)`` fails when a module is imported, and a damaged file of the cache fails at the
 first call. Here the functions are compiled without a cache then, which is said once, and a damaged file is compiled anew: every
-file begins with a digest of its content. The digest shows damage; it is no signature. Numba unpickles what it loads, so that a cache
-folder must be writable by nobody but its user.
+file begins with a digest of its content. The digest shows damage; it is no signature. Numba unpickles what it loads, so that a
+cache folder must be writable by nobody but its user.
 """
 
 from __future__ import annotations

@@ -92,11 +92,12 @@ def test_a_cache_that_cannot_be_saved_is_said_once_and_the_function_works(compil
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(caching.CheckedFile, "_open_for_write", full)
-    with pytest.warns(RuntimeWarning, match="cannot be kept for the next process") as said:
-        doubled = compiled()
+    doubled = compiled()
+    with pytest.warns(RuntimeWarning, match="cannot be kept for the next process"):
         assert doubled(3) == 6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         assert doubled(2.5) == 5.0
-    assert len(said) == 1
 
 
 def test_every_compiled_function_has_the_cache_that_forgives():
@@ -111,12 +112,8 @@ def test_without_any_folder_for_a_cache_everything_works_and_that_is_said_once(t
     (tmp_path / "maxmargin" / "compiled" / "__pycache__").write_text("")
     (tmp_path / "data").write_text("1 1:1\n-1 1:-1\n1 1:2\n-1 1:-3\n")
     environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
-    environment |= {
-        "HOME": "/dev/null",
-        "XDG_CACHE_HOME": "/dev/null",
-        "PYTHONPATH": str(tmp_path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    environment |= dict.fromkeys(("HOME", "XDG_CACHE_HOME"), "/dev/null")
+    environment |= {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "maxmargin", "train", "data", "model"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -7,10 +7,12 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from maxmargin.io import load_model, read_svmlight, save_model, write_svmlight
+from fuzz.commands import device
+from maxmargin.io import load_model, outputs, read_svmlight, save_model, write_svmlight
 from maxmargin.io.checkpoint import Checkpoint
 from maxmargin.io.outputs import Output, written
 from tests.catalogue import labelled
@@ -115,32 +117,41 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work_begins(run,
 # Devices, pipes, links
 
 
-def test_a_device_is_written_through_and_stays_a_device(run, data, model):
-    for words in (("train", data, "/dev/null"), ("predict", data, model, "/dev/null"), ("convert", model, "/dev/null")):
+def test_a_device_is_written_through_and_stays_a_device(run, data, model, tmp_path):
+    null = device(tmp_path, "null")
+    for words in (("train", data, null), ("predict", data, model, null), ("convert", model, null)):
         assert run(*words)[0] == 0
-        assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+        assert stat.S_ISCHR(os.stat(null).st_mode)
 
 
-def test_a_full_device_is_a_sentence(run, data, model):
-    for words in (("train", data, "/dev/full"), ("predict", data, model, "/dev/full"), ("convert", model, "/dev/full")):
+def test_a_full_device_is_a_sentence(run, data, model, tmp_path):
+    full = device(tmp_path, "full")
+    for words in (("train", data, full), ("predict", data, model, full), ("convert", model, full)):
         code, _, err = run(*words)
         assert code == 2
         assert "No space left on device" in err
 
 
 def test_a_model_on_standard_output_is_the_model_in_a_pipe_and_in_a_file(data, tmp_path, model):
-    through_pipe = maxmargin("convert", model, "/dev/stdout", cwd=tmp_path).stdout
+    output = "/proc/self/fd/1"  # /dev/stdout itself is a link that root could lose
+    through_pipe = maxmargin("convert", model, output, cwd=tmp_path).stdout
     (tmp_path / "piped").write_bytes(through_pipe)
     with open(tmp_path / "redirected", "wb") as file:
         file.write(b"before ")
         file.flush()
-        subprocess.run(
-            [sys.executable, "-m", "maxmargin", "convert", model, "/dev/stdout"], cwd=tmp_path, stdout=file, check=True
-        )
+        subprocess.run([sys.executable, "-m", "maxmargin", "convert", model, output], cwd=tmp_path, stdout=file, check=True)
     assert (tmp_path / "redirected").read_bytes().startswith(b"before ")
     (tmp_path / "redirected").write_bytes((tmp_path / "redirected").read_bytes().removeprefix(b"before "))
     for name in ("piped", "redirected"):
         assert (load_model(tmp_path / name).coef_ == load_model(tmp_path / model).coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("/dev/stdout", 1), ("/dev/stderr", 2), ("/dev/fd/7", 7), ("/proc/self/fd/9", 9), ("/dev/null", None), ("stdout", None)],
+)
+def test_an_open_descriptor_is_known_by_its_name(name, number):
+    assert outputs._descriptor(Path(name)) == number
 
 
 def test_a_pipe_with_a_name_is_written_through(run, data, model, tmp_path):
@@ -209,10 +220,14 @@ def _umask():
 
 
 def test_a_block_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    def fail():
+        with written(tmp_path / "file") as file:
+            file.write(b"new")
+            raise RuntimeError("half way")
+
     (tmp_path / "file").write_text("old")
-    with pytest.raises(RuntimeError, match="half way"), written(tmp_path / "file") as file:
-        file.write(b"new")
-        raise RuntimeError("half way")
+    with pytest.raises(RuntimeError, match="half way"):
+        fail()
     assert os.listdir(tmp_path) == ["file"]
     assert (tmp_path / "file").read_text() == "old"
 

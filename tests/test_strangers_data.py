@@ -1,9 +1,10 @@
-"""Data files from strangers: every finding of the fuzzing of version 0.1, and what is like it. One sentence each, no memory harmed."""
+"""Data files from strangers: every finding of the fuzzing of version 0.1. One sentence each, and no memory harmed."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import os
 import struct
 import zipfile
 
@@ -194,16 +195,13 @@ def test_a_table_that_pandas_would_convert_or_shift_in_silence_is_refused(tmp_pa
         read_data(tmp_path / "table.csv", label_column="kind")
 
 
-@pytest.mark.parametrize(
-    "column", [[[1.0], [2.0]], ["x", "y"], [1.0, None], [1j, 2j]], ids=["lists", "words", "missing", "complex"]
-)
+@pytest.mark.parametrize("column", [[[1.0], [2.0]], ["x", "y"], [1.0, None], ["1j", "2j"]])
 def test_a_parquet_file_of_other_things_than_numbers_is_refused(tmp_path, column):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = tmp_path / "table.parquet"
-    values = [str(value) for value in column] if isinstance(column[0], complex) else column
-    pq.write_table(pa.table({"a": values, "kind": [1, 2]}), path)
+    pq.write_table(pa.table({"a": column, "kind": [1, 2]}), path)
     with pytest.raises(MalformedFile, match=r"^.*table\.parquet: "):
         read_data(path, label_column="kind")
     path.write_bytes(path.read_bytes()[:-9])
@@ -285,6 +283,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused_and_no_memory_is_harmed
     """The change comes before one of the readings of a piece: of those that count, or of those that parse."""
     path = tmp_path / "data"
     path.write_bytes(b"1 1:0.5 3:2\n" * 1300)
+    os.utime(path, (1, 1))  # the clock of a file system may be coarse
     monkeypatch.setattr(svmlight, "CHUNK_BYTES", 1 << 12)
     n_pieces, piece = 0, text.TextOnDisk.piece
 
@@ -296,7 +295,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused_and_no_memory_is_harmed
         return piece(self, start, stop)
 
     monkeypatch.setattr(text.TextOnDisk, "piece", changing)
-    with pytest.raises(MalformedFile, match=r"data(, line \d+.*)?: (it changed while it was being read|.*)\."):
+    with pytest.raises(MalformedFile, match=r"data(, line \d+, column \d+)?: "):
         read_svmlight(path)
     assert n_pieces >= moment
 

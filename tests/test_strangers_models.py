@@ -95,7 +95,7 @@ def test_an_honest_header_written_again_is_accepted(tmp_path, models):
 def test_what_could_not_be_read_is_not_written(tmp_path):
     model = SVC(kernel="poly").fit(X, Y)
     model.degree = 10**9
-    with pytest.raises(ValueError, match="cannot be kept in a file: .*degree"):
+    with pytest.raises(ValueError, match=r"cannot be kept in a file: .*degree"):
         save_model(model, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

@@ -35,6 +35,9 @@ app = typer.Typer(
 
 def main() -> None:
     """The command as a process of its own."""
+    import warnings
+
+    warnings.showwarning = lambda message, *_: complain(str(message))
     try:
         with bad_input_explained():
             app()

@@ -19,7 +19,8 @@ from fuzz import kills, problems
 from fuzz.state import FOLDER, ROOT, Progress, State, check_home, digest_of
 
 RECORD = Path(__file__).with_name("SOAK.md")
-STATE = "soak.json"
+STATE, STATE_OF_KILLS = "soak.json", "kills.json"
+"""Two files: both can run at a time."""
 SAVE_SECONDS = 10.0
 RECORD_TEXT = """# Soak record
 
@@ -30,7 +31,8 @@ RECORD_TEXT = """# Soak record
 - **{n_labels} proved labels** compared with a tighter optimum: {wrong_labels} wrong; {open_labels} more are open, because
   the tighter optimum is too close to zero there to say.
 - {n_threads} times some eight problems solved again, and in four threads at a time: {wrong_threads} other answers.
-- **{n_kills} kills** (`kill -9`) of `maxmargin train --checkpoint` at random moments: {wrong_kills} times something was lost.
+- **{n_kills} kills** (`kill -9`) of `maxmargin train --checkpoint` at random moments, {n_left} of which left a checkpoint, with
+  {n_ends} fits that came to their end between them: {wrong_kills} times something was lost.
 
 The counts are those of the code as it is committed: when it changes, the cases are run again.
 
@@ -81,7 +83,7 @@ def code_of_kills() -> tuple[str, ...]:
     return tuple(f"src/maxmargin/{name}.py" for name in ("io/checkpoint", "io/outputs", "io/model_file", "io/tensors", "cli"))
 
 
-def slice_of(seconds: float) -> State:
+def slice_of(seconds: float) -> None:
     """Each task in turn, the one that is farthest from its goal first."""
     state, digest = State.open(STATE), digest_of(code())
     progress = {task.name: state.of(task.name, digest) for task in TASKS}
@@ -97,7 +99,6 @@ def slice_of(seconds: float) -> State:
             state.save()
             saved_at = now
     state.save()
-    return state
 
 
 def run_case(task: Task, own: Progress) -> None:
@@ -110,17 +111,21 @@ def run_case(task: Task, own: Progress) -> None:
         lines = traceback.format_exc().strip().split("\n")
         own.findings.append({"case": number, "kind": type(error).__name__, "text": "\n".join(lines[-12:])[:3000]})
         return
-    for unit, count in {"cases": 1, **counts}.items():
-        own.outcomes[unit] = own.outcomes.get(unit, 0) + count
+    add(own, {"cases": 1, **counts})
     own.slowest_seconds = max(own.slowest_seconds, time.process_time() - began)
+
+
+def add(own: Progress, counts: dict[str, int]) -> None:
+    for unit, count in counts.items():
+        own.outcomes[unit] = done(own, unit) + count
 
 
 def done(own: Progress, unit: str) -> int:
     return own.outcomes.get(unit, 0)
 
 
-def soak_kills(seconds: float) -> State:
-    state = State.open(STATE)
+def soak_kills(seconds: float) -> None:
+    state = State.open(STATE_OF_KILLS)
     own = state.of(KILLS, digest_of(code_of_kills()))
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and done(own, "cases") < MOST_KILLS:
@@ -128,15 +133,17 @@ def soak_kills(seconds: float) -> State:
         number = own.next_case
         own.next_case += 1
         try:
-            own.outcomes["cases"] = done(own, "cases") + kills.campaign(random.Random(f"kills {number}"), most, deadline)
+            add(own, kills.campaign(random.Random(f"kills {number}"), most, deadline))
         except AssertionError as error:
             own.findings.append({"case": number, "kind": "lost", "text": str(error)[:3000]})
         state.save()
-    return state
 
 
-def record_of(state: State) -> str:
-    own = {name: state.targets.get(name, Progress()) for name in [*(task.name for task in TASKS), KILLS]}
+def record() -> str:
+    """Of what the code as it is now has done; what another edition of it has done does not count."""
+    state, kills_state, digest = State.open(STATE), State.open(STATE_OF_KILLS), digest_of(code())
+    own = {task.name: state.of(task.name, digest) for task in TASKS}
+    own[KILLS] = kills_state.of(KILLS, digest_of(code_of_kills()))
     linear, kernel, labels, kernel_labels, threads, killed = own.values()
     found = [f"- {name}, case {each['case']}: {each['kind']}\n" for name, mine in own.items() for each in mine.findings]
     return RECORD_TEXT.format(
@@ -150,6 +157,8 @@ def record_of(state: State) -> str:
         n_threads=done(threads, "cases"),
         wrong_threads=len(threads.findings),
         n_kills=done(killed, "cases"),
+        n_left=done(killed, "left a checkpoint"),
+        n_ends=done(killed, "ends"),
         wrong_kills=len(killed.findings),
         found="".join(found) or "None.\n",
     )
@@ -162,10 +171,12 @@ def main() -> None:
     options = parser.parse_args()
     check_home()
     warnings.simplefilter("ignore")  # of fits that are not certified: the certificate is what is judged
-    state = soak_kills(options.seconds) if options.kills else slice_of(options.seconds)
-    record = record_of(state)
-    RECORD.write_text(record)
-    print(record)
+    if options.kills:
+        soak_kills(options.seconds)
+    else:
+        slice_of(options.seconds)
+    RECORD.write_text(record())
+    print(record())
     print(f"What was found in full: {FOLDER / STATE}")
 
 

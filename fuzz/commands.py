@@ -20,7 +20,13 @@ from maxmargin.cli import app
 
 MODULES = tuple(
     f"src/maxmargin/{name}.py"
-    for name in ("cli", "options", "report", *(f"io/{name}" for name in ("outputs", "proof", "checkpoint", "model_file")))
+    for name in (
+        "cli",
+        "console",
+        "options",
+        "report",
+        *(f"io/{name}" for name in ("outputs", "proof", "checkpoint", "model_file")),
+    )
 )
 FOLDER_OF_SEEDS: list[Path] = []
 DEVICES = {"null": (1, 3), "full": (1, 7)}

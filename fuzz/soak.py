@@ -80,7 +80,9 @@ def code() -> tuple[str, ...]:
 
 
 def code_of_kills() -> tuple[str, ...]:
-    return tuple(f"src/maxmargin/{name}.py" for name in ("io/checkpoint", "io/outputs", "io/model_file", "io/tensors", "cli"))
+    return tuple(
+        f"src/maxmargin/{name}.py" for name in ("io/checkpoint", "io/outputs", "io/model_file", "io/tensors", "cli", "console")
+    )
 
 
 def slice_of(seconds: float) -> None:

@@ -43,6 +43,7 @@ ORDER = [
     "streams",
     "io",
     "report",
+    "console",
     "options",
     "cli",
     "__main__",

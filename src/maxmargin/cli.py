@@ -7,11 +7,10 @@ commands that need them, so that ``--help`` is instant.
 from __future__ import annotations
 
 import gc
-import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,9 +18,10 @@ from typing import Annotated, Any
 import typer
 
 from maxmargin import options
+from maxmargin.console import bad_input_explained, complain, say
 from maxmargin.options import AsJson, Data, Format, LabelColumn, Loss, Model, Quiet, Tolerance, ZeroBased
 
-CERTIFIED, BAD_INPUT, UNCERTIFIED = 0, 2, 3
+CERTIFIED, UNCERTIFIED = 0, 3
 
 app = typer.Typer(
     name="maxmargin",
@@ -289,41 +289,6 @@ def convert(
         write(load(model), target)
 
 
-EXPLAINED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError, RecursionError)
-"""What bad input, a full disk or too little memory can raise. Anything else is a mistake of ours, and keeps its traceback."""
-
-
-@contextmanager
-def bad_input_explained() -> Iterator[None]:
-    """Bad input ends the command with a sentence on standard error and exit code 2."""
-    try:
-        yield
-    except BrokenPipeError:  # whoever read our output has seen enough
-        abandon_output()
-        raise typer.Exit(BAD_INPUT) from None
-    except EXPLAINED as error:
-        complain(str(error) or f"{type(error).__name__}.")
-        raise typer.Exit(BAD_INPUT) from None
-
-
-def complain(sentence: str) -> None:
-    """One sentence on standard error; where nobody can read that either, the exit code says it."""
-    from maxmargin.report import printable
-
-    with suppress(OSError):
-        print(f"maxmargin: {printable(sentence)}", file=sys.stderr, flush=True)
-
-
-def abandon_output() -> None:
-    """What is left in the buffer cannot be written, and shall not be tried again when the process ends."""
-    import os
-
-    with suppress(OSError, ValueError):  # standard output may be no file at all
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)
-
-
 @contextmanager
 def uncertified_without_warning() -> Iterator[None]:
     """The command says itself, and by its exit code, that a fit is not certified."""
@@ -409,17 +374,3 @@ def load(path: Path) -> Any:
     if start.startswith(b"solver_type"):
         return read_liblinear(path)
     return read_libsvm(path) if start.startswith(b"svm_type") else load_model(path)
-
-
-def say(report: dict[str, Any], words: str, as_json: bool, quiet: bool) -> None:
-    """The answer on standard output. A disk that is full is said, and ends the command."""
-    from maxmargin.report import printable
-
-    if quiet and not as_json:
-        return
-    with bad_input_explained():
-        try:
-            print(json.dumps(report) if as_json else printable(words), flush=True)
-        except OSError as error:
-            abandon_output()
-            raise OSError(f"The answer cannot be written to standard output: {error}.") from error

@@ -18,15 +18,9 @@ from fuzz.mutations import mutated_bytes, mutated_tree, mutated_words
 from fuzz.targets import READERS, Target, Wrong, ask
 from maxmargin.cli import app
 
+FILES = ("outputs", "proof", "checkpoint", "model_file")
 MODULES = tuple(
-    f"src/maxmargin/{name}.py"
-    for name in (
-        "cli",
-        "console",
-        "options",
-        "report",
-        *(f"io/{name}" for name in ("outputs", "proof", "checkpoint", "model_file")),
-    )
+    f"src/maxmargin/{name}.py" for name in ("cli", "console", "options", "report", *(f"io/{name}" for name in FILES))
 )
 FOLDER_OF_SEEDS: list[Path] = []
 DEVICES = {"null": (1, 3), "full": (1, 7)}

@@ -80,8 +80,9 @@ def _run(folder: Path, tol: str, seconds: float) -> int | None:
 
 
 def _check(folder: Path, problem: LinearProblem, reached: float, tol: str) -> float:
-    """Data and model are whole, and the checkpoint stands no lower than the last one did, or the new model is there. Returns the
-    dual value of the checkpoint."""
+    """Data and model are whole, and the checkpoint stands no lower than the last one did, or the new model is there.
+
+    Returns the dual value of the checkpoint."""
     X, _ = read_svmlight(folder / "data")
     assert np.array_equal(X.data, problem.rows.matrix.data), "the data has changed"
     load_model(folder / "model")

@@ -127,3 +127,25 @@ def parquet() -> bytes:
     buffer = io.BytesIO()
     pd.read_csv(io.BytesIO(TABLE)).to_parquet(buffer)
     return buffer.getvalue()
+
+
+def other_parquets() -> list[bytes]:
+    """Tables that are valid, and hold what no data may: words, dates, lists, missing and complex values."""
+    import pandas as pd
+
+    tables: list[dict[str, Any]] = [
+        {"a": ["x", "y"], "kind": [1, 2]},
+        {"a": pd.to_datetime(["2020-01-01", "2020-01-02"]), "kind": [1, 2]},
+        {"a": [[1.0], [2.0]], "kind": [1, 2]},
+        {"a": [1.0, None], "kind": [1, 2]},
+        {"a": [1.0, 2.0], "kind": [None, "b"]},
+        {"a": [2**60, 1], "kind": [1, 2]},
+        {"a": [1.0, 2.0], "kind": [[1], [2]]},
+        {"a": pd.array([1, None], dtype="Int64"), "kind": [1, 2]},
+    ]
+    contents = []
+    for table in tables:
+        buffer = io.BytesIO()
+        pd.DataFrame(table).to_parquet(buffer)
+        contents.append(buffer.getvalue())
+    return contents

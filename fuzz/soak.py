@@ -64,25 +64,15 @@ KILLS, MOST_KILLS = "kills", 200
 
 def code() -> tuple[str, ...]:
     """Everything between a problem and its answer; files, commands and streams are not."""
-    skipped = (
-        "io/",
-        "cli.py",
-        "options.py",
-        "report.py",
-        "plots.py",
-        "streams.py",
-        "compiled/svmlight.py",
-        "compiled/caching.py",
-    )
+    skipped = ("io/", "cli", "console", "options", "report", "plots", "streams", "compiled/svmlight", "compiled/caching")
     source = ROOT / "src" / "maxmargin"
     names = (path.relative_to(source).as_posix() for path in source.rglob("*.py"))
     return tuple(f"src/maxmargin/{name}" for name in names if not name.startswith(skipped))
 
 
 def code_of_kills() -> tuple[str, ...]:
-    return tuple(
-        f"src/maxmargin/{name}.py" for name in ("io/checkpoint", "io/outputs", "io/model_file", "io/tensors", "cli", "console")
-    )
+    names = ("io/checkpoint", "io/outputs", "io/model_file", "io/tensors", "cli", "console")
+    return tuple(f"src/maxmargin/{name}.py" for name in names)
 
 
 def slice_of(seconds: float) -> None:

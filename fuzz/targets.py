@@ -344,35 +344,13 @@ def checkpoint_case(chance: random.Random, folder: Path) -> str:
     return "accepted"
 
 
-def _other_parquets() -> list[bytes]:
-    """Tables that are valid, and hold what no data may: words, dates, lists, missing and complex values."""
-    import pandas as pd
-
-    tables: list[dict[str, Any]] = [
-        {"a": ["x", "y"], "kind": [1, 2]},
-        {"a": pd.to_datetime(["2020-01-01", "2020-01-02"]), "kind": [1, 2]},
-        {"a": [[1.0], [2.0]], "kind": [1, 2]},
-        {"a": [1.0, None], "kind": [1, 2]},
-        {"a": [1.0, 2.0], "kind": [None, "b"]},
-        {"a": [2**60, 1], "kind": [1, 2]},
-        {"a": [1.0, 2.0], "kind": [[1], [2]]},
-        {"a": pd.array([1, None], dtype="Int64"), "kind": [1, 2]},
-    ]
-    contents = []
-    for table in tables:
-        buffer = io.BytesIO()
-        pd.DataFrame(table).to_parquet(buffer)
-        contents.append(buffer.getvalue())
-    return contents
-
-
 def prepare(folder: Path) -> None:
     """The seeds that take a fit to make."""
     global NATIVE_MODELS, MODELS_OF_OTHERS, CHECKPOINT, CHECKPOINT_ARRAYS, PARQUET, OTHER_PARQUETS, NPZ_PARTS
     NATIVE_MODELS, MODELS_OF_OTHERS = seeds.native(folder), seeds.text_models(folder)
     CHECKPOINT = seeds.checkpoint(folder)
     CHECKPOINT_ARRAYS = load_tensors(CHECKPOINT)
-    PARQUET, OTHER_PARQUETS, NPZ_PARTS = seeds.parquet(), _other_parquets(), seeds.matrices()
+    PARQUET, OTHER_PARQUETS, NPZ_PARTS = seeds.parquet(), seeds.other_parquets(), seeds.matrices()
 
 
 NATIVE_MODELS: dict[str, seeds.Model] = {}

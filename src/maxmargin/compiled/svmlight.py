@@ -173,16 +173,6 @@ def read_number(text, at, stop, fives):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def count(text, start, stop):
-    """Upper bounds for the lines and for the stored elements between two places."""
-    lines, colons = 1, 0
-    for k in range(start, stop):
-        lines += text[k] == NEWLINE
-        colons += text[k] == COLON
-    return lines, colons
-
-
-@njit(cache=True, nogil=True, boundscheck=False)
 def parse(text, start, stop, labels, lengths, queries, indices, values, row, element, fives, undecided):
     """Parse the whole lines of ``text[start:stop]`` into the arrays from ``row`` and ``element`` on.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -80,13 +81,13 @@ def mutated_tree(tree: Any, chance: random.Random) -> Any:
 def _mutated_once(tree: Any, chance: random.Random) -> Any:
     nodes = list(_places(tree))
     if not nodes or chance.random() < 0.02:
-        return chance.choice(JUNK)
+        return _junk(chance)
     parent, key = chance.choice(nodes)
     match chance.randrange(6):
         case 0:
             del parent[key]
         case 1 if isinstance(parent, list):
-            parent.append(parent[key])
+            parent.append(deepcopy(parent[key]))
         case 2:
             parent[key] = chance.choice(([[parent[key]]], NESTED))
         case 3 if isinstance(parent, dict):
@@ -94,8 +95,13 @@ def _mutated_once(tree: Any, chance: random.Random) -> Any:
         case 4 if isinstance(parent[key], (int, float)) and not isinstance(parent[key], bool):
             parent[key] = chance.choice((-parent[key], parent[key] + 1, str(parent[key]), [parent[key]], parent[key] * 10**9))
         case _:
-            parent[key] = chance.choice(JUNK)
+            parent[key] = _junk(chance)
     return tree
+
+
+def _junk(chance: random.Random) -> Any:
+    """A copy: what is put into one tree must not change the next case."""
+    return deepcopy(chance.choice(JUNK))
 
 
 def _places(tree: Any) -> Any:

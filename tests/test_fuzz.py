@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import warnings
 from fractions import Fraction
@@ -9,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fuzz import commands, exact, problems, run, soak, state, targets
+from fuzz import commands, exact, mutations, problems, run, soak, state, targets
 from fuzz.targets import Wrong
 from maxmargin.certificate import Certificate
 from maxmargin.io import MalformedFile
@@ -133,3 +134,11 @@ def test_exact_values_agree_with_those_of_the_problem():
         assert float(values.primal) == pytest.approx(problem.primal(w), rel=1e-12)
         if problem.penalizes_intercept:
             assert float(values.dual) == pytest.approx(problem.dual(alpha), rel=1e-12, abs=1e-12)
+
+
+def test_a_case_does_not_depend_on_those_before_it():
+    """Lists among the junk are put into a tree, and changed there."""
+    tree = {"a": [1, 2], "b": {"c": 3.0}, "d": "e"}
+    first = [mutations.mutated_tree(copy.deepcopy(tree), random.Random(number)) for number in range(300)]
+    again = [mutations.mutated_tree(copy.deepcopy(tree), random.Random(number)) for number in range(300)]
+    assert list(map(repr, first)) == list(map(repr, again))

@@ -166,7 +166,8 @@ class Polynomial(OfDotProducts):
         return dots
 
     def _sensitivity(self, greatest_sqnorm: float) -> float:
-        return (self.degree + 1.0) * (self.gamma * greatest_sqnorm + abs(self.coef0)) ** self.degree
+        with np.errstate(over="ignore"):  # a float of Python would raise an OverflowError; a bound may be infinite
+            return float((self.degree + 1.0) * np.float64(self.gamma * greatest_sqnorm + abs(self.coef0)) ** self.degree)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SECONDS ?= 300
 
-.PHONY: help demo test lint format bench fuzz clean
+.PHONY: help demo test lint format bench fuzz soak clean
 
 help:
 	@echo "make demo   set up, train on data that comes with scikit-learn, print certificates, draw demo.png"
 	@echo "make test   set up, lint, type-check and run every test"
 	@echo "make lint   ruff and mypy"
-	@echo "make fuzz   100,000 mutations of files and models"
+	@echo "make fuzz   mutated files for every reader and command, for SECONDS (300), going on where the last run ended"
+	@echo "make soak   random problems against exact arithmetic, and kills, for SECONDS (300) each, going on likewise"
 	@echo "make bench  every benchmark; needs the data folder (see benchmarks/README.md)"
 
 demo: $(VENV)/demo.stamp
@@ -47,7 +49,11 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.kernel_memory
 
 fuzz: $(VENV)/test.stamp
-	$(BIN)/python -m fuzz.mutate
+	$(BIN)/python -m fuzz.run --seconds $(SECONDS)
+
+soak: $(VENV)/test.stamp
+	$(BIN)/python -m fuzz.soak --seconds $(SECONDS)
+	$(BIN)/python -m fuzz.soak --kills --seconds $(SECONDS)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -139,6 +139,10 @@ def _say(**entries):
     return lambda header, tensors: header.update(entries)
 
 
+def _repeat(key):
+    return lambda header, tensors: header.update({key: 2 * header[key]})
+
+
 def _ask(**parameters):
     return lambda header, tensors: header["parameters"].update(parameters)
 
@@ -161,14 +165,14 @@ LIES = {
     "words for numbers": (_replace("intercept_", lambda a: a.astype(np.int64)), "intercept_ must be float64"),
     "an array too many": (lambda header, tensors: tensors.update(coef_=np.zeros(3)), "coef_ does not belong"),
     "a kernel that is not there": (_ask(kernel="cubic"), "kernel must be one of"),
-    "a gamma that is negative": (_say(gamma=-1.0), "gamma must be positive"),
-    "a gamma that is a word": (_say(gamma="wide"), "gamma must be positive"),
-    "a parameter that is not there": (_ask(magic=1), "unexpected keyword"),
-    "a certificate too many": (_say(certificates=[{}, {}]), "2 certificates for 1 problems"),
-    "a certificate without content": (_say(certificates=[{}]), "does not describe a model"),
-    "a number of features that is none": (_say(n_features_in_="many"), "does not describe a model|must"),
-    "an unknown estimator": (_say(estimator="os"), "does not know"),
-    "no labels": (lambda header, tensors: header.pop("labels"), "does not describe a model"),
+    "a gamma that is negative": (_say(gamma=-1.0), "gamma must be .* greater than 0; it is -1.0"),
+    "a gamma that is a word": (_say(gamma="wide"), "gamma must be .*; it is 'wide'"),
+    "a parameter that is not there": (_ask(magic=1), "parameters has 'magic', which this version does not know"),
+    "a certificate too many": (_repeat("certificates"), "2 certificates for 1 problems"),
+    "a certificate without content": (_say(certificates=[{}]), r"certificates\[0\] has no 'primal'"),
+    "a number of features that is none": (_say(n_features_in_="many"), "n_features_in_ must be a whole number"),
+    "an unknown estimator": (_say(estimator="os"), "estimator must be one of .*; it is 'os'"),
+    "no labels": (lambda header, tensors: header.pop("labels"), "the header has no 'labels'"),
 }
 
 

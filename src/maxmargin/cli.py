@@ -7,7 +7,6 @@ commands that need them, so that ``--help`` is instant.
 from __future__ import annotations
 
 import gc
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -19,9 +18,10 @@ from typing import Annotated, Any
 import typer
 
 from maxmargin import options
+from maxmargin.console import bad_input_explained, complain, say
 from maxmargin.options import AsJson, Data, Format, LabelColumn, Loss, Model, Quiet, Tolerance, ZeroBased
 
-CERTIFIED, BAD_INPUT, UNCERTIFIED = 0, 2, 3
+CERTIFIED, UNCERTIFIED = 0, 3
 
 app = typer.Typer(
     name="maxmargin",
@@ -35,8 +35,14 @@ app = typer.Typer(
 
 def main() -> None:
     """The command as a process of its own."""
+    import warnings
+
+    warnings.showwarning = lambda message, *_: complain(str(message))
     try:
-        app()
+        with bad_input_explained():
+            app()
+    except typer.Exit as ending:
+        sys.exit(ending.exit_code)
     finally:
         gc.freeze()  # all memory is about to go: a last search for cycles in what Numba and SciPy have loaded takes 0.2 s
 
@@ -95,11 +101,10 @@ def train(
 ) -> None:
     """Train a model, linear or with a kernel (-t), and write it with its certificate."""
     with bad_input_explained():
-        from maxmargin.report import ProgressLine, training_report, verdict_of
+        from maxmargin.report import ProgressLine, printable, training_report, verdict_of
 
         with ProgressLine(tol, enabled=not (quiet or as_json)) as progress, uncertified_without_warning():
-            from maxmargin.io.checkpoint import Checkpoint
-            from maxmargin.io.model_file import save_model
+            from maxmargin.io.outputs import Output
 
             of_kernels: Any = {"gamma": gamma, "degree": degree, "coef0": coef0, "cache_size": cache_size}
             of_linear: Any = {"loss": loss, "kind": kind, "bias": bias, "free_intercept": free_intercept}
@@ -108,13 +113,21 @@ def train(
                 settings = options.linear_settings(**of_linear, **of_kernels)
             else:
                 settings = options.kernel_settings(kernel, **of_linear, **of_kernels)
+            target = Output(model or Path(f"{data.name}.model"), source=None if kernel is None else data)
+            target.check(data, checkpoint)
+            from maxmargin.io.checkpoint import Checkpoint
+            from maxmargin.io.model_file import save_model
+
+            saved = None
+            if checkpoint is not None:
+                Output(checkpoint).check(data)
+                saved = Checkpoint.open(checkpoint, complain)
             started = time.perf_counter()
-            progress.begin(f"reading {data.name}")
+            progress.begin(f"reading {printable(data.name)}")
             is_precomputed = settings.get("kernel") == "precomputed"
             X, y = read(data, label_column, zero_based, n_features, "float32" if float32 else "float64", is_precomputed)
             was_read = time.perf_counter()
             progress.begin("training")
-            saved = None if checkpoint is None else Checkpoint.open(checkpoint)
             estimator = options.classifier_for(data, kernel is not None)(
                 **settings,
                 C=C,
@@ -128,13 +141,12 @@ def train(
                 callback=progress,
             ).fit(X, y)
         fitted = time.perf_counter()
-        target = model or Path(f"{data.name}.model")
-        save_model(estimator, target)
+        n_bytes = save_model(estimator, target)
         if saved is not None:
             saved.remove()
     report = {
-        "model": str(target),
-        "bytes": target.stat().st_size,
+        "model": str(target.path),
+        "bytes": n_bytes,
         "samples": X.shape[0],
         "features": X.shape[1],
         "classes": len(estimator.classes_),
@@ -170,16 +182,18 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict, and report the accuracy by the labels in the file. A file of any size: it is read piece by piece."""
-    with bad_input_explained():
-        from maxmargin.io.files import replaced
+    with bad_input_explained(), names_may_differ():
         from maxmargin.io.libsvm_models import aligned, width_of
+        from maxmargin.io.outputs import Output, written
         from maxmargin.report import prediction_report, value_text
 
+        if output is not None:
+            Output(output).check(data, model)
         estimator = load(model)
         if certified:
             check_for_proofs(estimator, model)
         n_samples = n_right = n_proved = 0
-        with replaced(output) if output is not None else nowhere() as file:
+        with written(output) if output is not None else nowhere() as file:
             for piece, y in pieces(data, width_of(estimator), zero_based, label_column, takes_kernel_values(estimator)):
                 X = aligned(estimator, piece)
                 labels, proved = estimator.certified_predict(X) if certified else (estimator.predict(X), None)
@@ -267,19 +281,12 @@ def convert(
     """Turn a model of maxmargin's, LIBLINEAR's or LIBSVM's into another of them."""
     with bad_input_explained():
         from maxmargin.io import save_model, write_liblinear, write_libsvm
+        from maxmargin.io.outputs import Output
 
+        target = Output(output, source=model)
+        target.check(model)
         write = {Format.maxmargin: save_model, Format.liblinear: write_liblinear, Format.libsvm: write_libsvm}[to]
-        write(load(model), output)
-
-
-@contextmanager
-def bad_input_explained() -> Iterator[None]:
-    """Bad input ends the command with a sentence on standard error and exit code 2."""
-    try:
-        yield
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"maxmargin: {error}", file=sys.stderr)
-        raise typer.Exit(BAD_INPUT) from None
+        write(load(model), target)
 
 
 @contextmanager
@@ -289,6 +296,16 @@ def uncertified_without_warning() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Relative duality gap asked")
+        yield
+
+
+@contextmanager
+def names_may_differ() -> Iterator[None]:
+    """scikit-learn warns where only one of the model and the data has names of features, as text files never have."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X (has|does not have valid) feature names")
         yield
 
 
@@ -357,10 +374,3 @@ def load(path: Path) -> Any:
     if start.startswith(b"solver_type"):
         return read_liblinear(path)
     return read_libsvm(path) if start.startswith(b"svm_type") else load_model(path)
-
-
-def say(report: dict[str, Any], words: str, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        print(json.dumps(report))
-    elif not quiet:
-        print(words)

@@ -53,7 +53,7 @@ class Rows:
         if check:
             from sklearn.utils.validation import check_array  # takes a second, and what our own reader made needs no check
 
-            X = check_array(X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+            X = check_array(sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         return cls(_canonical(X) if sparse.issparse(X) else np.asarray(X))
 
     @property
@@ -113,8 +113,7 @@ class Rows:
 
 def _canonical(X: Any) -> Any:
     """X as CSR with indices in range, sorted and without duplicates; the caller's matrix is never changed."""
-    csr = X.tocsr()
-    _check_structure(csr)
+    csr = sound(X).tocsr()
     if csr.has_canonical_format:
         return csr
     if csr is X:
@@ -123,13 +122,35 @@ def _canonical(X: Any) -> Any:
     return csr
 
 
-def _check_structure(csr: Any) -> None:
-    """The compiled loops trust the indices, so a matrix put together by hand with wrong ones must not reach them."""
-    if csr.indptr[0] != 0 or csr.indptr[-1] > len(csr.data) or np.any(np.diff(csr.indptr) < 0):
+def sound(X: Any) -> Any:
+    """X itself, if its indices are in range.
+
+    SciPy and the compiled loops trust the indices of a sparse matrix, and read and write where they point. A matrix with wrong
+    ones, put together by hand or by a stranger, must reach neither of them."""
+    if sparse.issparse(X) and X.format in ("csr", "csc"):
+        n_major, n_minor = X.shape if X.format == "csr" else X.shape[::-1]
+        _check_compressed(X.indptr, X.indices, len(X.data), n_major, n_minor)
+    elif sparse.issparse(X) and X.format == "coo":
+        for places, extent in zip(X.coords, X.shape, strict=True):
+            _check_range(places, extent)
+    return X
+
+
+def _check_compressed(indptr: Array, indices: Array, n_stored: int, n_major: int, n_minor: int) -> None:
+    """Neighbours are compared, not subtracted: the difference of two int64 can overflow to the other sign."""
+    if indptr.dtype.kind != "i" or len(indptr) != n_major + 1:
+        raise ValueError(f"The sparse X is broken: its indptr must hold {n_major + 1} whole numbers.")
+    if indptr[0] != 0 or indptr[-1] > min(n_stored, len(indices)) or np.any(indptr[1:] < indptr[:-1]):
         raise ValueError("The sparse X is broken: its indptr must rise from 0 to at most the number of stored values.")
-    unsigned = csr.indices.view(np.dtype(f"u{csr.indices.dtype.itemsize}"))
-    if len(unsigned) and int(unsigned.max()) >= csr.shape[1]:
-        raise ValueError(f"The sparse X is broken: a column index lies outside 0 .. {csr.shape[1] - 1}.")
+    _check_range(indices, n_minor)
+
+
+def _check_range(indices: Array, extent: int) -> None:
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"The sparse X is broken: its indices must be whole numbers, not {indices.dtype}.")
+    unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))  # what is negative becomes very large
+    if len(unsigned) and int(unsigned.max()) >= extent:
+        raise ValueError(f"The sparse X is broken: an index lies outside 0 .. {extent - 1}.")
 
 
 def _read_only(array: Array) -> Array:

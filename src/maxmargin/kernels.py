@@ -191,9 +191,12 @@ class Polynomial(OfDotProducts):
         return dots
 
     def _sensitivity_powers(self) -> list[float]:
-        """(p + 1) (gamma |x| |z| + |coef0|)^p, multiplied out."""
-        p, r = int(self.degree), abs(float(self.coef0))
-        return [(p + 1.0) * math.comb(p, k) * float(self.gamma) ** k * r ** (p - k) for k in range(p + 1)]
+        """(p + 1) (gamma |x| |z| + |coef0|)^p, multiplied out. NumPy's floats overflow to infinity, where Python's would raise:
+        a bound may be infinite."""
+        p, r, gamma = int(self.degree), np.float64(abs(self.coef0)), np.float64(self.gamma)
+        with np.errstate(over="ignore", invalid="ignore"):
+            powers = [(p + 1.0) * math.comb(p, k) * gamma**k * r ** (p - k) for k in range(p + 1)]
+        return [float(power) for power in powers]
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,14 @@ def _changed(parameters: dict[str, Any], estimator: Any, is_trained: bool) -> st
     return ", ".join(f"{key}={value!r}" for key, value in shown.items()) or "all parameters as by default"
 
 
+def printable(text: str) -> str:
+    """A text that every terminal shows: names and labels of strangers may hold control characters, which could do anything to a
+    terminal, and letters that its encoding does not have."""
+    shown = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    encoding = sys.stdout.encoding or "utf-8"
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
 def value_text(value: Any) -> str:
     """A class or a decision value as it stands in a file: 2 and not 2.0."""
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
@@ -163,6 +171,7 @@ def model_report(report: dict[str, Any], estimator: Any, certificates: list[Any]
     ]
     if not certificates:
         return "\n".join([*lines, "  no certificate: it was imported"])
+    lines.append("  what the writer of the file claims (maxmargin certify computes it again from the data):")
     if len(certificates) <= MOST_CERTIFICATES:
         return "\n".join([*lines, *(f"  {certificate}" for certificate in certificates)])
     worst = max(certificates, key=lambda certificate: certificate.relative_gap)

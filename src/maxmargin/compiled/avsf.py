@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.dcd import COORDINATE as OF_A_STEP
 from maxmargin.compiled.dcd import FAR, NEAR, NONE, UNKNOWN, gap_term
 from maxmargin.compiled.random import below, next_random

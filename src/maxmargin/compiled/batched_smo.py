@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.extending import intrinsic
+
+from maxmargin.compiled.caching import njit
 
 RUN = np.uint64(64)
 LEAST_CURVATURE = 1e-12

@@ -8,7 +8,8 @@ of ``weights``. Returned is sum_i |signed_alpha_i x_i|, the scale of the roundin
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled.caching import njit
 
 
 @njit(cache=True, nogil=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.margin_bounds import FAST
 from maxmargin.compiled.rows import row_coordinates, row_dot
 

@@ -10,8 +10,8 @@ the one-element record ``sweep``. The line of ``index`` during a sweep, left to 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.random import below, next_random
 from maxmargin.compiled.rows import ONE, prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
 

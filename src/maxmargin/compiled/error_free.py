@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from numba import njit
 from numba.extending import intrinsic
+
+from maxmargin.compiled.caching import njit
 
 
 @intrinsic

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.error_free import fma
 
 SHIFT = 1.5 * 2.0**52

@@ -11,8 +11,10 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
+
+from maxmargin.compiled.caching import njit
 
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(5))
 

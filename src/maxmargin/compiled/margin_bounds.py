@@ -10,8 +10,8 @@ derivative.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.rows import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot, row_sqnorm
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}

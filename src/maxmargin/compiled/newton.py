@@ -7,9 +7,9 @@ Each works on the samples start <= i < stop, so that threads can share the work,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.rows import ONE, row_add, row_dot
 from maxmargin.data import CsrRows
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.coded_centres import DIRECTIONS, product_with_code
 from maxmargin.compiled.margin_bounds import FAST, slope_of
 from maxmargin.compiled.random import below, next_random

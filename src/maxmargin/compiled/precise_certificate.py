@@ -11,8 +11,8 @@ The arguments are those of ``maxmargin.compiled.certificate``; ``rests`` is the 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.error_free import fma, two_sum
 
 

@@ -8,8 +8,8 @@ error of a product exact. Samples are columns, so that every loop over them runs
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.error_free import fma, two_sum
 from maxmargin.compiled.kernel_certificate import LEAST, MANTISSA_BITS, ONE_BITS, SHIFT, put_columns
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
+from maxmargin.compiled.caching import njit
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled.caching import njit
 
 THIRTEEN, SEVEN, SEVENTEEN, HALF_WORD = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(32)
 

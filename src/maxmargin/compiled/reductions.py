@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from maxmargin.compiled.caching import njit
 from maxmargin.compiled.rows import ONE
 from maxmargin.data import CsrRows  # noqa: F401  (the type that these loops are compiled for)
 

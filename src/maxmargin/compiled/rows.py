@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
 
+from maxmargin.compiled.caching import njit
 from maxmargin.data import CsrRows
 
 ONE = np.uint64(1)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled.caching import njit
 from maxmargin.data import Array
 
 

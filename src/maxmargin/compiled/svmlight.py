@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled.caching import njit
 
 (
     FINE,
@@ -169,16 +170,6 @@ def read_number(text, at, stop, fives):
         decided, above = from_decimal(digits + U1, power, fives)
         decided = decided and above == value
     return k, -value if negative else value, decided
-
-
-@njit(cache=True, nogil=True, boundscheck=False)
-def count(text, start, stop):
-    """Upper bounds for the lines and for the stored elements between two places."""
-    lines, colons = 1, 0
-    for k in range(start, stop):
-        lines += text[k] == NEWLINE
-        colons += text[k] == COLON
-    return lines, colons
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

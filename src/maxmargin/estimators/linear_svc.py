@@ -11,7 +11,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.data import DTYPES, Array
+from maxmargin.data import DTYPES, Array, sound
 from maxmargin.decisions import CertifiedLabels
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import LinearClassifier
@@ -106,7 +106,7 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
         with checks.unchanged_on_error(self):
             limits = self._check_parameters()
             X, y = validate_data(
-                self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
+                self, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
             )
             check_classification_targets(y)
             solutions = self._train(X, y, sample_weight, limits)
@@ -116,7 +116,7 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     def decision_function(self, X: Any) -> Array:
         """w . x + b: one column a class, or one value a sample when there are two classes."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, reset=False)
+        X = validate_data(self, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, reset=False)
         scores = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
         return np.asarray(scores).ravel() if scores.shape[1] == 1 else np.asarray(scores)
 
@@ -146,7 +146,7 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
         proved : array of bool of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, reset=False)
+        X = validate_data(self, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, reset=False)
         return self._certified_labels(X)
 
     def sparsify(self) -> LinearSVC:

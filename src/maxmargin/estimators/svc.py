@@ -11,7 +11,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.data import DTYPES, Array
+from maxmargin.data import DTYPES, Array, sound
 from maxmargin.decisions import CertifiedLabels, proved_votes, votes
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier
@@ -93,7 +93,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         X is the kernel matrix."""
         with checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", ensure_min_features=1)
+            X, y = validate_data(self, sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C", ensure_min_features=1)
             check_classification_targets(y)
             solutions = self._train(X, y, sample_weight, limits)
             self.class_weight_ = compute_class_weight(
@@ -156,7 +156,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         """
         check_is_fitted(self)
         self._check_ties()
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
         decisions = self._pair_decisions(X, self._checked_diagonal(diagonal, X.shape[0]))
         labels = self.classes_[self._codes_of(decisions.values)]
         if len(self.classes_) == 2:
@@ -193,7 +193,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
 
     def _checked_pair_values(self, X: Any) -> Array:
         check_is_fitted(self)
-        return self._pair_values(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+        return self._pair_values(validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,59 +11,104 @@ import hashlib
 import os
 import threading
 import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from maxmargin.data import Array
-from maxmargin.io.files import MalformedFile, replaced
+from maxmargin.io.files import MalformedFile, is_regular
+from maxmargin.io.outputs import written
+from maxmargin.io.tensors import read_tensors
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
 
 
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+
+
+FORMAT_KEY, FORMAT = "maxmargin", "checkpoint 1"
+
+
 @dataclass
 class Checkpoint:
-    """One file with an alpha for each problem, written whole or not at all, and by one thread at a time."""
+    """One file with an alpha for each problem, written whole or not at all, and by one thread at a time.
+
+    Only a file that says that it is a checkpoint is ever opened, written over or removed. The alphas of problems that this fit
+    does not have stay in it: they are what another fit resumes from.
+    """
 
     path: Path
     alphas: dict[str, Array] = field(default_factory=dict)
+    complain: Callable[[str], None] = _warn
     lock: threading.Lock = field(default_factory=threading.Lock)
     saved_at: float = field(default_factory=time.monotonic)
+    used: set[str] = field(default_factory=set)
+    """The problems of this fit."""
+    has_failed: bool = False
+    """Whether it was said already that the file cannot be written."""
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        path = Path(path)
-        if not path.exists():
-            return cls(path)
-        try:
-            return cls(path, load_tensors(path.read_bytes()))
-        except SafetensorError as error:
-            raise MalformedFile(path, f"it is no checkpoint, or it is damaged ({error})") from error
+    def open(cls, path: str | os.PathLike[str], complain: Callable[[str], None] = _warn) -> Checkpoint:
+        """A new one, or what is left of a fit that was interrupted."""
+        path = Path(os.path.realpath(path))
+        return cls(path, _read(path) if path.exists() else {}, complain)
 
     def is_due(self, seconds: float) -> bool:
         return time.monotonic() - self.saved_at >= seconds
+
+    def start_of(self, key: str) -> Array | None:
+        """What is known of a problem, which from now on is one of this fit's."""
+        with self.lock:
+            self.used.add(key)
+            return self.alphas.get(key)
 
     def keep(self, key: str, alpha: Array) -> None:
         with self.lock:
             self.alphas[key] = alpha.copy()
 
     def save(self, key: str, alpha: Array) -> None:
-        """Write all that is kept, and this."""
+        """Write all that is kept, and this. Where that fails (a full disk) the fit goes on, and the failure is said."""
         self.keep(key, alpha)
         with self.lock:
-            with replaced(self.path) as file:
-                file.write(save_tensors(self.alphas))
+            try:
+                self._write(self.alphas)
+            except OSError as error:
+                if not self.has_failed:
+                    self.complain(f"The checkpoint could not be saved, and the fit goes on without it: {error}.")
+                self.has_failed = True
             self.saved_at = time.monotonic()
 
     def remove(self) -> None:
-        """After the model is safe."""
-        self.path.unlink(missing_ok=True)
+        """After the model is safe: what belongs to this fit goes, what belongs to another stays."""
+        if not self.path.exists():
+            return
+        others = {key: alpha for key, alpha in _read(self.path).items() if key not in self.used}
+        if others:
+            self._write(others)
+        else:
+            self.path.unlink()
+
+    def _write(self, alphas: dict[str, Array]) -> None:
+        with written(self.path) as file:
+            file.write(save_tensors(alphas, {FORMAT_KEY: FORMAT}))
+
+
+def _read(path: Path) -> dict[str, Array]:
+    if not is_regular(path):
+        raise MalformedFile(path, "a checkpoint must be a regular file")
+    metadata, alphas = read_tensors(path, "checkpoint of maxmargin's")
+    if metadata.get(FORMAT_KEY) != FORMAT:
+        raise MalformedFile(path, "it is no checkpoint of maxmargin's, and it is left as it is")
+    if any(alpha.ndim != 1 or alpha.dtype != np.float64 for alpha in alphas.values()):
+        raise MalformedFile(path, "it is a damaged checkpoint: an alpha must be a vector of float64")
+    return alphas
 
 
 @dataclass(frozen=True)
@@ -80,7 +125,7 @@ class Checkpointed:
 
     def init(self, problem: Any, warm_start: Array | None, seed: int) -> CheckpointedState:
         key = fingerprint(problem)
-        saved = self.checkpoint.alphas.get(key)
+        saved = self.checkpoint.start_of(key)
         if saved is not None and saved.shape == (problem.n_samples,) and np.isfinite(saved).all():
             warm_start = saved
         return CheckpointedState(self.solver.init(problem, warm_start, seed), key, time.monotonic())

@@ -1,23 +1,32 @@
-"""Opening for reading, replacing as a whole, and complaining with file, line and column."""
+"""Reading a stranger's file: bounded in memory, and complained about in one sentence with file, line and column.
+
+Every reader works inside :func:`explained`, so that whatever a library below raises becomes a :class:`MalformedFile`.
+"""
 
 from __future__ import annotations
 
 import bz2
 import gzip
-import lzma
-import mmap
 import os
-import tempfile
-import zlib
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from maxmargin.data import Array
+
+BLOCK_BYTES = 1 << 22
+"""Bytes that are read or decompressed at a time."""
+PACKED_BYTES = 1 << 10
+"""Bytes of a .zst file that are unpacked at a time. Four bytes can stand for 128 kB, so that at most 32 MB come out."""
+XZ_MEMORY = 1 << 27
+"""Bytes that the decoder of .xz files may use; ``xz -9`` needs 65 MB."""
+MOST_LINE_BYTES = 1 << 26
+"""Bytes of the longest line of a data file: some five million features. A longer one is no text, or an attack."""
 
 
 class MalformedFile(ValueError):
@@ -35,10 +44,41 @@ class MalformedFile(ValueError):
     @classmethod
     def at(cls, path: str | os.PathLike[str], text: Array, position: int, sentence: str) -> MalformedFile:
         """A complaint about the byte at ``position``; lines and columns count from 1."""
-        before = text[:position]
-        line_start = int(np.flatnonzero(before == ord("\n"))[-1]) + 1 if (before == ord("\n")).any() else 0
-        line = 1 + int(np.count_nonzero(before == ord("\n")))
-        return cls(path, sentence, line, position - line_start + 1)
+        before = text[:position].tobytes()
+        return cls(path, sentence, 1 + before.count(b"\n"), position - before.rfind(b"\n"))
+
+
+@contextmanager
+def explained(path: str | os.PathLike[str], sentence: str) -> Iterator[None]:
+    """The boundary of every reader: whatever goes wrong inside is said of the file, in one sentence.
+
+    The libraries below us raise some twenty kinds of errors for a file that is damaged or hostile, and new versions raise new
+    ones, so that a list of them would never be complete. A file that cannot be opened (there is none, no permission) and a
+    package that is not installed are no fault of the content's.
+    """
+    try:
+        yield
+    except (MalformedFile, ImportError):
+        raise
+    except MemoryError as error:
+        raise MalformedFile(path, "its content does not fit in memory") from error
+    except RecursionError as error:
+        raise MalformedFile(path, f"{sentence} (it is nested too deeply)") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:  # it could not be opened
+            raise
+        raise MalformedFile(path, f"{sentence} ({_first_line(error)})") from error
+
+
+def _first_line(error: Exception) -> str:
+    """What a library says, without its second line and its full stop, and never more than a line of it."""
+    words = str(error).strip().split("\n")[0][:200].removesuffix(".")
+    return words or type(error).__name__
+
+
+def is_regular(path: Path) -> bool:
+    """Whether it is a file with a size, and no device and no pipe."""
+    return stat.S_ISREG(os.stat(path).st_mode)
 
 
 def _blocks(opener: Callable[..., Any]) -> Callable[[Path], Iterator[bytes]]:
@@ -53,6 +93,25 @@ def _blocks(opener: Callable[..., Any]) -> Callable[[Path], Iterator[bytes]]:
 _plain_blocks = _blocks(partial(open, mode="rb"))
 
 
+def _xz_blocks(path: Path) -> Iterator[bytes]:
+    """``lzma.open`` with a limit on the memory of the decoder, which the header of a file may set to gigabytes."""
+    import lzma
+
+    decoder = None  # between two streams
+    for packed in _plain_blocks(path):
+        while packed or (decoder is not None and not decoder.needs_input):
+            if decoder is None:
+                packed = packed.lstrip(b"\0")  # the end of a stream may be padded
+                if not packed:
+                    break
+                decoder = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+            yield decoder.decompress(packed, BLOCK_BYTES)
+            packed = decoder.unused_data if decoder.eof else b""
+            decoder = None if decoder.eof else decoder
+    if decoder is not None:
+        raise EOFError("a stream ends too early")
+
+
 def _zstd_blocks(path: Path) -> Iterator[bytes]:
     try:
         import zstandard
@@ -60,83 +119,67 @@ def _zstd_blocks(path: Path) -> Iterator[bytes]:
         raise ImportError("Reading .zst files needs the package zstandard: pip install maxmargin[files].") from None
     frame = zstandard.ZstdDecompressor().decompressobj()
     fresh = True
-    for packed in _plain_blocks(path):
-        while packed:
-            if frame.eof:
-                frame, fresh = zstandard.ZstdDecompressor().decompressobj(), True
-            try:
+    for block in _plain_blocks(path):
+        for start in range(0, len(block), PACKED_BYTES):
+            packed = block[start : start + PACKED_BYTES]
+            while packed:
+                if frame.eof:
+                    frame, fresh = zstandard.ZstdDecompressor().decompressobj(), True
                 yield frame.decompress(packed)
-            except zstandard.ZstdError as error:
-                raise EOFError(str(error)) from error
-            fresh, packed = False, frame.unused_data if frame.eof else b""
+                fresh, packed = False, frame.unused_data if frame.eof else b""
     if not fresh and not frame.eof:  # the library itself would return what it has, and say nothing
         raise EOFError("a frame ends too early")
 
 
-BLOCK_BYTES = 1 << 22
 DECOMPRESSORS: dict[str, Callable[[Path], Iterator[bytes]]] = {
     ".gz": _blocks(gzip.open),
     ".bz2": _blocks(bz2.open),
-    ".xz": _blocks(lzma.open),
+    ".xz": _xz_blocks,
     ".zst": _zstd_blocks,
 }
-BROKEN_ARCHIVE = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
-def bytes_of(path: Path) -> Array:
-    """The bytes of a file: mapped, or decompressed if the name ends in .gz, .bz2, .xz or .zst."""
-    if path.suffix in DECOMPRESSORS:
-        content = b"".join(_decompressed(path))
-        if not content:
-            raise MalformedFile(path, "it is empty")
-        return np.frombuffer(content, np.uint8)
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            raise MalformedFile(path, "it is empty")
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+def is_packed(path: Path) -> bool:
+    return path.suffix in DECOMPRESSORS
+
+
+def blocks_of(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, decompressed if the name ends in .gz, .bz2, .xz or .zst, some at a time."""
+    if not is_packed(path):
+        yield from _plain_blocks(path)
+        return
+    with explained(path, "the archive is truncated or damaged"):
+        yield from DECOMPRESSORS[path.suffix](path)
 
 
 def windows_of(path: Path, size: int) -> Iterator[Array]:
-    """The bytes of a file of any size, in pieces of whole lines of about ``size`` bytes; never more than two in memory."""
-    rest = b""
-    for block in _decompressed(path) if path.suffix in DECOMPRESSORS else _plain_blocks(path):
+    """The bytes of a file of any size, in pieces of whole lines of about ``size`` bytes; never more than two in memory.
+
+    Every byte is searched for a line end once, and a line without one ends at ``MOST_LINE_BYTES``.
+    """
+    rest, searched, n_lines = bytearray(), 0, 0
+    for block in blocks_of(path):
         rest += block
-        if len(rest) >= size and (cut := rest.rfind(b"\n") + 1):
-            yield np.frombuffer(rest[:cut], np.uint8)
-            rest = rest[cut:]
+        if len(rest) < size:
+            continue
+        cut = rest.rfind(b"\n", searched) + 1
+        searched = len(rest)
+        if cut:
+            window = read_only(np.frombuffer(bytes(rest[:cut]), np.uint8))
+            n_lines += int(np.count_nonzero(window == ord("\n")))
+            rest, searched = rest[cut:], 0
+            yield window
+        if len(rest) > MOST_LINE_BYTES:
+            raise too_long(path, n_lines + 1)
     if rest:
-        yield np.frombuffer(rest, np.uint8)
+        yield read_only(np.frombuffer(bytes(rest), np.uint8))
 
 
-def _decompressed(path: Path) -> Iterator[bytes]:
-    try:
-        yield from DECOMPRESSORS[path.suffix](path)
-    except BROKEN_ARCHIVE as error:
-        raise MalformedFile(path, f"the archive is truncated or damaged ({error})") from error
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise MalformedFile(path, f"the archive is truncated or damaged ({error})") from error
+def too_long(path: Path, line: int | None = None) -> MalformedFile:
+    return MalformedFile(path, f"a line is longer than {MOST_LINE_BYTES} bytes: it is no text file of samples", line)
 
 
-@contextmanager
-def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Write under a temporary name in the same folder, sync, and rename: the old file stays until the new one is whole."""
-    path = Path(path)
-    handle, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(unfinished, 0o666 & ~_umask())
-        os.replace(unfinished, path)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def read_only(array: Array) -> Array:
+    """One type for the compiled parser, whoever owns the bytes."""
+    array.flags.writeable = False
+    return array

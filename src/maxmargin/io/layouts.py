@@ -67,9 +67,13 @@ class Layout:
                 sentence = _complaint_about_array(key, tensors.get(key), form, sizes)
                 if sentence:
                     return sentence
-        for key in ("certificates", "offset_bounds"):
+        if len(header["feature_names"]) not in (0, sizes["features"]):
+            return f"it has {len(header['feature_names'])} feature_names for {sizes['features']} features"
+        for key in ("certificates", "statuses", "traces", "offset_bounds"):
             if len(header.get(key, ())) not in (0, sizes["problems"]):
                 return f"it has {len(header[key])} {key} for {sizes['problems']} problems"
+        if len(header["certificates"]) != len(header["statuses"]):
+            return f"it has {len(header['statuses'])} statuses for {len(header['certificates'])} certificates"
         return self.complaint(header, tensors)
 
 
@@ -104,12 +108,15 @@ def _fill_linear(estimator: Any, header: Header, tensors: Tensors) -> None:
         estimator.ellipsoid_ = one_or_all([Ellipsoid(factor, float(radius), constant) for factor, radius in pairs])
 
 
-def _complaint_about_ellipsoids(header: Header, tensors: Tensors) -> str | None:
+def _complaint_about_linear(header: Header, tensors: Tensors) -> str | None:
+    parameters = header["parameters"]
+    if parameters["fit_intercept"] and parameters["intercept_scaling"] <= 0.0:
+        return f"intercept_scaling must be positive; it is {parameters['intercept_scaling']}"
     if (FACTORS in tensors) != (RADII in tensors):
         return f"{FACTORS} and {RADII} come together"
     if FACTORS not in tensors:
         return None
-    n_weights = header["n_features_in_"] + bool(header["parameters"]["fit_intercept"])
+    n_weights = header["n_features_in_"] + bool(parameters["fit_intercept"])
     if tensors[FACTORS].shape[1] != n_weights or np.any(np.diagonal(tensors[FACTORS], axis1=1, axis2=2) <= 0.0):
         return f"{FACTORS} must be lower triangular matrices of {n_weights} rows, positive on the diagonal"
     return None if np.all(tensors[RADII] >= 0.0) else f"{RADII} must not be negative"
@@ -132,7 +139,7 @@ LINEAR = Layout(
     tensors_of=_linear_tensors,
     details_of=lambda estimator: {},
     n_problems=lambda n_classes: 1 if n_classes == 2 else n_classes,
-    complaint=_complaint_about_ellipsoids,
+    complaint=_complaint_about_linear,
     fill=_fill_linear,
 )
 
@@ -149,6 +156,9 @@ KERNEL_FORMS = {
     f"{VECTORS}.indices": Form(WHOLE, ("stored",), is_needed=False),
     f"{VECTORS}.indptr": Form(WHOLE, ("ends",), is_needed=False),
 }
+NEED_GAMMA = ("rbf", "poly", "sigmoid")
+MOST_SPARSE_FEATURES = 2**27
+"""Features of sparse support vectors: a dense vector of as many, which prediction may need, takes a gigabyte."""
 PLAIN = tuple(key for key in KERNEL_FORMS if not key.startswith((VECTORS, FEATURE_WEIGHTS)))
 
 
@@ -172,6 +182,8 @@ def _kernel_tensors(estimator: Any) -> Tensors:
 
 
 def _complaint_about_kernel(header: Header, tensors: Tensors) -> str | None:
+    if header["parameters"]["kernel"] in NEED_GAMMA and header.get("gamma") is None:
+        return f"a kernel {header['parameters']['kernel']!r} needs a number gamma"
     n_support, counts = tensors["dual_coef_"].shape[1], tensors["n_support_"]
     if counts.min() < 0 or counts.sum() != n_support:
         return f"n_support_ must add up to the {n_support} support vectors"
@@ -211,8 +223,10 @@ def _complaint_about_csr(n_features: int, n_rows: int, tensors: Tensors) -> str 
     missing = [part for part in CSR_PARTS if f"{VECTORS}.{part}" not in tensors]
     if missing:
         return f"{VECTORS}.{missing[0]} is missing"
+    if n_features > MOST_SPARSE_FEATURES:
+        return f"sparse support vectors may have at most {MOST_SPARSE_FEATURES} features; these have {n_features}"
     _, indices, indptr = (tensors[f"{VECTORS}.{part}"] for part in CSR_PARTS)
-    if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or np.any(np.diff(indptr) < 0):
+    if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
         return f"{VECTORS}.indptr must rise from 0 to {len(indices)} in {n_rows} steps"
     if len(indices) and not (indices.min() >= 0 and indices.max() < n_features):
         return f"{VECTORS}.indices must lie between 0 and {n_features}"
@@ -230,7 +244,7 @@ def _row_ends(indptr: Array, n_stored: int) -> Array:
 def _fill_kernel(estimator: Any, header: Header, tensors: Tensors) -> None:
     _fill_all(estimator, header, {key: array for key, array in tensors.items() if key in PLAIN})
     estimator.support_vectors_ = _vectors(tensors, len(tensors["dual_coef_"][0]), header["n_features_in_"])
-    estimator._kernel_ = kernel_named(estimator.kernel, header["gamma"], estimator.coef0, estimator.degree)
+    estimator._kernel_ = kernel_named(estimator.kernel, header.get("gamma"), estimator.coef0, estimator.degree)
     if FEATURE_WEIGHTS in tensors:
         found = _feature_map(header)
         assert found is not None

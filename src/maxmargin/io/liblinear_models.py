@@ -8,6 +8,8 @@ makes one.
 from __future__ import annotations
 
 import os
+from array import array
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ import numpy as np
 from maxmargin.data import Array
 from maxmargin.estimators.linear_classifier import dense_weights
 from maxmargin.estimators.linear_svc import LinearSVC
-from maxmargin.io.files import replaced
-from maxmargin.io.text_lines import header_and_rest, whole_labels
+from maxmargin.io.files import explained
+from maxmargin.io.outputs import Output, written
+from maxmargin.io.text_lines import Header, Line, header_and_rest, whole_labels
 
 LIBLINEAR_LOSSES = {
     "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
@@ -29,16 +32,25 @@ LIBLINEAR_TYPES = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_
 
 def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC:
     """A model of LIBLINEAR's for hinge or squared hinge loss."""
-    header, lines = header_and_rest(Path(path), "w")
+    path = Path(path)
+    with explained(path, "it is no model of LIBLINEAR's, or it is damaged"):
+        return _model(*header_and_rest(path, "w"))
+
+
+def _model(header: Header, lines: Iterator[Line]) -> LinearSVC:
     kind, bias = header["solver_type"], header["bias"].number()
     if kind.text not in LIBLINEAR_LOSSES:
         raise kind.complaint(f"a LIBLINEAR model of type {kind.text!r}; {', '.join(LIBLINEAR_LOSSES)} can be read")
     labels, n_features = header.labels(), header["nr_feature"].whole()
     n_columns, n_rows = 1 if len(labels) == 2 else len(labels), n_features + (bias >= 0)
-    rows = [line.numbers(n_columns) for line in lines]
-    if len(rows) != n_rows:
-        raise header["nr_feature"].complaint(f"{len(rows)} rows of weights where {n_rows} belong: it is truncated or damaged")
-    w = np.array(rows, dtype=np.float64).reshape(len(rows), n_columns)
+    if n_features < 1:
+        raise header["nr_feature"].complaint("a model has at least one feature")
+    numbers = array("d")
+    for line in lines:
+        numbers.extend(line.numbers(n_columns))
+    w = np.array(numbers).reshape(-1, n_columns)
+    if len(w) != n_rows:
+        raise header["nr_feature"].complaint(f"{len(w)} rows of weights where {n_rows} belong: it is truncated or damaged")
     intercept = w[-1] * bias if bias >= 0 else np.zeros(n_columns)
     model = LinearSVC(
         loss=LIBLINEAR_LOSSES[kind.text], fit_intercept=bool(bias > 0), intercept_scaling=bias if bias > 0 else 1.0
@@ -46,7 +58,7 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC:
     return filled(model, labels, w[:n_features].T, intercept)
 
 
-def write_liblinear(estimator: Any, path: str | os.PathLike[str]) -> None:
+def write_liblinear(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
     """A model that LIBLINEAR's ``predict`` reads."""
     if not hasattr(estimator, "loss"):
         raise ValueError(
@@ -55,7 +67,7 @@ def write_liblinear(estimator: Any, path: str | os.PathLike[str]) -> None:
     labels, w, intercept = with_positive_first(estimator)
     has_intercept = bool(intercept.any())
     table = np.vstack([w.T, intercept]) if has_intercept else w.T
-    with replaced(path) as file:
+    with written(path) as file:
         file.write(
             f"solver_type {LIBLINEAR_TYPES[estimator.loss]}\nnr_class {len(labels)}\nlabel {' '.join(map(str, labels))}\n"
             f"nr_feature {w.shape[1]}\nbias {1 if has_intercept else -1}\nw\n".encode()

@@ -12,6 +12,8 @@ hold (probA, probB) are not read.
 from __future__ import annotations
 
 import os
+from array import array
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,19 +24,29 @@ from maxmargin.data import Array
 from maxmargin.estimators.kernel_classifier import kernel_named
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.svc import SVC
-from maxmargin.io.files import replaced
+from maxmargin.io.files import explained
+from maxmargin.io.headers import MOST_DEGREE
 from maxmargin.io.liblinear_models import filled, with_positive_first
+from maxmargin.io.outputs import Output, written
 from maxmargin.io.text_lines import Header, Line, header_and_rest, whole_labels
 
 KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid"}
 """From LIBSVM's names to ours."""
 SETTINGS = {"linear": (), "poly": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
 """What the header says of each kernel, in LIBSVM's order."""
+FREE_FEATURES, FEATURES_A_VALUE = 1 << 23, 64
+"""A linear model becomes one dense vector. It may have the first number of weights (64 MB), or the second number for each value
+in the file: two words of text cannot ask for a gigabyte."""
 
 
 def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
     """A C-SVC model: an SVC, or with linear kernel and two classes a LinearSVC, its support vectors added up to one vector."""
-    header, lines = header_and_rest(Path(path), "SV")
+    path = Path(path)
+    with explained(path, "it is no model of LIBSVM's, or it is damaged"):
+        return _model(*header_and_rest(path, "SV"))
+
+
+def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | SVC:
     _check_type(header)
     labels = header.labels()
     rho = np.array(header["rho"].numbers(len(labels) * (len(labels) - 1) // 2))
@@ -43,6 +55,8 @@ def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
     if len(coefficients) != total.whole():
         raise total.complaint(f"{len(coefficients)} support vectors where {total.text} belong: it is truncated or damaged")
     if header["kernel_type"].text == "linear" and len(labels) == 2:
+        if vectors.shape[1] > max(FREE_FEATURES, FEATURES_A_VALUE * vectors.nnz):
+            raise total.complaint(f"{vectors.shape[1]} weights for {vectors.nnz} values of support vectors are no model")
         w = np.asarray(vectors.T @ coefficients).T
         return filled(LinearSVC(loss="hinge", penalize_intercept=False), labels, w, -rho)
     model = SVC(**_settings(header))
@@ -50,11 +64,11 @@ def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
     return _filled(model, _Machine(labels, coefficients.T, rho, _counts(header), vectors))
 
 
-def write_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
+def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
     """A model that LIBSVM's ``svm-predict`` reads: an SVC, or two linear classes, their weights as the only support vector."""
     name, machine = _linear_machine(estimator) if hasattr(estimator, "loss") else _machine(estimator)
     settings = "".join(f"{key} {np.asarray(getattr(estimator._kernel_, key)).item()!r}\n" for key in SETTINGS[KERNELS[name]])
-    with replaced(path) as file:
+    with written(path) as file:
         file.write(
             f"svm_type c_svc\nkernel_type {name}\n{settings}nr_class {len(machine.labels)}\n"
             f"total_sv {machine.vectors.shape[0]}\nrho {_joined(machine.rho.tolist())}\n"
@@ -153,8 +167,10 @@ def _settings(header: Header) -> dict[str, Any]:
     for name in SETTINGS[kernel]:
         line = header[name]
         settings[name] = line.whole() if name == "degree" else line.number()
-        if (name == "gamma" and settings[name] <= 0.0) or (name == "degree" and settings[name] < 0):
-            raise line.complaint(f"{name} must be {'positive' if name == 'gamma' else 'zero or positive'}; it is {line.text}")
+        if name == "gamma" and settings[name] <= 0.0:
+            raise line.complaint(f"gamma must be positive; it is {line.text}")
+        if name == "degree" and not 0 <= settings[name] <= MOST_DEGREE:
+            raise line.complaint(f"degree must lie between 0 and {MOST_DEGREE}; it is {line.text[:40]}")
     return settings
 
 
@@ -166,17 +182,20 @@ def _counts(header: Header) -> list[int]:
     return counts
 
 
-def _support_vectors(lines: list[Line], n_coefficients: int) -> tuple[Array, Any]:
+def _support_vectors(lines: Iterator[Line], n_coefficients: int) -> tuple[Array, Any]:
     """A row of coefficients for each support vector, and the vectors as CSR."""
-    if not lines:
-        return np.empty((0, n_coefficients)), sparse.csr_matrix((0, 1))
-    parts = [line.parted(n_coefficients) for line in lines]
-    coefficients = np.array([first.numbers(n_coefficients) for first, _ in parts])
-    indices, values = zip(*(others.features() for _, others in parts), strict=True)
-    columns = np.concatenate(indices).astype(np.int32) - np.int32(1)
-    ends = np.cumsum([0, *map(len, indices)])
-    shape = (len(lines), int(columns.max(initial=0)) + 1)
-    return coefficients, sparse.csr_matrix((np.concatenate(values), columns, ends), shape=shape)
+    coefficients, indices, values, ends = array("d"), array("i"), array("d"), array("q", [0])
+    for line in lines:
+        first, others = line.parted(n_coefficients)
+        coefficients.extend(first.numbers(n_coefficients))
+        columns, numbers = others.features()
+        indices.frombytes((columns - 1).astype(np.int32).tobytes())
+        values.frombytes(numbers.astype(np.float64).tobytes())
+        ends.append(len(indices))
+    places = np.array(indices, np.int32)
+    shape = (len(ends) - 1, int(places.max(initial=0)) + 1)
+    vectors = sparse.csr_matrix((np.array(values), places, np.array(ends)), shape=shape)
+    return np.array(coefficients).reshape(-1, n_coefficients), vectors
 
 
 def _csr_parts(vectors: Any) -> tuple[Array, Array, Array]:

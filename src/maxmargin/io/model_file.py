@@ -1,7 +1,9 @@
 """Model files that are safe to load from a stranger: safetensors, so arrays and text, no pickle and no code.
 
 The header holds the estimator's name, parameters, labels, certificates and a digest of all of it and of the arrays; a file that
-was truncated or altered is refused. Written to a temporary name, synced and renamed.
+was truncated or altered by accident is refused. The digest is no signature: whoever writes a file can make one. So every field
+is checked against a schema (``headers``, ``layouts``) before it is used, and a certificate in a file is the claim of its writer
+until ``maxmargin certify`` has computed it again from the data.
 """
 
 from __future__ import annotations
@@ -16,25 +18,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 import maxmargin
 from maxmargin.certificate import Certificate
 from maxmargin.data import Array
 from maxmargin.estimators.linear_classifier import one_or_all
-from maxmargin.io.files import MalformedFile, replaced
+from maxmargin.io.files import MalformedFile, explained
+from maxmargin.io.headers import complaint_about_header
 from maxmargin.io.layouts import LAYOUTS
+from maxmargin.io.outputs import Output, written
+from maxmargin.io.tensors import MOST_HEADER_BYTES, read_tensors
 from maxmargin.solution import Progress, Status
 
 FORMAT = "maxmargin model 1"
 PUBLIC = {layout.estimator: layout for layout in LAYOUTS.values()}
 HEADER_KEY, DIGEST_KEY = "maxmargin", "sha256"
+NOT_FINITE = ("inf", "-inf", "nan")
+"""The texts that stand for numbers that JSON does not have."""
 
 
-def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator. The file appears whole or not at all."""
+def save_model(estimator: Any, path: str | os.PathLike[str] | Output) -> int:
+    """Write a fitted estimator. The file appears whole or not at all. Returns the number of bytes.
+
+    The traces of very many binary problems, which would make the header longer than ``load_model`` reads, are left out."""
     name = type(estimator).__name__
     if name not in LAYOUTS:
         raise TypeError(f"maxmargin can save {' and '.join(PUBLIC)}; got {name}.")
@@ -58,10 +65,19 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         **layout.details_of(estimator),
         **{key: getattr(estimator, key) for key in layout.scalars if hasattr(estimator, key)},
     }
-    text = json.dumps(_finite_as_text(header), sort_keys=True)
+    sentence = _complaint_about(_as_written(header), tensors)
+    if sentence:
+        raise ValueError(f"This {name} cannot be kept in a file: {sentence}.")
+    if len(text := _text_of(header)) > MOST_HEADER_BYTES // 2:  # as a text within JSON it grows
+        text = _text_of({**header, "traces": []})
     content = save_tensors(tensors, {HEADER_KEY: text, DIGEST_KEY: _digest(text, tensors)})
-    with replaced(path) as file:
+    with written(path) as file:
         file.write(content)
+    return len(content)
+
+
+def _text_of(header: dict[str, Any]) -> str:
+    return json.dumps(_finite_as_text(header), sort_keys=True)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
@@ -70,23 +86,23 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Read what ``save_model`` wrote. The estimator predicts as before and carries its certificate."""
-    header, tensors = _read(Path(path))
-    try:
-        if header["estimator"] not in PUBLIC:
-            raise MalformedFile(path, f"it holds an estimator that this version does not know: {header['estimator']!r}")
-        sentence = PUBLIC[header["estimator"]].complaint_about(header, tensors)
+    path = Path(path)
+    header, tensors = _read(path)
+    with explained(path, "its header does not describe a model"):
+        sentence = _complaint_about(header, tensors)
         if sentence:
             raise MalformedFile(path, sentence)
         return _restored(header, tensors)
-    except MalformedFile:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise MalformedFile(path, f"its header does not describe a model ({type(error).__name__}: {error})") from error
+
+
+def _complaint_about(header: Any, tensors: dict[str, Array]) -> str | None:
+    """The same rules hold for what is written and for what is read."""
+    return complaint_about_header(header) or PUBLIC[header["estimator"]].complaint_about(header, tensors)
 
 
 def _restored(header: dict[str, Any], tensors: dict[str, Array]) -> Any:
-    parameters, layout = header["parameters"], PUBLIC[header["estimator"]]
-    if isinstance(parameters["class_weight"], dict):
+    parameters, layout = dict(header["parameters"]), PUBLIC[header["estimator"]]
+    if isinstance(parameters.get("class_weight"), dict):
         parameters["class_weight"] = dict(parameters["class_weight"]["pairs"])
     estimator = getattr(maxmargin, layout.estimator)(**parameters)
     for key in set(layout.scalars) & set(header):
@@ -98,35 +114,31 @@ def _restored(header: dict[str, Any], tensors: dict[str, Array]) -> Any:
     if header["certificates"]:  # an imported model has none
         estimator.certificate_ = one_or_all([Certificate(**fields) for fields in header["certificates"]])
         estimator.status_ = one_or_all([Status[status] for status in header["statuses"]])
-        estimator.trace_ = one_or_all([tuple(Progress(**row) for row in trace) for trace in header["traces"]])
+        if header["traces"]:
+            estimator.trace_ = one_or_all([tuple(Progress(**row) for row in trace) for trace in header["traces"]])
         if header.get("offset_bounds"):  # files of before they were kept have none
             estimator.offset_bound_ = one_or_all([float(bound) for bound in header["offset_bounds"]])
     return estimator
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    content = path.read_bytes()
-    try:
-        tensors = load_tensors(content)
-        length = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise MalformedFile(path, f"it is no maxmargin model, or it is truncated or damaged ({error})") from error
-    if HEADER_KEY not in metadata:
+def _read(path: Path) -> tuple[Any, dict[str, Array]]:
+    metadata, tensors = read_tensors(path, "maxmargin model")
+    if not isinstance(metadata.get(HEADER_KEY), str):
         raise MalformedFile(path, "it is a safetensors file, but no maxmargin model")
     if metadata.get(DIGEST_KEY) != _digest(metadata[HEADER_KEY], tensors):
         raise MalformedFile(path, "its digest does not match: it has been altered")
-    header = _text_as_finite(json.loads(metadata[HEADER_KEY]))
-    if header.get("format") != FORMAT:
-        raise MalformedFile(path, f"its format is {header.get('format')!r}; this version reads {FORMAT!r}")
+    with explained(path, "its header is damaged"):
+        header = _text_as_finite(json.loads(metadata[HEADER_KEY]))
+    if isinstance(header, dict) and header.get("format") != FORMAT:
+        raise MalformedFile(path, f"its format is {str(header.get('format'))[:60]!r}; this version reads {FORMAT!r}")
     return header, tensors
 
 
 def _digest(text: str, tensors: dict[str, Array]) -> str:
-    digest = hashlib.sha256(text.encode())
+    digest = hashlib.sha256(text.encode(errors="surrogatepass"))
     for key in sorted(tensors):
-        digest.update(f"{key} {tensors[key].dtype} {tensors[key].shape} ".encode())
-        digest.update(np.ascontiguousarray(tensors[key]).tobytes())
+        digest.update(f"{key} {tensors[key].dtype} {tensors[key].shape} ".encode(errors="surrogatepass"))
+        digest.update(np.ascontiguousarray(tensors[key]).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
@@ -169,8 +181,15 @@ def _finite_as_text(value: Any) -> Any:
 
 def _text_as_finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return float(value["float"]) if value.keys() == {"float"} else {k: _text_as_finite(v) for k, v in value.items()}
+        if value.keys() == {"float"} and value["float"] in NOT_FINITE:
+            return float(value["float"])
+        return {key: _text_as_finite(item) for key, item in value.items()}
     return [_text_as_finite(item) for item in value] if isinstance(value, list) else value
+
+
+def _as_written(header: dict[str, Any]) -> Any:
+    """The header as a reader will see it: tuples are lists in JSON."""
+    return _text_as_finite(_finite_as_text(header))
 
 
 def _all(estimator: Any, attribute: str) -> list[Any]:

@@ -1,14 +1,21 @@
 """svmlight (LIBSVM) text files: ``label index:value index:value ... # comment``, one sample a line.
 
-The file is mapped into memory, cut into chunks of whole lines, and parsed by compiled code on all cores. Nothing is guessed:
-whatever is not a well-formed line is a :class:`MalformedFile` that names the file, the line and the column.
+The file is cut into chunks of whole lines, which compiled code parses on all cores. Nothing is guessed: whatever is not a
+well-formed line is a :class:`MalformedFile` that names the file, the line and the column. A first pass counts what each chunk
+can hold, and a second one parses; a chunk that holds something else by then is refused, so that no file can make the parser
+write beyond its arrays. Packed files, devices and pipes are parsed window by window.
+
+The arrays need at most 24 bytes for each line and 12 for each colon of the text, and with those of the windows of a packed file
+twice that. A file that would need more than ``memory.SHARE_OF_MEMORY`` is refused.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +24,20 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data import DTYPES, Array
-from maxmargin.io.files import MalformedFile, bytes_of, replaced, windows_of
+from maxmargin.io.files import MOST_LINE_BYTES, MalformedFile, is_packed, is_regular, too_long, windows_of
+from maxmargin.io.memory import check_room, check_width
+from maxmargin.io.outputs import Output, written
+from maxmargin.io.text import Changed, Text, TextInMemory, TextOnDisk
 from maxmargin.threads import available_cores
 
 CHUNK_BYTES = 1 << 22
-WINDOW_BYTES = 1 << 26
+"""Bytes of text that one thread parses at a time, and the rest of a line."""
+WINDOW_BYTES = 1 << 25
+"""Bytes of a stream that are parsed at a time: two of them are in memory."""
+BYTES_A_ROW = 24
+"""A label, the number of its elements and a query id."""
+SEARCH_BYTES = 1 << 12
+"""Bytes that are searched for the end of a line at a time."""
 UNDECIDED_AT_FIRST = 1024
 """Room for numbers of a chunk that only Python's own parser can round."""
 
@@ -61,11 +77,10 @@ def read_svmlight(
         raise ValueError(f"zero_based must be True, False or 'auto'; got {zero_based!r}.")
     if n_features is not None and n_features < 1:
         raise ValueError(f"n_features must be at least 1; got {n_features!r}.")
-    text = bytes_of(path)
-    parsed = _parse(path, text, dtype)
+    parsed = _parse_file(path, dtype) if is_regular(path) and not is_packed(path) else _parse_stream(path, dtype)
     if not len(parsed.labels):
         raise MalformedFile(path, "it holds no samples")
-    X = _matrix(path, text, parsed, n_features, zero_based)
+    X = _matrix(path, parsed, n_features, zero_based)
     return (X, parsed.labels, parsed.queries) if query_id else (X, parsed.labels)
 
 
@@ -78,10 +93,10 @@ def stream_svmlight(
     n_lines = n_samples = 0
     for text in windows_of(path, WINDOW_BYTES):
         try:
-            parsed = _parse(path, text, np.dtype(dtype))
-            X = _matrix(path, text, parsed, n_features, zero_based)
+            parsed = _parse(path, TextInMemory(text), np.dtype(dtype))
         except MalformedFile as error:
             raise error.after(n_lines) from None
+        X = _matrix(path, parsed, n_features, zero_based)
         if len(parsed.labels):
             yield X, parsed.labels
         n_lines, n_samples = n_lines + int(np.count_nonzero(text == ord("\n"))), n_samples + len(parsed.labels)
@@ -89,7 +104,7 @@ def stream_svmlight(
         raise MalformedFile(path, "it holds no samples")
 
 
-def write_svmlight(X: Any, y: Any, path: str | os.PathLike[str], *, zero_based: bool = False) -> None:
+def write_svmlight(X: Any, y: Any, path: str | os.PathLike[str] | Output, *, zero_based: bool = False) -> None:
     """Write X and y so that reading gives the same numbers; zeros are left out. The file appears whole or not at all."""
     X = sparse.csr_array(X)
     X.sum_duplicates()
@@ -101,7 +116,7 @@ def write_svmlight(X: Any, y: Any, path: str | os.PathLike[str], *, zero_based: 
             raise ValueError(f"{name} holds a value that is not finite.")
     names = (X.indices + (0 if zero_based else 1)).tolist()
     values, starts, labels = X.data.tolist(), X.indptr.tolist(), y.tolist()
-    with replaced(path) as file:
+    with written(path) as file:
         for i, label in enumerate(labels):
             row = range(starts[i], starts[i + 1])
             features = "".join(f" {names[k]}:{_short(values[k], X.dtype)}" for k in row if values[k] != 0.0)
@@ -123,14 +138,31 @@ class _Parsed(NamedTuple):
     least: int
     greatest: int
 
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self[:5])
+
+    @classmethod
+    def joined(cls, parts: list[_Parsed]) -> _Parsed:
+        """One after the other. A list of arrays is given up as soon as it is one array."""
+        columns = [[part[k] for part in parts] for k in range(5)]
+        least, greatest = min(part.least for part in parts), max(part.greatest for part in parts)
+        starts = np.cumsum([0, *(part.indptr[-1] for part in parts)])
+        columns[2] = [part.indptr[:-1] + start for part, start in zip(parts, starts[:-1], strict=True)] + [starts[-1:]]
+        parts.clear()
+        labels, queries, indptr, indices, values = (np.concatenate(columns.pop(0)) for _ in range(5))
+        return cls(labels, queries, indptr, indices, values, least, greatest)
+
 
 class _Chunk(NamedTuple):
-    """Bytes start:stop, and where its first row and element have room in the arrays."""
+    """Bytes start:stop, where its first row and element have room in the arrays, and for how many."""
 
     start: int
     stop: int
     row: int
     element: int
+    n_rows: int
+    n_elements: int
 
 
 class _Outcome(NamedTuple):
@@ -148,9 +180,37 @@ class _Arrays(NamedTuple):
     values: Array
 
 
-def _parse(path: Path, text: Array, dtype: Any) -> _Parsed:
-    with ThreadPoolExecutor(available_cores()) as pool:
-        chunks, n_rows, n_elements = _lay_out(text, pool)
+def _parse_file(path: Path, dtype: Any) -> _Parsed:
+    with TextOnDisk(path) as text:
+        if not text.size:
+            raise MalformedFile(path, "it is empty")
+        parsed = _parse(path, text, dtype)
+        text.check_unchanged()
+    return parsed
+
+
+def _parse_stream(path: Path, dtype: Any) -> _Parsed:
+    """Window by window, and the parts put together."""
+    parts: list[_Parsed] = []
+    n_lines = n_bytes = 0
+    for window in windows_of(path, WINDOW_BYTES):
+        try:
+            parts.append(_parse(path, TextInMemory(window), dtype))
+        except MalformedFile as error:
+            raise error.after(n_lines) from None
+        n_lines += int(np.count_nonzero(window == ord("\n")))
+        n_bytes += 2 * parts[-1].nbytes  # once more when they are put together
+        check_room(path, n_bytes, "its content")
+    if not parts:
+        raise MalformedFile(path, "it is empty")
+    return parts[0] if len(parts) == 1 else _Parsed.joined(parts)
+
+
+def _parse(path: Path, text: Text, dtype: Any) -> _Parsed:
+    with _mapping(text.size) as mapped:
+        chunks = _lay_out(path, text, mapped)
+        n_rows, n_elements = chunks[-1].row + chunks[-1].n_rows, chunks[-1].element + chunks[-1].n_elements
+        check_room(path, BYTES_A_ROW * n_rows + (4 + dtype.itemsize) * n_elements, "its content")
         arrays = _Arrays(
             np.empty(n_rows),
             np.zeros(n_rows, np.int64),
@@ -158,7 +218,7 @@ def _parse(path: Path, text: Array, dtype: Any) -> _Parsed:
             np.empty(n_elements, np.int32),
             np.empty(n_elements, dtype),
         )
-        outcomes = list(pool.map(lambda chunk: _parse_chunk(path, text, chunk, arrays), chunks))
+        outcomes = list(mapped(lambda chunk: _parse_chunk(path, text, chunk, arrays), chunks))
     labels, lengths, queries, indices, values = _close_up(arrays, chunks, outcomes)
     indptr = np.zeros(len(labels) + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -166,54 +226,79 @@ def _parse(path: Path, text: Array, dtype: Any) -> _Parsed:
     return _Parsed(labels, queries, indptr, indices, values, least, max(outcome.greatest for outcome in outcomes))
 
 
-def _lay_out(text: Array, pool: ThreadPoolExecutor) -> tuple[list[_Chunk], int, int]:
+@contextmanager
+def _mapping(size: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """``map``, on all cores where there is more than one chunk: to start threads takes longer than to parse a small file."""
+    if size <= CHUNK_BYTES:
+        yield map
+        return
+    with ThreadPoolExecutor(available_cores()) as pool:
+        yield pool.map
+
+
+def _lay_out(path: Path, text: Text, mapped: Callable[..., Iterator[Any]]) -> list[_Chunk]:
     """Cut the text at line ends and give each chunk room for all that it can hold."""
-    from maxmargin.compiled.svmlight import count
-
     edges = [0]
-    while edges[-1] < len(text):
-        edges.append(_line_end(text, edges[-1] + CHUNK_BYTES))
-    counts = list(pool.map(lambda edge: count(text, *edge), pairwise(edges)))
+    while edges[-1] < text.size:
+        edges.append(_line_end(path, text, edges[-1] + CHUNK_BYTES))
+    counts = list(mapped(lambda edge: _counted(text.piece(*edge)), pairwise(edges)))
     chunks, row, element = [], 0, 0
-    for first, last, (lines, colons) in ((*edge, counted) for edge, counted in zip(pairwise(edges), counts, strict=True)):
-        chunks.append(_Chunk(first, last, row, element))
-        row, element = row + lines, element + colons
-    return chunks, row, element
+    for (start, stop), (n_rows, n_elements) in zip(pairwise(edges), counts, strict=True):
+        chunks.append(_Chunk(start, stop, row, element, n_rows, n_elements))
+        row, element = row + n_rows, element + n_elements
+    return chunks
 
 
-def _line_end(text: Array, at: int) -> int:
+def _counted(piece: Array) -> tuple[int, int]:
+    """Upper bounds for the rows and elements of a piece: one row more than it has line ends, and its colons."""
+    return 1 + int(np.count_nonzero(piece == ord("\n"))), int(np.count_nonzero(piece == ord(":")))
+
+
+def _line_end(path: Path, text: Text, at: int) -> int:
     """The first byte after the line that holds ``at``."""
-    while at < len(text):
-        found = np.flatnonzero(text[at : at + 4096] == ord("\n"))
-        if len(found):
-            return at + int(found[0]) + 1
-        at += 4096
-    return len(text)
+    start = at
+    while at < text.size:
+        found = text.piece(at, min(at + SEARCH_BYTES, text.size)).tobytes().find(b"\n")
+        if found >= 0:
+            return at + found + 1
+        at += SEARCH_BYTES
+        if at - start > MOST_LINE_BYTES:
+            raise too_long(path)
+    return text.size
 
 
-def _parse_chunk(path: Path, text: Array, chunk: _Chunk, arrays: _Arrays) -> _Outcome:
+def _parse_chunk(path: Path, text: Text, chunk: _Chunk, arrays: _Arrays) -> _Outcome:
     from maxmargin.compiled.svmlight import FINE, POWERS_OF_FIVE, UNDECIDED_FULL, parse
 
+    piece = text.piece(chunk.start, chunk.stop)
+    if _counted(piece) != (chunk.n_rows, chunk.n_elements):
+        raise Changed(path)
     room = UNDECIDED_AT_FIRST
     while True:
         undecided = np.empty((room, 3), np.int64)
         problem, at, row, element, least, greatest, pending = parse(
-            text, chunk.start, chunk.stop, *arrays, chunk.row, chunk.element, POWERS_OF_FIVE, undecided
+            piece, 0, len(piece), *arrays, chunk.row, chunk.element, POWERS_OF_FIVE, undecided
         )
         if problem != UNDECIDED_FULL:
             break
         room *= 8
     if problem != FINE:
-        raise _complaint(path, text, problem, at)
+        raise _complaint(path, piece, problem, at).after(_lines_before(text, chunk.start))
     for place, start, stop in undecided[:pending]:
-        value = float(text[start:stop].tobytes())
+        value = float(piece[start:stop].tobytes())
         if not np.isfinite(value):
-            raise MalformedFile.at(path, text, int(start), "the number is too large for float64")
+            complaint = MalformedFile.at(path, piece, int(start), "the number is too large for float64")
+            raise complaint.after(_lines_before(text, chunk.start))
         if place < 0:
             arrays.labels[-1 - place] = value
         else:
             arrays.values[place] = value
     return _Outcome(row - chunk.row, element - chunk.element, least, greatest)
+
+
+def _lines_before(text: Text, stop: int) -> int:
+    pieces = (text.piece(start, min(start + CHUNK_BYTES, stop)) for start in range(0, stop, CHUNK_BYTES))
+    return sum(int(np.count_nonzero(piece == ord("\n"))) for piece in pieces)
 
 
 def _close_up(arrays: _Arrays, chunks: list[_Chunk], outcomes: list[_Outcome]) -> _Arrays:
@@ -233,16 +318,20 @@ def _move(array: Array, source: int, target: int, length: int) -> None:
         array[target : target + length] = array[source : source + length]
 
 
-def _matrix(path: Path, text: Array, parsed: _Parsed, n_features: int | None, zero_based: bool | str) -> Any:
+def _matrix(path: Path, parsed: _Parsed, n_features: int | None, zero_based: bool | str) -> Any:
     if zero_based == "auto":
         zero_based = parsed.least == 0
     elif not zero_based and parsed.least == 0:
-        raise _complaint_about_index(path, text, 0, "index 0 in a file whose first index is 1")
+        raise MalformedFile(path, "index 0 in a file whose first index is 1", *_place_of_index(path, 0))
     first = 0 if zero_based else 1
     needed = max(1, parsed.greatest + 1 - first)
     if n_features is not None and needed > n_features:
         sentence = f"index {parsed.greatest} is beyond the {n_features} features that were announced"
-        raise _complaint_about_index(path, text, parsed.greatest, sentence)
+        raise MalformedFile(path, sentence, *_place_of_index(path, parsed.greatest))
+    try:
+        check_width(path, n_features or needed)
+    except MalformedFile as error:
+        raise MalformedFile(path, error.sentence, *_place_of_index(path, parsed.greatest)) from None
     if first:
         np.subtract(parsed.indices, first, out=parsed.indices)
     small = len(parsed.values) < 2**31
@@ -273,11 +362,16 @@ def _complaint(path: Path, text: Array, problem: int, at: int) -> MalformedFile:
     return MalformedFile.at(path, text, at, sentences[problem])
 
 
-def _complaint_about_index(path: Path, text: Array, index: int, sentence: str) -> MalformedFile:
-    """Find the first place where a feature is called ``index``, to name it."""
-    needle = f" {index}:".encode()
-    for start in range(0, len(text), CHUNK_BYTES):
-        at = text[start : start + CHUNK_BYTES + len(needle)].tobytes().find(needle)
-        if at >= 0:
-            return MalformedFile.at(path, text, start + at + 1, sentence)
-    return MalformedFile(path, sentence)
+def _place_of_index(path: Path, index: int) -> tuple[int, int] | tuple[()]:
+    """Line and column of the first feature that is called ``index``; nothing where the file cannot be read a second time."""
+    if not is_regular(path):
+        return ()
+    n_lines = 0
+    for window in windows_of(path, WINDOW_BYTES):
+        content = window.tobytes()
+        found = re.search(rb"(?<=[ \t])0*%d:" % index, content)
+        if found:
+            place = MalformedFile.at(path, window, found.start(), "")
+            return n_lines + int(place.line or 0), int(place.column or 0)
+        n_lines += content.count(b"\n")
+    return ()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-import zipfile
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from maxmargin.io.files import MalformedFile
+from maxmargin.io.files import MalformedFile, explained, is_regular
+from maxmargin.io.memory import check_room
+from maxmargin.io.npz import read_npz
 from maxmargin.io.svmlight import read_svmlight
 
 TABLES = (".csv", ".parquet")
+BYTES_A_CHARACTER = 16
+"""Memory that pandas needs for each byte of a .csv file at most: two characters (1,) become a number of eight bytes, twice."""
+BYTES_A_VALUE = 32
+"""Memory for each value of a .parquet file: eight bytes in Arrow, in pandas and in the matrix, and some more."""
 
 
 def is_text(path: Path) -> bool:
@@ -36,23 +41,8 @@ def read_data(
     if label_column is not None:
         raise ValueError(f"A label column is for .csv and .parquet files; {path} is neither.")
     if path.suffix == ".npz":
-        return _read_npz(path, dtype)
+        return read_npz(path, dtype)
     return read_svmlight(path, n_features=n_features, zero_based=zero_based, dtype=dtype)
-
-
-def _read_npz(path: Path, dtype: Any) -> Any:
-    try:
-        with open(path, "rb") as file:
-            X = sparse.load_npz(file).tocsr().astype(dtype, copy=False)
-            file.seek(0)
-            labels = np.load(file, allow_pickle=False).get("y")
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise MalformedFile(path, f"it is no sparse matrix of scipy's, or it is damaged ({error})") from error
-    if labels is None:
-        raise MalformedFile(path, "it has no array 'y' with the labels beside those of the matrix")
-    return X, labels
 
 
 def _read_table(path: Path, label_column: str | None, dtype: Any) -> Any:
@@ -62,16 +52,66 @@ def _read_table(path: Path, label_column: str | None, dtype: Any) -> Any:
         raise ImportError("Reading tables needs pandas (and pyarrow for .parquet): pip install maxmargin[files].") from None
     if label_column is None:
         raise ValueError(f"Which column of {path} holds the labels? Name it (--label-column).")
-    try:
-        table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    except (ValueError, OSError, pd.errors.ParserError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise MalformedFile(path, f"it cannot be read as a table ({error})") from error
-    if label_column not in table.columns:
-        raise MalformedFile(path, f"it has no column {label_column!r}; it has {', '.join(map(repr, table.columns[:8]))}")
-    y = table.pop(label_column).to_numpy()
-    words = [str(name) for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
-    if words:
-        raise MalformedFile(path, f"column {words[0]!r} does not hold numbers")
-    return table.astype(dtype), y
+    if not is_regular(path):
+        raise MalformedFile(path, f"a {path.suffix} file must be a regular file")
+    with explained(path, "it cannot be read as a table"):
+        table = _csv(path) if path.suffix == ".csv" else _parquet(path)
+        if label_column not in table.columns:
+            raise MalformedFile(path, f"it has no column {label_column!r}; it has {', '.join(map(repr, table.columns[:8]))}")
+        if not table.columns.is_unique:
+            twice = table.columns[table.columns.duplicated()][0]
+            raise MalformedFile(path, f"it has two columns {str(twice)!r}")
+        y = table.pop(label_column).to_numpy()
+        _check_labels(path, label_column, y)
+        for name in table.columns:
+            _check_numbers(path, table[name], pd)
+        return table.astype(dtype), y
+
+
+def _csv(path: Path) -> Any:
+    """A line with more fields than names is refused: pandas would take its first fields for names of the rows, or drop some."""
+    import pandas as pd
+
+    check_room(path, BYTES_A_CHARACTER * os.stat(path).st_size, "its content")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return pd.read_csv(path, index_col=False)
+
+
+def _parquet(path: Path) -> Any:
+    """The footer says how many values there are before any is unpacked."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        n_values = file.metadata.num_rows * max(1, file.metadata.num_columns)
+        sizes = (file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups))
+        check_room(path, BYTES_A_VALUE * n_values + sum(sizes), "its content")
+        return file.read().to_pandas()
+
+
+def _check_labels(path: Path, name: str, y: Any) -> None:
+    if y.dtype.kind not in "biufO" and not str(y.dtype).startswith("str"):
+        raise MalformedFile(path, f"the labels in {name!r} are of type {y.dtype}, which is not read")
+    if y.dtype.kind == "O" and not all(isinstance(label, (str, bool, int)) for label in y.tolist()):
+        raise MalformedFile(path, f"the labels in {name!r} must be numbers or words, and none may be missing")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise MalformedFile(path, f"a label in {name!r} is missing or not finite", _line(path, ~np.isfinite(y)))
+
+
+def _check_numbers(path: Path, column: Any, pd: Any) -> None:
+    """Finite real numbers, and none that float64 would round."""
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_complex_dtype(column):
+        raise MalformedFile(path, f"column {str(column.name)!r} does not hold numbers")
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if not np.isfinite(values).all():
+        sentence = f"column {str(column.name)!r} holds a value that is missing or not finite"
+        raise MalformedFile(path, sentence, _line(path, ~np.isfinite(values)))
+    if column.dtype.kind in "iu" and np.any(np.abs(values) >= 2.0**53):
+        raise MalformedFile(
+            path, f"column {str(column.name)!r} holds whole numbers of 2^53 and more, which float64 would round"
+        )
+
+
+def _line(path: Path, is_wrong: Any) -> int | None:
+    """The line of the first sample that is wrong: of a .csv file, after the line of names."""
+    return 2 + int(np.argmax(is_wrong)) if path.suffix == ".csv" else None

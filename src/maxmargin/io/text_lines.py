@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +15,11 @@ from maxmargin.io.files import MalformedFile
 
 MOST_FEATURES = 2**27
 """A dense vector of weights of a gigabyte: a greater index in a model of a stranger is an accident or an attack."""
+MOST_LINE_BYTES = 1 << 24
+"""Bytes of the longest line of a model: a support vector with a million features. As objects of Python it takes some thirty
+times as much."""
+MOST_NAMES = 100
+"""Lines of a header; LIBSVM's have ten."""
 
 
 class Line(NamedTuple):
@@ -87,9 +94,11 @@ def _without_underscore(word: str) -> str:
 
 
 def _pairs(words: list[list[str]]) -> Array | None:
-    """One row a feature, read fast; None if anything is wrong."""
+    """One row a feature, read fast; None if anything is wrong, or not as plain as it usually is."""
     if not words:
         return np.empty((0, 2))
+    if not all(word[0].isdigit() for word in words):  # 1.0 and 1e0 are no indices
+        return None
     try:
         numbers = np.array(words, dtype=np.float64)
     except ValueError:
@@ -121,24 +130,35 @@ class Header:
         return labels
 
 
-def header_and_rest(path: Path, last: str) -> tuple[Header, list[Line]]:
-    """What stands before the line ``last``, and the lines after it that are not empty."""
-    try:
-        text = path.read_text(encoding="ascii")
-    except UnicodeDecodeError as error:
-        raise MalformedFile(path, "it is no text model") from error
-    if not text.endswith("\n"):  # a number that was cut is a number still
-        raise MalformedFile(path, "it ends too early, in the middle of a line: it is truncated", text.count("\n") + 1)
-    lines = [Line(path, place, line.strip()) for place, line in enumerate(text.split("\n"), 1)]
+def header_and_rest(path: Path, last: str) -> tuple[Header, Iterator[Line]]:
+    """What stands before the line ``last``, and the lines after it that are not empty, read when they are asked for."""
+    lines = _lines(path)
     values: dict[str, Line] = {}
+    place = 0
     for line in lines:
+        place = line.place
         if line.text == last:
-            return Header(values, line), [later for later in lines[line.place :] if later.text]
+            return Header(values, line), (later for later in lines if later.text)
         name, _, value = line.text.partition(" ")
-        if not value or name in values:
+        if not value or name in values or len(values) == MOST_NAMES:
             raise line.complaint(f"a header line that is no 'name value' or comes twice: {line.text[:60]!r}")
         values[name] = line._replace(text=value.strip())
-    raise MalformedFile(path, "it ends too early: it is truncated", len(lines))
+    raise MalformedFile(path, "it ends too early: it is truncated", place)
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    with open(path, "rb") as file:
+        for place in count(1):
+            content = file.readline(MOST_LINE_BYTES + 1)
+            if not content:
+                return
+            if len(content) > MOST_LINE_BYTES:
+                raise MalformedFile(path, f"a line of a model may have at most {MOST_LINE_BYTES} bytes", place)
+            if not content.isascii() or b"\0" in content:
+                raise MalformedFile(path, "it is no text model", place)
+            if not content.endswith(b"\n"):  # a number that was cut is a number still
+                raise MalformedFile(path, "it ends too early, in the middle of a line: it is truncated", place)
+            yield Line(path, place, content.decode("ascii").strip())
 
 
 def whole_labels(estimator: Any) -> list[int]:

@@ -1,0 +1,125 @@
+"""Every command, in this process, on a mutated file in one of its places: exit 0, 2 or 3, and with 2 one sentence.
+
+What a command reads it leaves as it was, whatever it is asked to write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import shutil
+import stat
+from pathlib import Path
+
+from fuzz import seeds, targets
+from fuzz.mutations import mutated_bytes, mutated_tree, mutated_words
+from fuzz.targets import READERS, Target, Wrong, ask
+from maxmargin.cli import app
+
+FILES = ("outputs", "proof", "checkpoint", "model_file")
+MODULES = tuple(
+    f"src/maxmargin/{name}.py" for name in ("cli", "console", "options", "report", *(f"io/{name}" for name in FILES))
+)
+FOLDER_OF_SEEDS: list[Path] = []
+DEVICES = {"null": (1, 3), "full": (1, 7)}
+"""Major and minor numbers on Linux."""
+
+
+def device(folder: Path, name: str) -> Path:
+    """A device of our own. Whoever is root must not test on those of the machine: a command that goes wrong replaces them."""
+    if os.geteuid() != 0:
+        return Path("/dev") / name
+    path = folder / name
+    if not path.exists():
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(*DEVICES[name]))
+    return path
+
+
+def prepare(folder: Path) -> None:
+    """The files that commands are run on."""
+    home = folder / "valid"
+    home.mkdir()
+    FOLDER_OF_SEEDS[:] = [home]
+    (home / "data").write_bytes(seeds.text_of_data(folder))
+    (home / "data.csv").write_bytes(seeds.TABLE)
+    (home / "data.npz").write_bytes(targets._archive(dict(targets.NPZ_PARTS[0]), random.Random(1)))
+    for name, model in targets.NATIVE_MODELS.items():
+        (home / name.replace(" ", "-")).write_bytes(model.content)
+    (home / "their-linear").write_bytes(targets.MODELS_OF_OTHERS["LIBLINEAR"][0])
+    (home / "their-kernel").write_bytes(targets.MODELS_OF_OTHERS["LIBSVM"][1])
+    (home / "state").write_bytes(targets.CHECKPOINT)
+
+
+def command_case(chance: random.Random, folder: Path) -> str:
+    home = folder / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(FOLDER_OF_SEEDS[0], home)
+    words, inputs = _words(chance, [str(device(folder, name)) for name in DEVICES])
+    mutant = home / chance.choice(inputs)
+    mutant.write_bytes(_mutated(mutant.read_bytes(), chance))
+    before = {path.name: path.read_bytes() for path in home.iterdir() if path.name in inputs}
+    code, errors = run([str(home / word) if (home / word).exists() or word == "new" else word for word in words])
+    for name, content in before.items():
+        if "--checkpoint" not in words or name != "state":
+            ask((home / name).read_bytes() == content, f"{words}: {name} was written over")
+    ask(code in (0, 2, 3), f"{words}: exit {code}: {errors}")
+    if code == 2:
+        lines = errors.strip().split("\n")
+        ask(len(lines) == 1 and lines[0].startswith("maxmargin: "), f"{words}: not one sentence: {errors!r}")
+    strangers = [path.name for path in home.iterdir() if path.name.startswith(".maxmargin-")]
+    ask(not strangers, f"{words}: left {strangers}")
+    return "refused" if code == 2 else "accepted"
+
+
+def _mutated(content: bytes, chance: random.Random) -> bytes:
+    """Bytes, words, or for a native model its header with a new digest."""
+    is_native = content[1:8] == bytes(7) or content[2:8] == bytes(6)
+    if is_native and b'"maxmargin"' in content and b"sha256" in content and chance.random() < 0.5:
+        model = seeds.taken_apart(content)
+        with contextlib.suppress(*targets.IMPOSSIBLE):
+            return seeds.put_together(mutated_tree(model.header, chance), model.tensors)
+    if chance.random() < 0.3:
+        return content
+    return chance.choice((mutated_bytes, mutated_words))(content, chance)
+
+
+def _words(chance: random.Random, devices: list[str]) -> tuple[list[str], list[str]]:
+    """A command, and which of its files are read."""
+    linear, kernel = ("linear", "linear-sharp", "their-linear"), ("kernel-sparse", "kernel-dense", "their-kernel")
+    data, model = chance.choice(("data", "data", "data", "data.npz", "data.csv")), chance.choice((*linear, *kernel))
+    columns = ["--label-column", "kind"] if data == "data.csv" else []
+    output = chance.choice(("new", "new", "new", *devices, data, model, "missing/folder"))
+    match chance.randrange(6):
+        case 0:
+            extra = chance.choice(([], ["-t", "rbf"], ["-s", "3"], ["-R"], ["-t", "linear"], ["--checkpoint", "state"]))
+            if data == "data":
+                extra = [*extra, "--n-features", "64"]
+            inputs = [data, "state"] if "--checkpoint" in extra else [data]
+            return ["train", data, output if output != model else "new", *columns, *extra, "--max-iter", "20"], inputs
+        case 1:
+            extra = chance.choice(([], ["-d"], ["--certified"], ["--json"]))
+            return ["predict", data, model, output, *columns, *extra], [data, model]
+        case 2:
+            return ["certify", "data", model, "-c", "1", "--max-seconds", "0.05"], ["data", model]
+        case 3:
+            to = chance.choice(("maxmargin", "liblinear", "libsvm"))
+            return ["convert", model, output if output != data else "new", "--to", to], [model]
+        case _:
+            shown = chance.choice((model, "linear-words", "kernel-values", "state", "data"))
+            return ["info", shown, *chance.choice(([], ["--json"]))], [shown]
+
+
+def run(words: list[str]) -> tuple[int, str]:
+    """The exit code and what was said on standard error."""
+    errors = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+        try:
+            app(words)
+        except SystemExit as ending:
+            return int(ending.code or 0), errors.getvalue()
+    raise Wrong(f"{words}: a command that does not end")
+
+
+TARGETS = [Target("commands", 1, (*MODULES, f"{READERS}/svmlight.py"), command_case)]

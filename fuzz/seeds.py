@@ -1,0 +1,151 @@
+"""Valid files of every kind, small, made once for each run."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+from scipy import sparse
+
+from fuzz.mutations import DEEP, NESTED
+from maxmargin import SVC, LinearSVC
+from maxmargin.data import Array
+from maxmargin.io import save_model, write_liblinear, write_libsvm, write_svmlight
+from maxmargin.io.checkpoint import Checkpoint, Checkpointed
+from maxmargin.io.model_file import _digest
+from maxmargin.problem import LinearProblem
+from maxmargin.solve import solve
+from maxmargin.solvers.dcd import DCD
+
+TEXTS = (
+    b"1 1:0.5 3:2 7:1e-3\n-1 2:1 5:-0.25\n+1 1:1 2:2 3:3\n",
+    b"# a comment\n1 qid:1 1:.5 2:1.5E+2 # more\r\n\r\n-1.5 qid:2 4:123456789.123456789\r\n",
+    b"0 0:1 1:2\n3 5:0.1\n\n7\n",
+    b"2 1:4.9406564584124654e-324 2:1.7976931348623157e308\n-2 1:0.1 9:9007199254740993\n",
+)
+KERNEL_VALUES = (b"1 0:1 1:2 2:0.5 3:0\n-1 0:2 1:0.5 2:1 3:0.25\n1 0:3 2:0.25 3:1.5\n",)
+TABLE = b"a,b,kind\n1,2.5,good\n-3,0.5,bad\n4e-1,7,good\n0,1,bad\n"
+
+
+class Model(NamedTuple):
+    """A native model, taken apart."""
+
+    content: bytes
+    header: Any
+    tensors: dict[str, Array]
+
+
+def data() -> tuple[Array, Array]:
+    X = np.random.default_rng(0).normal(size=(24, 4)).round(2)
+    return X, np.where(X[:, 0] + 0.3 * X[:, 1] > 0, 1, -1)
+
+
+def models() -> dict[str, Any]:
+    X, y = data()
+    three = np.digitize(X[:, 0], [-0.5, 0.5])
+    return {
+        "linear": LinearSVC(tol=1e-2).fit(X, y),
+        "linear sharp": LinearSVC(tol=1e-2, sharp_proofs=True, class_weight={-1: 1.0, 1: 2.0}).fit(X, y),
+        "linear words": LinearSVC(tol=1e-2).fit(X, np.array(["no", "yes", "perhaps"])[three]),
+        "kernel sparse": SVC(gamma=0.3).fit(sparse.csr_matrix(X), three),
+        "kernel dense": SVC(kernel="poly").fit(X, y),
+        "kernel values": SVC(kernel="precomputed").fit(X @ X.T, y),
+    }
+
+
+def written(write: Any, model: Any, folder: Path) -> bytes:
+    write(model, folder / "seed")
+    return (folder / "seed").read_bytes()
+
+
+def native(folder: Path) -> dict[str, Model]:
+    return {name: taken_apart(written(save_model, model, folder)) for name, model in models().items()}
+
+
+def taken_apart(content: bytes) -> Model:
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["maxmargin"])
+    return Model(content, header, load_tensors(content))
+
+
+def put_together(header: Any, tensors: dict[str, Array]) -> bytes:
+    """A model file with a digest that is right, whatever it holds."""
+    text = json.dumps(header).replace(f'"{NESTED}"', DEEP)
+    arrays = {key: np.ascontiguousarray(array) for key, array in tensors.items()}
+    return save_tensors(arrays, {"maxmargin": text, "sha256": _digest(text, arrays)})
+
+
+def text_models(folder: Path) -> dict[str, list[bytes]]:
+    made = models()
+    return {
+        "LIBLINEAR": [written(write_liblinear, made["linear"], folder), written(write_liblinear, _three(), folder)],
+        "LIBSVM": [
+            written(write_libsvm, made["linear"], folder),
+            written(write_libsvm, made["kernel sparse"], folder),
+            written(write_libsvm, made["kernel dense"], folder),
+        ],
+    }
+
+
+def _three() -> Any:
+    X, _ = data()
+    return LinearSVC(tol=1e-2).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+
+
+def checkpoint(folder: Path) -> bytes:
+    X, y = data()
+    path = folder / "seed.checkpoint"
+    solve(LinearProblem.build(X, y), Checkpointed(DCD(), Checkpoint.open(path), seconds=0.0), tol=1e-3)
+    return path.read_bytes()
+
+
+def text_of_data(folder: Path) -> bytes:
+    X, y = data()
+    return written(lambda _, path: write_svmlight(X, y, path), None, folder)
+
+
+def matrices() -> list[dict[str, Array]]:
+    """The arrays of .npz files in three formats."""
+    X, y = data()
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    csr, csc, coo = sparse.csr_matrix(X), sparse.csc_matrix(X), sparse.coo_matrix(X)
+    parts: list[dict[str, Any]] = [
+        {"data": m.data, "indices": m.indices, "indptr": m.indptr, "format": np.array(m.format.encode())} for m in (csr, csc)
+    ]
+    parts.append({"data": coo.data, "row": coo.row, "col": coo.col, "format": np.array(b"coo")})
+    return [{**part, "shape": np.array(X.shape), "y": y} for part in parts]
+
+
+def parquet() -> bytes:
+    import pandas as pd
+
+    buffer = io.BytesIO()
+    pd.read_csv(io.BytesIO(TABLE)).to_parquet(buffer)
+    return buffer.getvalue()
+
+
+def other_parquets() -> list[bytes]:
+    """Tables that are valid, and hold what no data may: words, dates, lists, missing and complex values."""
+    import pandas as pd
+
+    tables: list[dict[str, Any]] = [
+        {"a": ["x", "y"], "kind": [1, 2]},
+        {"a": pd.to_datetime(["2020-01-01", "2020-01-02"]), "kind": [1, 2]},
+        {"a": [[1.0], [2.0]], "kind": [1, 2]},
+        {"a": [1.0, None], "kind": [1, 2]},
+        {"a": [1.0, 2.0], "kind": [None, "b"]},
+        {"a": [2**60, 1], "kind": [1, 2]},
+        {"a": [1.0, 2.0], "kind": [[1], [2]]},
+        {"a": pd.array([1, None], dtype="Int64"), "kind": [1, 2]},
+    ]
+    contents = []
+    for table in tables:
+        buffer = io.BytesIO()
+        pd.DataFrame(table).to_parquet(buffer)
+        contents.append(buffer.getvalue())
+    return contents

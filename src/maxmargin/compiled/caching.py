@@ -1,0 +1,99 @@
+"""``njit`` with a cache on disk that never stands in the way.
+
+Numba keeps compiled functions in the package's folder, in the user's cache, or where ``NUMBA_CACHE_DIR`` says. Where none of
+them can be written, its own ``njit(cache=True)`` fails when a module is imported, and a damaged file of the cache fails at the
+first call. Here the functions are compiled without a cache then, which is said once, and a damaged file is compiled anew: every
+file begins with a digest of its content. The digest shows damage; it is no signature. Numba unpickles what it loads, so that a
+cache folder must be writable by nobody but its user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+DIGEST_BYTES = 32
+
+_said: list[str] = []
+
+
+class Damaged(OSError):
+    """Numba takes an OSError for a file that is not there, and compiles."""
+
+
+class CheckedFile(IndexDataCacheFile):
+    """The index and the data of one function, each file with a digest of Numba's version and the content in front."""
+
+    def _load_index(self) -> Any:
+        try:
+            stamp, overloads = self._load(self._index_path)
+        except OSError:
+            return {}
+        return overloads if stamp == self._source_stamp else {}
+
+    def _save_index(self, overloads: Any) -> None:
+        self._save(self._index_path, (self._source_stamp, overloads))
+
+    def _load_data(self, name: str) -> Any:
+        return self._load(self._data_path(name))
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._save(self._data_path(name), data)
+
+    def _load(self, path: str) -> Any:
+        with open(path, "rb") as file:
+            content = file.read()
+        if content[:DIGEST_BYTES] != self._digest(content[DIGEST_BYTES:]):
+            raise Damaged(path)
+        return pickle.loads(content[DIGEST_BYTES:])
+
+    def _save(self, path: str, value: Any) -> None:
+        content = self._dump(value)
+        with self._open_for_write(path) as file:
+            file.write(self._digest(content) + content)
+
+    def _digest(self, content: bytes) -> bytes:
+        return hashlib.sha256(self._version.encode() + content).digest()
+
+
+class ForgivingCache(FunctionCache):
+    """A cache whose files may be damaged, and whose folder may become full or unwritable."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = CheckedFile(self._cache_path, self._impl.filename_base, stamp)
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        try:
+            super().save_overload(signature, data)
+        except OSError as error:
+            say_once(str(error))
+
+
+def say_once(reason: str) -> None:
+    if not _said:
+        _said.append(reason)
+        sentence = f"Compiled code cannot be kept for the next process, which will compile again ({reason})."
+        warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+
+
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
+    """``numba.njit``, with the cache above where ``cache`` asks for one."""
+
+    def compiled(function: Any) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        if cache:
+            try:
+                dispatcher._cache = ForgivingCache(function)
+            except RuntimeError:  # Numba finds no folder that it can write to
+                say_once("no folder for it can be written")
+        return dispatcher
+
+    return compiled

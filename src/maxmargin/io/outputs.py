@@ -1,0 +1,138 @@
+"""Writing files: whole or not at all, and nothing else is lost by it.
+
+A regular file is written under a temporary name in its folder, synced and renamed, and keeps the permissions of the file that
+it replaces. A symbolic link is followed. A device, a pipe and an open descriptor (/dev/null, /dev/stdout) are written through.
+Commands check their outputs before the work begins (:meth:`Output.check`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+DESCRIPTOR = re.compile(r"/dev/(?:fd/(?P<number>\d+)|(?P<name>stdout|stderr))|/proc/self/fd/(?P<proc>\d+)")
+"""Names of files that are open already; opening them again would write over what is there."""
+STANDARD = {"stdout": 1, "stderr": 2}
+TEMPORARY = ".maxmargin-"
+"""Temporary names begin with this; they are as short for a long file name as for any other."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a command writes. ``source`` is a file whose content the output repeats in part: whoever cannot read the one shall
+    not read the other."""
+
+    path: Path
+    source: Path | None = None
+
+    def check(self, *inputs: Path | None) -> None:
+        """Raise, before any work, if it cannot be written, or if writing it would destroy one of the inputs."""
+        if _descriptor(self.path) is not None:
+            return
+        status = _status(self.path)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise _error(IsADirectoryError, errno.EISDIR, self.path)
+        for other in inputs:
+            if other is not None and self.is_same_file(other):
+                raise ValueError(f"{self.path} would be written over {other}, which this command uses: name another output.")
+        if status is None and not self.target.parent.is_dir():
+            raise _error(FileNotFoundError, errno.ENOENT, self.path)
+        if not os.access(self.target.parent if status is None else self.target, os.W_OK):
+            raise _error(PermissionError, errno.EACCES, self.path)
+
+    @property
+    def target(self) -> Path:
+        """The file behind all symbolic links."""
+        return Path(os.path.realpath(self.path))
+
+    def is_same_file(self, other: Path) -> bool:
+        """Whether both are one regular file, or would be; a device may be used twice."""
+        mine, its = _status(self.path), _status(other)
+        if mine is None or its is None:
+            return mine is its and self.target == Path(os.path.realpath(other))
+        return stat.S_ISREG(mine.st_mode) and os.path.samestat(mine, its)
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """A file to write to; a regular one takes the place of the old one when the block ends without an error."""
+        descriptor, status = _descriptor(self.path), _status(self.path)
+        if descriptor is not None:
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                yield file
+        elif status is not None and not (stat.S_ISREG(status.st_mode) and _can_be_replaced(self.target, status)):
+            with open(self.path, "wb") as file:
+                yield file
+        else:
+            with self._replaced(status) as file:
+                yield file
+
+    @contextmanager
+    def _replaced(self, status: os.stat_result | None) -> Iterator[IO[bytes]]:
+        unfinished = self.target.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
+        mode = 0o666 & self._mode_of_source() if status is None else 0o600
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                if status is not None:
+                    _take_over(handle, unfinished, status)
+                yield file
+                file.flush()
+                os.fsync(handle)
+            os.replace(unfinished, self.target)
+        except BaseException:
+            os.unlink(unfinished)
+            raise
+
+    def _mode_of_source(self) -> int:
+        """Whoever may read the source; a device or a pipe says nothing of that."""
+        status = None if self.source is None else _status(self.source)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            return 0o777
+        return stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IWUSR
+
+
+def written(path: str | os.PathLike[str] | Output) -> AbstractContextManager[IO[bytes]]:
+    """``Output.open`` for a path or an output."""
+    return (path if isinstance(path, Output) else Output(Path(path))).open()
+
+
+def _descriptor(path: Path) -> int | None:
+    found = DESCRIPTOR.fullmatch(str(path))
+    if found is None:
+        return None
+    return STANDARD[found["name"]] if found["name"] else int(found["number"] or found["proc"])
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _can_be_replaced(target: Path, status: os.stat_result) -> bool:
+    """Whether a new file can have the folder, the owner and the group of the old one; where not, the old is written over."""
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        return False
+    if os.name != "posix" or os.geteuid() == 0:
+        return True
+    return status.st_uid == os.geteuid() and status.st_gid in (os.getegid(), *os.getgroups())
+
+
+def _take_over(handle: int, path: Path, status: os.stat_result) -> None:
+    """Owner, group and permissions of the file that is to be replaced."""
+    if os.name == "posix":
+        os.fchown(handle, status.st_uid, status.st_gid)
+    os.chmod(path, stat.S_IMODE(status.st_mode))
+
+
+def _error(kind: type[OSError], number: int, path: Path) -> OSError:
+    return kind(number, os.strerror(number), str(path))

@@ -34,8 +34,9 @@ from maxmargin.offset_bounds import linear_offset_bound
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Solution, Status
 from maxmargin.solve import Limits
-from maxmargin.solvers.auto import Costs
+from maxmargin.solvers.auto import Costs, newton_weights
 from maxmargin.solvers.base import Solver
+from maxmargin.solvers.newton_passes import MOST_MATRIX_WEIGHTS
 
 KEPT_SHARE = 1.0 - 2.0**-7
 """The share of tol that the linear problem is solved to; the rest is for the rounding of the features."""
@@ -63,7 +64,9 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     problem = LinearProblem(rows, ones, ones, Hinge(), 1.0, penalizes_intercept=False)
     stored = problem.rows.n_stored / max(1, n_samples)
     a_value = NS_A_VALUE + (NS_A_NONZERO if problem.rows.is_sparse else NS_A_FEATURE) * stored
-    return Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2 or problem.n_weights <= FEW_WEIGHTS
+    has_matrix = newton_weights(problem) <= MOST_MATRIX_WEIGHTS
+    is_cheaper = Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
+    return (has_matrix and is_cheaper) or problem.n_weights <= FEW_WEIGHTS
 
 
 @dataclass(frozen=True, eq=False)

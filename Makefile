@@ -47,6 +47,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.kernel_predict
 	$(BIN)/python -m benchmarks.kernel_multiclass
 	$(BIN)/python -m benchmarks.kernel_memory
+	$(BIN)/python -m benchmarks.regimes
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m fuzz.run --seconds $(SECONDS)

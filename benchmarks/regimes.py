@@ -18,6 +18,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -134,7 +135,7 @@ def mostly_free_table(n: int) -> Table:
                 alpha = solve(problem, tol=1e-6).alpha
                 free = np.mean((alpha > 0.0) & (alpha < C))
                 for target in TARGETS:
-                    cells = _mostly_free_row(Named(width, gamma, C, lambda data=data: data), data, problem, peer, target)
+                    cells = _mostly_free_row(Named(width, gamma, C, partial(Data, data.X, data.y)), data, problem, peer, target)
                     table.add(f"{flipped:.0%}", width, f"{C:g}", f"{target:g}", f"{free:.0%}", *cells)
     return table
 

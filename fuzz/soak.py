@@ -19,8 +19,10 @@ from fuzz import kills, problems
 from fuzz.state import FOLDER, ROOT, Progress, State, check_home, digest_of
 
 RECORD = Path(__file__).with_name("SOAK.md")
-STATE, STATE_OF_KILLS = "soak.json", "kills.json"
-"""Two files: both can run at a time."""
+STATE_OF_KILLS = "kills.json"
+LANE_CASES = 10**9
+"""The first case of lane k has the number k times this. Each lane keeps a file of its own, so that all can run at a time."""
+MOST_LANES = 8
 SAVE_SECONDS = 10.0
 RECORD_TEXT = """# Soak record
 
@@ -75,15 +77,21 @@ def code_of_kills() -> tuple[str, ...]:
     return tuple(f"src/maxmargin/{name}.py" for name in names)
 
 
-def slice_of(seconds: float) -> None:
-    """Each task in turn, the one that is farthest from its goal first."""
-    state, digest = State.open(STATE), digest_of(code())
+def state_of(lane: int) -> State:
+    return State.open(f"soak-{lane}.json")
+
+
+def slice_of(seconds: float, lane: int, n_lanes: int) -> None:
+    """Each task in turn, the one that is farthest from its goal first. The goal is shared among the lanes."""
+    state, digest = state_of(lane), digest_of(code())
     progress = {task.name: state.of(task.name, digest) for task in TASKS}
+    for own in progress.values():
+        own.next_case = max(own.next_case, lane * LANE_CASES)
     saved_at = began = time.monotonic()
     while (now := time.monotonic()) < began + seconds:
         task = min(TASKS, key=lambda task: done(progress[task.name], task.unit) / task.goal)
         own = progress[task.name]
-        if done(own, task.unit) >= task.goal:
+        if n_lanes * done(own, task.unit) >= task.goal:
             break
         for _ in range(task.batch):
             run_case(task, own)
@@ -112,6 +120,15 @@ def add(own: Progress, counts: dict[str, int]) -> None:
         own.outcomes[unit] = done(own, unit) + count
 
 
+def together(lanes: list[Progress]) -> Progress:
+    """What all lanes have done."""
+    total = Progress()
+    for lane in lanes:
+        add(total, lane.outcomes)
+        total.findings += lane.findings
+    return total
+
+
 def done(own: Progress, unit: str) -> int:
     return own.outcomes.get(unit, 0)
 
@@ -133,8 +150,9 @@ def soak_kills(seconds: float) -> None:
 
 def record() -> str:
     """Of what the code as it is now has done; what another edition of it has done does not count."""
-    state, kills_state, digest = State.open(STATE), State.open(STATE_OF_KILLS), digest_of(code())
-    own = {task.name: state.of(task.name, digest) for task in TASKS}
+    kills_state, digest = State.open(STATE_OF_KILLS), digest_of(code())
+    lanes = [state_of(lane) for lane in range(MOST_LANES)]
+    own = {task.name: together([lane.of(task.name, digest) for lane in lanes]) for task in TASKS}
     own[KILLS] = kills_state.of(KILLS, digest_of(code_of_kills()))
     linear, kernel, labels, kernel_labels, threads, killed = own.values()
     found = [f"- {name}, case {each['case']}: {each['kind']}\n" for name, mine in own.items() for each in mine.findings]
@@ -160,16 +178,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0, help="The time of this slice.")
     parser.add_argument("--kills", action="store_true", help="Only the kills, which need a quiet disk and no processor.")
+    parser.add_argument("--lane", type=int, default=0, choices=range(MOST_LANES), help="Which of several processes this is.")
+    parser.add_argument("--lanes", type=int, default=1, choices=range(1, MOST_LANES + 1), help="How many there are.")
     options = parser.parse_args()
     check_home()
     warnings.simplefilter("ignore")  # of fits that are not certified: the certificate is what is judged
     if options.kills:
         soak_kills(options.seconds)
     else:
-        slice_of(options.seconds)
+        slice_of(options.seconds, options.lane, options.lanes)
     RECORD.write_text(record())
     print(record())
-    print(f"What was found in full: {FOLDER / STATE}")
+    print(f"What was found in full: {FOLDER}")
 
 
 if __name__ == "__main__":

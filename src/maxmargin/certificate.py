@@ -225,7 +225,7 @@ class Judge:
         difference, difference_error = comparison.difference, comparison.difference_error
         shift, fall, imbalance_error, move = self._imbalance(alpha, comparison)
         dual = sums.conjugate - 0.5 * comparison.sqnorm_of_alpha - fall
-        gap = sums.gap + 0.5 * difference**2 + shift + fall
+        gap = sums.gap + 0.5 * difference * difference + shift + fall
         rounding = (
             sums.error
             + imbalance_error
@@ -265,7 +265,7 @@ class Judge:
 
         def fall(r: float) -> float:
             e = 2.0 * r / total
-            return e * (box.a * total + norm * s) + 0.5 * (e * s) ** 2 + e * (1.0 + 0.5 * e) * q
+            return e * (box.a * total + norm * s) + 0.5 * (e * s) * (e * s) + e * (1.0 + 0.5 * e) * q
 
         r, r_error = comparison.excess, comparison.excess_error
         return r * b, fall(r), fall(r + r_error) - fall(r) + r_error * b, 2.0 * (r + r_error) / total * s

@@ -27,8 +27,15 @@ def bad_input_explained() -> Iterator[None]:
         abandon_output()
         raise typer.Exit(BAD_INPUT) from None
     except EXPLAINED as error:
-        complain(str(error) or f"{type(error).__name__}.")
+        complain(_sentence_of(error))
         raise typer.Exit(BAD_INPUT) from None
+
+
+def _sentence_of(error: Exception) -> str:
+    """An error of the system as "FILE: No such file or directory.", without its number; any other in its own words."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}."
+    return str(error) or f"{type(error).__name__}."
 
 
 def complain(sentence: str) -> None:

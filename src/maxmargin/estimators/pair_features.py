@@ -134,7 +134,7 @@ def certificate_of_kernel(
         through_margins = float(np.sum(problem.loss.gap_sensitivity(margins, alpha, problem.C, errors)))
         delta = relative * float(np.linalg.norm(alpha @ features)) + absolute * float(alpha.sum()) * len(weights)
         worst = certificate.gap + certificate.rounding_error
-        added = SECOND_ORDER * (through_margins + delta * math.sqrt(2.0 * worst) + 0.5 * delta**2)
+        added = SECOND_ORDER * (through_margins + delta * math.sqrt(2.0 * worst) + 0.5 * delta * delta)
         if not math.isfinite(added):
             return replace(certificate, rounding_error=math.inf, distance_bound=math.inf)
         distance = math.sqrt(2.0 * (worst + added)) * OUTWARDS

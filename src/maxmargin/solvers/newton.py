@@ -477,7 +477,7 @@ class NewtonState:
             return 0.0
         scaling = self.problem.intercept_scaling
         excess = abs(float(self.gradient[-1])) / scaling
-        return excess * (1.0 + abs(float(self.w[-1])) * scaling) + 0.5 * excess**2 * self._mean_sqnorm
+        return excess * (1.0 + abs(float(self.w[-1])) * scaling) + 0.5 * excess * excess * self._mean_sqnorm
 
     @cached_property
     def _mean_sqnorm(self) -> float:

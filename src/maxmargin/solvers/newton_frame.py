@@ -31,7 +31,7 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
     least = float(margins[problem.C > 0.0].min())
 
     def bound(length: float) -> float:
-        return 0.5 * length**2 * sqnorm + float(problem.C @ problem.loss.value(length * margins - error))
+        return 0.5 * length * length * sqnorm + float(problem.C @ problem.loss.value(length * margins - error))
 
     lengths = [1.0, 1.0 + 3.0 * error, (1.0 + 2.0 * error) / least if least > 0.5 else 1.0]
     return min(lengths, key=bound) * w

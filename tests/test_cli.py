@@ -65,7 +65,7 @@ def test_an_uncertified_fit_exits_with_3_and_says_so(run, data, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("train", "nowhere"), "No such file or directory: 'nowhere'"),
+        (("train", "nowhere"), "nowhere: No such file or directory."),
         (("train", "broken"), "broken, line 2, column 3: a feature index must be a whole number."),
         (("train", "data", "-c", "0"), "C must be greater than 0; got 0.0"),
         (("train", "data", "-s", "9"), "-s 9 is not there"),

@@ -69,7 +69,7 @@ def one_hot(levels: list[int], power: float, n: int) -> Data:
         columns.append(first + rng.choice(size, n, p=frequency / frequency.sum()))
         first += size
     indices = np.column_stack(columns).reshape(-1)
-    X = sparse.csr_array((np.ones(len(indices)), indices, np.arange(0, len(indices) + 1, len(levels))), shape=(n, first))
+    X = sparse.csr_matrix((np.ones(len(indices)), indices, np.arange(0, len(indices) + 1, len(levels))), shape=(n, first))
     y = np.where(X @ rng.normal(size=first) + 2.0 * rng.normal(size=n) > 0.0, 1, -1)
     return Data(X, y)
 

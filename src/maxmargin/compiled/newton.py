@@ -78,6 +78,30 @@ def slope(margin, direction, curve, prox, t, sums, start, stop):
     sums[0], sums[1] = first, second
 
 
+def row_add_squares(rows, i, scale, w):
+    """w_j += scale x_ij^2"""
+    raise TypeError("row_add_squares exists only inside compiled code")
+
+
+@overload(row_add_squares, inline="always")
+def _row_add_squares(rows, i, scale, w):
+    if rows.instance_class is CsrRows:
+
+        def sparse(rows, i, scale, w):
+            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
+                w[rows.indices[k]] += scale * rows.values[k] * rows.values[k]
+            w[w.shape[0] - 1] += scale * rows.bias * rows.bias
+
+        return sparse
+
+    def dense(rows, i, scale, w):
+        for j in range(rows.values.shape[1]):
+            w[j] += scale * rows.values[i, j] * rows.values[i, j]
+        w[w.shape[0] - 1] += scale * rows.bias * rows.bias
+
+    return dense
+
+
 def add_outer(rows, i, scale, S):
     """S += scale x_i x_i', the lower triangle"""
     raise TypeError("add_outer exists only inside compiled code")
@@ -135,3 +159,19 @@ def gather(rows, weight, chosen, block, start, stop):
         line = block[k - start]
         line[:] = 0.0
         row_add(rows, i, np.sqrt(weight[i]), line)
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def add_hessian_product(rows, free, C, v, product, start, stop):
+    """product += sum over the free samples of C_i (x_i . v) x_i, a row at a time."""
+    for i in range(np.uint64(start), np.uint64(stop)):
+        if free[i]:
+            row_add(rows, i, C[i] * row_dot(rows, i, v), product)
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def add_hessian_diagonal(rows, free, C, diagonal, start, stop):
+    """diagonal_j += sum over the free samples of C_i x_ij^2"""
+    for i in range(np.uint64(start), np.uint64(stop)):
+        if free[i]:
+            row_add_squares(rows, i, C[i], diagonal)

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from maxmargin.data import Array
 from maxmargin.limits import check_point
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.hessian import Regulariser
+from maxmargin.threads import Crew
 
-LOOSEST, TIGHTEST = 0.1, 1e-8
+LOOSEST, TIGHTEST = 0.3, 1e-8
 """The residual that ends the iteration, relative to the gradient, at first and at the least."""
 ELEMENTS_A_SOLVE = 200_000_000
 """Stored elements that the products of one direction may touch: about half a second, so that Ctrl-C and limits are heard."""
@@ -31,10 +31,14 @@ class ProductHessian:
 
     in_float32 = is_careful = False
 
-    def __init__(self, problem: LinearProblem, C: Array) -> None:
-        self.problem, self.C = problem, C
+    def __init__(self, problem: LinearProblem, C: Array, crew: Crew) -> None:
+        from maxmargin.compiled import newton
+
+        self._kernels: Any = newton
+        self.problem, self.C, self.crew = problem, C, crew
         self.pending: list[Array] = []
-        self._rows: Any = None
+        self._free = np.zeros(problem.n_samples, bool)
+        self._sums = np.empty((crew.size, problem.rows.n_features + 1))
         self._first_norm = 0.0
 
     def note(self, changed: Array) -> None:
@@ -42,16 +46,14 @@ class ProductHessian:
             self.pending.append(changed)
 
     def update(self, free: Array, n_free: int) -> None:
-        """Take the free rows out of X when they have changed."""
-        if self.pending or self._rows is None:
+        """Learn who is free."""
+        if self.pending:
             self.rebuild(free)
 
     def rebuild(self, free: Array) -> None:
         self.pending.clear()
-        self._rows = self.problem.rows.matrix[free]
-        self._weights = self.C[free]
-        squares = self._rows.multiply(self._rows) if sparse.issparse(self._rows) else np.square(self._rows)
-        self._diagonal = np.append(squares.T @ self._weights, self.problem.intercept_scaling**2 * self._weights.sum())
+        np.copyto(self._free, free)
+        self._diagonal = self._summed(self._kernels.add_hessian_diagonal, ())
 
     def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
         """The direction -(R + rate S)^-1 g, as far as it is worth; None if it overflows."""
@@ -84,6 +86,11 @@ class ProductHessian:
 
     def _times(self, v: Array) -> Array:
         """S v"""
-        scaling = self.problem.intercept_scaling
-        outputs = self._weights * (self._rows @ v[:-1] + scaling * v[-1])
-        return np.append(self._rows.T @ outputs, scaling * outputs.sum())
+        return self._summed(self._kernels.add_hessian_product, (v,))
+
+    def _summed(self, kernel: Any, arguments: tuple[Array, ...]) -> Array:
+        """What the threads add up, each over its rows."""
+        self._sums[:] = 0.0
+        known = (self.problem.compiled_rows, self._free, self.C, *arguments)
+        self.crew.share(len(self.C), lambda k, *part: kernel(*known, self._sums[k], *part))
+        return np.asarray(self._sums.sum(axis=0))

@@ -99,7 +99,7 @@ def passes_for(problem: LinearProblem, curve: Curve) -> Passes:
 
 
 def hessian_of(problem: LinearProblem, C: Array, crew: Crew) -> FreeHessian | ProductHessian:
-    return FreeHessian(problem, C, crew) if problem.n_weights <= MOST_MATRIX_WEIGHTS else ProductHessian(problem, C)
+    return FreeHessian(problem, C, crew) if problem.n_weights <= MOST_MATRIX_WEIGHTS else ProductHessian(problem, C, crew)
 
 
 class CompiledPasses:

@@ -18,8 +18,10 @@ from maxmargin.problem import LinearProblem
 from maxmargin.solvers.hessian import Regulariser
 from maxmargin.threads import Crew
 
-LOOSEST, TIGHTEST = 0.3, 1e-8
-"""The residual that ends the iteration, relative to the gradient, at first and at the least."""
+LOOSEST, TIGHTEST, FORCING = 0.1, 1e-8, 0.25
+"""The residual that ends the iteration, relative to the gradient: at first, at the least, and between them the power of
+|g|^2, relative to the first, that it follows. Of six choices on generated one-hot columns and text this one was never far from
+the best."""
 ELEMENTS_A_SOLVE = 200_000_000
 """Stored elements that the products of one direction may touch: about half a second, so that Ctrl-C and limits are heard."""
 FEWEST_PRODUCTS, MOST_PRODUCTS = 10, 1000
@@ -62,7 +64,7 @@ class ProductHessian:
         scaled = inverse * residual
         along, sqnorm = scaled, float(residual @ scaled)
         self._first_norm = max(self._first_norm, sqnorm)
-        share = min(LOOSEST, max(TIGHTEST, np.sqrt(sqnorm / self._first_norm))) if self._first_norm > 0.0 else LOOSEST
+        share = min(LOOSEST, max(TIGHTEST, (sqnorm / self._first_norm) ** FORCING)) if self._first_norm > 0.0 else LOOSEST
         enough = share**2 * sqnorm
         for _ in range(self._most_products):
             check_point()

@@ -68,7 +68,9 @@ MOST_RETREATS = 3
 MOST_REFUSALS = 4
 """So many certificates refused at that end, each followed by a far smaller penalty, and the solver is stuck."""
 REFUSED_RETREAT = 1.0 / 64.0
+"""What the penalty is multiplied by after the first of these refusals."""
 LEAST_PENALTY = 1e-100
+"""No penalty is smaller: its reciprocal has to be finite."""
 RESOLVED = 1e6
 """s C |x|^2 where rounding has forced a smaller penalty: see ``_resolved_penalty``."""
 REFINEMENTS = 2
@@ -77,7 +79,6 @@ CAREFUL_STEPS = 30
 """After so many Newton steps of the kind below the matrix is factored with more care."""
 IDLE_STEPS, IDLE_FACTOR = 100, 0.9
 """So many Newton steps in which the gap does not fall to this share of what it was are the end as well."""
-
 LONG_MARGIN, NOTICEABLE = 1e3, 1e-9
 """A margin is the sum of terms of this size at the most, as far as the solver guesses; and a share of the objective below this
 is not looked at."""

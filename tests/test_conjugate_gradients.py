@@ -40,11 +40,11 @@ def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(
     regulariser, gradient = Regulariser(problem.regulariser), np.random.default_rng(0).normal(size=13)
     assert hessian._diagonal == pytest.approx(np.diag(from_scratch(problem, problem.C, free)))
     exact = np.linalg.solve(np.diag(problem.regulariser) + 2.5 * from_scratch(problem, problem.C, free), -gradient)
-    for gradients in (1.0, 1e-6):  # relative to the first, a small gradient asks for a small residual
+    for gradients in (1.0, 1e-14):  # relative to the first, a small gradient asks for a small residual
         direction = hessian.solve(2.5, regulariser, gradients * gradient, free)
         assert direction is not None
         assert direction @ gradient < 0.0
-    assert direction == pytest.approx(1e-6 * exact, rel=1e-4, abs=1e-11)
+    assert direction == pytest.approx(1e-14 * exact, rel=1e-4, abs=1e-19)
 
 
 def test_a_direction_that_overflows_is_none():

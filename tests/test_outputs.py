@@ -97,10 +97,10 @@ def test_a_checkpoint_of_this_fit_is_removed_at_its_end(run, data, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("train", "data", "missing/model"), "No such file or directory: 'missing/model'"),
-        (("train", "data", "folder"), "Is a directory: 'folder'"),
+        (("train", "data", "missing/model"), "missing/model: No such file or directory."),
+        (("train", "data", "folder"), "folder: Is a directory."),
         (("train", "data", "m" * 300), "File name too long"),
-        (("train", "data", "--checkpoint", "missing/state"), "No such file or directory: 'missing/state'"),
+        (("train", "data", "--checkpoint", "missing/state"), "missing/state: No such file or directory."),
         (("predict", "data", "model", "missing/labels"), "No such file or directory"),
         (("convert", "model", "folder"), "Is a directory"),
     ],

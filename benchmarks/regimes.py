@@ -7,8 +7,8 @@ method (-s 2) and its dual coordinate descent (-s 1), both from C, on their own 
 against scikit-learn-intelex (oneDAL) in float64.
 
 Each peer gets, at no cost to it, the loosest tolerance of a grid that brings its answer within the target, which the
-certificate verifies. The residuals of conjugate gradients were chosen on these same one-hot sets (of six choices), so their rows
-are no held-out figures.
+certificate verifies. The residuals of conjugate gradients were chosen on these same one-hot sets (of six choices), so their
+rows are no held-out figures.
 
     python -m benchmarks.regimes
 """

@@ -20,6 +20,7 @@ ORDER = [
     "kernels",
     "feature_maps",
     "problem",
+    "kernel_matrix",
     "kernel_problem",
     "certificate",
     "kernel_sums",

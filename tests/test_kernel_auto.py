@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from maxmargin import kernel_problem
 from maxmargin.kernel_certificate import certify_kernel
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import RBF, Custom, Linear
@@ -13,6 +14,15 @@ from maxmargin.reductions import MergedSamples
 from maxmargin.solution import Status
 from maxmargin.solve import solve
 from tests.catalogue import labelled
+
+
+@pytest.fixture(autouse=True, params=["held", "streamed"], scope="module")
+def _few_or_many(request):
+    """Every test twice: with the kernel matrix of few samples held, and as if the samples were too many for that."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "streamed":
+            patch.setattr(kernel_problem, "MOST_SAMPLES", 0)
+        yield
 
 
 def repeated(n: int, seed: int) -> tuple[sparse.csr_array, np.ndarray]:

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
+from maxmargin import kernel_problem
 from maxmargin.certificate import certify
 from maxmargin.kernel_certificate import certify_kernel
 from maxmargin.kernel_problem import KernelProblem
@@ -26,6 +27,15 @@ KERNELS: dict[str, tuple[Kernel, dict[str, object]]] = {
     "sigmoid": (Sigmoid(0.05, -0.1), {"kernel": "sigmoid", "gamma": 0.05, "coef0": -0.1}),
 }
 kernels = pytest.mark.parametrize("name", KERNELS)
+
+
+@pytest.fixture(autouse=True, params=["held", "streamed"], scope="module")
+def _few_or_many(request):
+    """Every test twice: with the kernel matrix of few samples held, and as if the samples were too many for that."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "streamed":
+            patch.setattr(kernel_problem, "MOST_SAMPLES", 0)
+        yield
 
 
 def balanced_point(problem: KernelProblem, seed: int) -> np.ndarray:

@@ -14,6 +14,7 @@ import maxmargin.kernel_pairs as kernel_pairs
 from maxmargin import SVC, BatchedSMO
 from maxmargin.estimators.kernel_classifier import kernel_solver
 from maxmargin.estimators.pairs import KernelProblems, Pair
+from maxmargin.kernel_matrix import ClassValues
 from maxmargin.kernel_pairs import HeldRows, PairProblem, SharedValues, Sizes, padded
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import RBF, Custom, Linear, Points, Polynomial, Precomputed, Sigmoid
@@ -47,7 +48,12 @@ class Counting(SVC):
 @pytest.fixture
 def unshared(monkeypatch):
     """A function that makes fits from then on share nothing."""
-    return lambda: monkeypatch.setattr(SharedValues, "where_it_pays", classmethod(lambda cls, *arguments: None))
+
+    def forbid():
+        for shared in (SharedValues, ClassValues):
+            monkeypatch.setattr(shared, "where_it_pays", classmethod(lambda cls, *arguments: None))
+
+    return forbid
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])

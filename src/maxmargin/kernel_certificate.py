@@ -24,7 +24,7 @@ from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusa
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_sums import Sums, kernel_sums, precise_sums
-from maxmargin.kernels import Precomputed
+from maxmargin.kernels import RBF, Precomputed
 from maxmargin.losses import UNIT_ROUNDOFF
 
 NEGLIGIBLE = 0.1
@@ -34,7 +34,8 @@ NEGLIGIBLE = 0.1
 @dataclass(frozen=True, eq=False)
 class KernelVerdict:
     """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha.
-    ``output_errors`` bounds the rounding error of each f_i."""
+    ``output_errors`` bounds the rounding error of each f_i; ``violation`` is LIBSVM's, where there is no proof.
+    ``kernel_evaluations`` are those beyond the matrix that the problem holds."""
 
     certificate: Certificate
     b: float
@@ -55,7 +56,7 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None,
     whether the relative gap is within it, if that can be done."""
     alpha = vector(alpha, problem.n_samples, "alpha")
     support = np.flatnonzero(alpha)
-    if not (np.isfinite(alpha).all() and problem.is_feasible(alpha)):
+    if not problem.is_feasible(alpha):
         return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
         verdict = _verdict(problem, alpha, support, outputs_of(problem, alpha, support), b)
@@ -68,7 +69,9 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None,
 def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float | None) -> KernelVerdict:
     b = problem.best_offset(sums.outputs) if b is None else float(b)
     certificate = _certificate(problem, alpha, support, sums, b)
-    return KernelVerdict(certificate, b, *sums, problem.n_samples * len(support), violation(problem, alpha, sums.outputs))
+    violated = math.inf if certificate.is_proof else violation(problem, alpha, sums.outputs)
+    evaluations = problem.n_samples * len(support) if problem.held is None else 0
+    return KernelVerdict(certificate, b, *sums, evaluations, violated)
 
 
 def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
@@ -100,18 +103,28 @@ def _sharpened(
 
 def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
     """f_i for every sample, and how wrong each can be: kernel values by their own rounding, and sums by their additions."""
+    if problem.held is not None:
+        return _held_sums(problem, problem.held.values, alpha)
     signed = (alpha * problem.y)[support]
     if isinstance(problem.kernel, Precomputed):
         return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 
 
+def _held_sums(problem: KernelProblem, values: Array, alpha: Array) -> Sums:
+    """From values that are each wrong by at most ``kernel.rounding_error``. No value of the RBF kernel is greater than one, so
+    that the sum of alpha bounds the magnitudes."""
+    is_rbf = isinstance(problem.kernel, RBF)
+    magnitudes = (1.0 + problem.n_samples * UNIT_ROUNDOFF) * alpha.sum() if is_rbf else np.abs(values) @ alpha
+    errors = problem.kernel.sum_errors(problem.points, alpha, problem.points) + gamma(len(alpha) + 2.0) * magnitudes
+    return Sums(values @ (alpha * problem.y), np.broadcast_to(errors, len(alpha)))
+
+
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
     y, C, loss, outputs = problem.y, problem.C, problem.loss, sums.outputs
-    margins = y * (outputs + b)
-    sqnorm = float((alpha * y)[support] @ outputs[support])
-    total = float(alpha.sum())
-    imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
+    margins, signed = y * (outputs + b), alpha * y
+    sqnorm, total = float(signed @ outputs), float(alpha.sum())
+    imbalance = float(signed.sum()) if problem.has_offset else 0.0
     shift, fall, charge_error, move = charge(problem, alpha, outputs, b, imbalance, total)
     primal = 0.5 * sqnorm + float(C @ loss.value(margins))
     dual = total - 0.5 * sqnorm - fall
@@ -121,7 +134,7 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sum
         errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
     rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
     rounding += gamma(PAIRWISE_ROUNDINGS) * gap
-    if not np.isfinite([primal, dual, gap, rounding]).all():
+    if not all(map(math.isfinite, (primal, dual, gap, rounding))):
         return refusal(alpha)
     is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -rounding  # a kernel on trust may be found out
     return Certificate(

@@ -11,13 +11,15 @@ piecewise linear in b, with a kink at each :math:`y_i - f_i`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.data import Array, Rows
+from maxmargin.kernel_matrix import MOST_SAMPLES, HeldValues, held_values
 from maxmargin.kernels import Kernel, Points, Precomputed
 from maxmargin.losses import Hinge
 from maxmargin.problem import costs_of, signs_of
@@ -37,13 +39,15 @@ class SignedVariables(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """max D(alpha) over the box, and over sum_i alpha_i y_i = 0 if ``has_offset``."""
+    """max D(alpha) over the box, and over sum_i alpha_i y_i = 0 if ``has_offset``. ``matrix`` gives the whole kernel matrix
+    where several problems share its parts."""
 
     rows: Rows
     y: Array
     C: Array
     kernel: Kernel
     has_offset: bool = True
+    matrix: Callable[[], HeldValues] | None = field(default=None, repr=False, kw_only=True)
 
     @classmethod
     def build(cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, check: bool = True) -> KernelProblem:
@@ -72,6 +76,19 @@ class KernelProblem:
     def diagonal(self) -> Array:
         return self.kernel.diagonal(self.points)
 
+    @cached_property
+    def held(self) -> HeldValues | None:
+        """The whole kernel matrix in float64, where the samples are few."""
+        if self.matrix is not None:
+            return self.matrix()
+        return held_values(self.kernel, self.points) if self.n_samples <= MOST_SAMPLES else None
+
+    @property
+    def held_evaluations(self) -> int:
+        """The values that the matrix took so far."""
+        held: HeldValues | None = self.__dict__.get("held")
+        return held.evaluations if held is not None else 0
+
     def gram(self, chosen: Any, among: Any) -> Array:
         """k(x_i, x_j) for the chosen i and the j among which, in float64."""
         if isinstance(self.kernel, Precomputed):
@@ -95,8 +112,9 @@ class KernelProblem:
     def signed(self, alpha: Array | None) -> SignedVariables:
         """Where a solver in signed variables starts: at the nearest feasible point to alpha, or at zero."""
         y = self.y.astype(np.float64)
-        start = self.nearest_feasible(np.zeros(len(y)) if alpha is None else alpha)
-        return SignedVariables(y, np.minimum(y * self.C, 0.0), np.maximum(y * self.C, 0.0), y * start)
+        s = np.zeros(len(y)) if alpha is None else y * self.nearest_feasible(alpha)
+        farthest = y * self.C
+        return SignedVariables(y, np.minimum(farthest, 0.0), np.maximum(farthest, 0.0), s)
 
     def best_offset(self, outputs: Array) -> float:
         """The b with the least sum_i C_i max(0, 1 - y_i (f_i + b)); the middle one if it is an interval; 0 without an offset.
@@ -104,10 +122,13 @@ class KernelProblem:
         The slope of that sum is -(sum of the C_i of the positive class) far to the left, and rises by C_i at every kink."""
         if not self.has_offset:
             return 0.0
-        present = self.C > 0.0
-        kinks = (self.y - outputs)[present]
-        order = np.argsort(kinks, kind="stable")
-        kinks, costs = kinks[order], self.C[present][order]
+        kinks, costs = self.y - outputs, self.C
+        if costs.strides == (0,) and costs[0] > 0.0:  # one C for all
+            kinks.sort()
+        else:
+            present = costs > 0.0
+            order = np.argsort(kinks[present], kind="stable")
+            kinks, costs = kinks[present][order], costs[present][order]
         slopes = np.cumsum(costs) - float(self.C[self.y > 0].sum())
         tiny = 1e-14 * float(costs.sum())
         low = int(np.searchsorted(slopes, -tiny, side="left"))

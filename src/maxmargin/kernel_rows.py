@@ -93,6 +93,16 @@ class KernelRows:
         asks_to_be_kept = math.ceil(NS_A_NEW_BYTE * self.dtype.itemsize / self._blocks.ns_a_value)
         self._cache = RowCache(problem.n_samples, dtype, cache_mb, asks_to_be_kept)
 
+    @property
+    def nanoseconds(self) -> float:
+        """What the values that were computed have cost, on one core."""
+        return self.kernel_evaluations * self._blocks.ns_a_value
+
+    @property
+    def nanoseconds_to_hold(self) -> float:
+        """What it would cost to compute half of the matrix and to write all of it to new memory."""
+        return self.problem.n_samples**2 * (0.5 * self._blocks.ns_a_value + NS_A_NEW_BYTE * self.dtype.itemsize)
+
     def block(self, chosen: Array, among: Array | None = None, out: Array | None = None) -> Array:
         """k(x_i, x_j) for the chosen i, and for all j or those among which, into the first rows and columns of
         ``out`` if given."""

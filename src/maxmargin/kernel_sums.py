@@ -3,13 +3,15 @@ r"""Sums of kernel values in float64, and how wrong they can be: :math:`f_i = \s
 
 No kernel value is kept. Tiles of dot products small enough for the caches are made on all cores, by matrix products where
 the samples are dense and by compiled code of the certificate's own where they are sparse, and the kernel is a function of
-them. Nothing here is shared with a solver.
+them. Among the chosen points themselves a dense tile is made once, for both of its sides. Nothing here is shared with a
+solver.
 
 **Rounding, for the RBF kernel.** Let :math:`u = 2^{-53}`, G the greatest :math:`|x|^2`, and m the number of roundings that a
 term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u G`, so that :math:`|x - z|^2` is wrong by at
 most :math:`u G (10 + 2 m)`, and after multiplication with gamma, which adds 3u of at most :math:`4 \gamma G`, the exponent by
-:math:`u \gamma G (22 + 2 m)`. The exponential adds 2u. The terms are added in groups of eight, and the groups with what each
-addition loses kept apart, so that a sum is wrong by 12u of the sum of the magnitudes. To first order, for which 1% is added.
+:math:`u \gamma G (22 + 2 m)`. The exponential adds 2u. Where the samples are sparse, the terms are added in groups of eight,
+and the groups with what each addition loses kept apart, so that a sum is wrong by 12u of the sum of the magnitudes. Where
+they are dense, a term meets as many additions as a tile is wide and as there are tiles. To first order, for which 1% is added.
 
 **In twice the precision**, for chosen samples (``compiled.precise_sums``): a dot product of m terms carries the sum of what
 its operations lose, itself right to :math:`m u`, so that the exponent is wrong by at most :math:`8 (m + 2)^2 u^2 \gamma G`.
@@ -28,7 +30,8 @@ from scipy import sparse
 
 from maxmargin.certificate import gamma as roundings
 from maxmargin.data import Array
-from maxmargin.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Custom, Kernel, Linear, Points, Polynomial, dot_products
+from maxmargin.kernel_matrix import rbf_block
+from maxmargin.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Custom, Kernel, Linear, Points, Polynomial
 from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.threads import Crew, single_threaded_blas
@@ -40,6 +43,8 @@ MOST_DISTINCT, MOST_NONZERO = 0.9, 0.3
 """Equal rows are counted once when so few are distinct; a dense X is made sparse when so little of it is not zero."""
 SAMPLES_A_TASK = 1024
 """A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
+STRIPS_A_TURN = 16
+"""Strips whose sums are held at a time before they are added up."""
 GROUP_ROUNDINGS = 12.0
 EXPONENTIAL_ERROR = 2.0**-70
 LONG_ROUNDOFF, LONG_ROWS = 2.0**-63, 64
@@ -106,16 +111,16 @@ def _rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples
     points = _prepared(points, is_large)
     others = points if samples is None else _prepared(samples, is_large)
     if not (_is_narrow(points) and _is_narrow(others)):
-        return _signed_sums(kernel, points, chosen, signed, others, _dense_sums)
+        return _tile_sums(kernel, points, chosen, signed, None if samples is None else others)
     if samples is not None or not is_large:
-        return _signed_sums(kernel, points, chosen, signed, others, _sparse_sums)
+        return _sparse_sums(kernel, points, chosen, signed, others)
     group, first = equal_points(points.matrix)
     if len(first) > MOST_DISTINCT * len(points):
-        return _signed_sums(kernel, points, chosen, signed, others, _sparse_sums)
+        return _sparse_sums(kernel, points, chosen, signed, others)
     distinct = points[first]
     keys, place = np.unique(2 * group[chosen] + (signed > 0.0), return_inverse=True)
     scales, n_added = np.bincount(place, signed), float(np.bincount(place).max(initial=0))
-    sums = _signed_sums(kernel, distinct, keys // 2, scales, distinct, _sparse_sums, n_added)
+    sums = _sparse_sums(kernel, distinct, keys // 2, scales, distinct, n_added)
     return Sums(sums.outputs[group], sums.errors[group])
 
 
@@ -135,24 +140,12 @@ def _is_narrow(points: Points) -> bool:
     return sparse.issparse(points.matrix) and points.matrix.shape[1] <= DENSE_FEATURES
 
 
-def _signed_sums(
-    kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points, positive_sums: Any, n_added: float = 0.0
-) -> Sums:
-    """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
-    themselves sums of up to ``n_added`` numbers."""
-    plus, minus = (
-        positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), samples)
-        for is_here in (signed > 0.0, signed < 0.0)
-    )
-    return Sums(plus - minus, (_rbf_error(kernel, points, samples) + roundings(n_added)) * (plus + minus))
-
-
-def _rbf_error(kernel: RBF, points: Points, samples: Points) -> float:
+def _rbf_error(kernel: RBF, points: Points, samples: Points, n_additions: float) -> float:
     """Of a sum, relative to that of the magnitudes: see the head of this module."""
     greatest = float(max(points.sqnorms.max(initial=0.0), samples.sqnorms.max(initial=0.0)))
     m = max(_dot_roundings(points.matrix), _dot_roundings(samples.matrix))
     exponent = kernel.gamma * greatest * (22.0 + 2.0 * m) * UNIT_ROUNDOFF
-    return SECOND_ORDER * (math.expm1(min(exponent, 700.0)) + (2.0 + GROUP_ROUNDINGS) * UNIT_ROUNDOFF)
+    return SECOND_ORDER * (math.expm1(min(exponent, 700.0)) + (2.0 + n_additions) * UNIT_ROUNDOFF)
 
 
 def _dot_roundings(matrix: Any) -> float:
@@ -163,7 +156,18 @@ def _dot_roundings(matrix: Any) -> float:
     return float(most + 1 if matrix.shape[1] > DENSE_FEATURES else most // 4 + 8)
 
 
-def _sparse_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
+def _sparse_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0) -> Sums:
+    """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
+    themselves sums of up to ``n_added`` numbers."""
+    plus, minus = (
+        _positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), samples)
+        for is_here in (signed > 0.0, signed < 0.0)
+    )
+    error = _rbf_error(kernel, points, samples, GROUP_ROUNDINGS)
+    return Sums(plus - minus, (error + roundings(n_added)) * (plus + minus))
+
+
+def _positive_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
     from maxmargin.compiled.kernel_certificate import judge_sparse
 
     n, log2_scale, width = len(samples), -kernel.gamma / math.log(2.0), points.matrix.shape[1]
@@ -178,19 +182,66 @@ def _sparse_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samp
     return totals + rests
 
 
-def _dense_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
-    from maxmargin.compiled.kernel_certificate import add_rbf
+def _tile_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+    """From tiles of kernel values, and their products with the coefficients and with the magnitudes of those."""
+    vectors, scales = points[chosen], np.stack([signed, np.abs(signed)])
+    others = points if samples is None else samples
+    with single_threaded_blas():
+        if samples is not None:
+            sums = _sums_at(kernel, vectors, scales, samples)
+        else:
+            is_chosen = np.zeros(len(points), np.bool_)
+            is_chosen[chosen] = True
+            sums = np.empty((2, len(points)))
+            sums[:, chosen] = _sums_among(kernel, vectors, scales)
+            sums[:, ~is_chosen] = _sums_at(kernel, vectors, scales, points[~is_chosen])
+    n_additions = min(len(chosen), VECTORS_A_TILE) + -(-len(chosen) // SAMPLES_A_TILE) + 2.0
+    return Sums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
 
-    totals, rests = np.zeros(len(samples)), np.zeros(len(samples))
-    log2_scale = -kernel.gamma / math.log(2.0)
 
-    def add(vectors: Points, part: slice, here: slice) -> None:
-        products = np.ascontiguousarray(dot_products(vectors, samples[here]))
-        everyone, others = np.arange(len(vectors)), samples.sqnorms[here]
-        add_rbf(products, everyone, scales[part], vectors.sqnorms, others, log2_scale, totals[here], rests[here])
+def _sums_at(kernel: RBF, vectors: Points, scales: Array, samples: Points) -> Array:
+    """sum_j scales_j k(z_j, x) for the samples x and either row of scales."""
+    n, sums = len(samples), np.zeros((2, len(samples)))
 
-    _tiles(points, chosen, len(samples), add)
-    return totals + rests
+    def task(start: int) -> None:
+        for begin in range(start, min(n, start + SAMPLES_A_TASK), SAMPLES_A_TILE):
+            here = slice(begin, min(n, start + SAMPLES_A_TASK, begin + SAMPLES_A_TILE))
+            x = samples[here]
+            for first in range(0, len(vectors), VECTORS_A_TILE):
+                part = slice(first, first + VECTORS_A_TILE)
+                tile = rbf_block(kernel, x, vectors[part])
+                for row, one in zip(sums, scales, strict=True):  # twice a product with a vector is faster than one with two
+                    row[here] += tile @ one[part]
+
+    Crew(n * len(vectors)).run_long([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+    return sums
+
+
+def _sums_among(kernel: RBF, vectors: Points, scales: Array) -> Array:
+    """The same at the vectors themselves. A task makes the tiles from the diagonal to the right for some of them, and says what
+    these add to its own sums and to those after; the parts are added in one order, whoever made them."""
+    n = len(vectors)
+
+    def task(start: int) -> Array:
+        here = slice(start, min(n, start + SAMPLES_A_TILE))
+        x, width, found = vectors[here], here.stop - start, np.zeros((2, n - start))
+        tile = rbf_block(kernel, x, x)
+        for row, one in zip(found, scales, strict=True):
+            row[:width] = tile @ one[here]
+        for first in range(here.stop, n, VECTORS_A_TILE):
+            part = slice(first, min(n, first + VECTORS_A_TILE))
+            tile = rbf_block(kernel, x, vectors[part])
+            for row, one in zip(found, scales, strict=True):
+                row[:width] += tile @ one[part]
+                row[part.start - start : part.stop - start] = one[here] @ tile
+        return found
+
+    sums, crew = np.zeros((2, n)), Crew(n * n // 2)
+    for begin in range(0, n, STRIPS_A_TURN * SAMPLES_A_TILE):
+        starts = range(begin, min(n, begin + STRIPS_A_TURN * SAMPLES_A_TILE), SAMPLES_A_TILE)
+        for start, found in zip(starts, crew.run([(start,) for start in starts], task), strict=True):
+            sums[:, start:] += found
+    return sums
 
 
 def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:

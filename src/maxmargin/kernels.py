@@ -58,6 +58,8 @@ class Points:
 
     def in_double(self) -> Points:
         """In float64, and dense if that is not many more numbers: a product of dense blocks is ten times faster."""
+        if isinstance(self.matrix, np.ndarray) and self.matrix.dtype == np.float64:
+            return self
         is_narrow = sparse.issparse(self.matrix) and self.matrix.shape[1] <= DENSE_FEATURES
         matrix = self.matrix.toarray() if is_narrow else self.matrix
         return Points(matrix.astype(np.float64, copy=False), self.sqnorms)
@@ -83,7 +85,7 @@ class Kernel(Protocol):
 def dot_products(one: Points, other: Points) -> Array:
     """x . z in float64, one matrix product."""
     product = one.in_double().matrix @ other.in_double().matrix.T
-    return np.asarray(product.toarray() if sparse.issparse(product) else product)
+    return product if isinstance(product, np.ndarray) else np.asarray(product.toarray())
 
 
 class OfDotProducts(ABC):

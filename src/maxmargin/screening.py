@@ -100,8 +100,8 @@ def offset_level(y: Array, alpha: Array, C: Array) -> float:
 def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0) -> Interval:
     """inf {b : sum_{t_i <= b} C_i >= level} and sup {b : sum_{t_i < b} C_i <= level}, rounded outwards."""
     n = len(kinks)
-    is_even = n > 0 and bool(np.all(C == C[0]))
-    order = np.arange(n) if is_even else np.argsort(kinks, kind="stable")
+    is_even = n > 0 and (C.strides == (0,) or bool(np.all(C == C[0])))
+    order = slice(None) if is_even else np.argsort(kinks, kind="stable")
     sums = np.cumsum(C[order])
     slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (float(C.sum()) + abs(level)) + imbalance
     low = int(np.searchsorted(sums, level - slack, side="left"))

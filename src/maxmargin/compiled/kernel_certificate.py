@@ -97,6 +97,36 @@ def multiply(vectors, chosen, columns, width, products):
             s += ONE
 
 
+@njit(inline="always")
+def halve_exponent(products, j, here, sample_sqnorms, log2_scale, power, bits):
+    """exp(-gamma |x_j - x_i|^2) = 2^(log2_scale |x_j - x_i|^2) from x_j . x_i, as two factors: products[j, i] for the fraction
+    of the exponent, power[i] for its whole part. ``bits`` are those of ``power``."""
+    n = np.uint64(sample_sqnorms.shape[0])
+    for i in range(n):
+        square = fma(-2.0, products[j, i], here + sample_sqnorms[i])
+        x = log2_scale * (square if square > 0.0 else 0.0)
+        x = x if x > LEAST else LEAST
+        whole = x + SHIFT
+        power[i] = whole
+        r = x - (whole - SHIFT)
+        p = fma(fma(fma(fma(fma(P10, r, P9), r, P8), r, P7), r, P6), r, P5)
+        p = fma(fma(fma(fma(fma(p, r, P4), r, P3), r, P2), r, P1), r, P0)
+        products[j, i] = fma(p, r, 1.0)
+    for i in range(n):
+        bits[i] = (bits[i] << MANTISSA_BITS) + ONE_BITS
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def rbf_values(products, sqnorms, other_sqnorms, log2_scale):
+    """exp(-gamma |x_j - z_i|^2) in the place of each x_j . z_i."""
+    power = np.empty(other_sqnorms.shape[0])
+    bits = power.view(np.int64)
+    for j in range(np.uint64(products.shape[0])):
+        halve_exponent(products, j, sqnorms[j], other_sqnorms, log2_scale, power, bits)
+        for i in range(np.uint64(other_sqnorms.shape[0])):
+            products[j, i] *= power[i]
+
+
 @njit(cache=True, nogil=True, boundscheck=False)
 def add_rbf(products, chosen, scales, sqnorms, sample_sqnorms, log2_scale, totals, rests):
     """From x_j . x_i, a row a support vector: exp(-gamma |x_j - x_i|^2) = 2^(log2_scale |x_j - x_i|^2), and its sums."""
@@ -107,18 +137,7 @@ def add_rbf(products, chosen, scales, sqnorms, sample_sqnorms, log2_scale, total
         sums[:] = 0.0
         for j in range(begin, min(n_chosen, begin + np.uint64(GROUP))):
             here, scale = sqnorms[chosen[j]], scales[j]
-            for i in range(n):
-                square = fma(-2.0, products[j, i], here + sample_sqnorms[i])
-                x = log2_scale * (square if square > 0.0 else 0.0)
-                x = x if x > LEAST else LEAST
-                whole = x + SHIFT
-                power[i] = whole
-                r = x - (whole - SHIFT)
-                p = fma(fma(fma(fma(fma(P10, r, P9), r, P8), r, P7), r, P6), r, P5)
-                p = fma(fma(fma(fma(fma(p, r, P4), r, P3), r, P2), r, P1), r, P0)
-                products[j, i] = fma(p, r, 1.0)
-            for i in range(n):
-                bits[i] = (bits[i] << MANTISSA_BITS) + ONE_BITS
+            halve_exponent(products, j, here, sample_sqnorms, log2_scale, power, bits)
             for i in range(n):
                 sums[i] = fma(scale, products[j, i] * power[i], sums[i])
         for i in range(n):

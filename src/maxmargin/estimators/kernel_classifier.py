@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -131,7 +130,7 @@ class KernelClassifier:
         classes = checks.classes_of(y)
         costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
         kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
-        pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
+        pairs = Pair.all_of(codes)
         problems = self._problems(X, kernel, costs, codes, pairs)
         solutions = self._solve(problems, pairs, limits)
         self._keep(X, kernel, classes, codes, pairs, solutions)

@@ -7,12 +7,14 @@ many threads solve the problems, so that the answers do not either.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data import Array, Rows
+from maxmargin.kernel_matrix import ClassValues
 from maxmargin.kernel_pairs import PairProblem, SharedValues
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import Kernel, Precomputed
@@ -34,12 +36,23 @@ class Pair:
     signs: Array
 
     @classmethod
+    def all_of(cls, codes: Array) -> list[Pair]:
+        """Those of all classes 0, 1, ..., which are the codes of the samples."""
+        members = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
+        return [cls._of(first, second, members, codes) for first, second in combinations(range(len(members)), 2)]
+
+    @classmethod
     def of(cls, first: int, second: int, codes: Array) -> Pair:
-        parts = [np.flatnonzero(codes == k) for k in (first, second)]
-        samples = np.concatenate(parts)
+        return cls._of(first, second, {k: np.flatnonzero(codes == k) for k in (first, second)}, codes)
+
+    @classmethod
+    def _of(cls, first: int, second: int, members: Any, codes: Array) -> Pair:
+        samples = np.concatenate([members[first], members[second]])
         if len(samples) == len(codes):
-            samples = np.arange(len(codes))
-        return cls(first, second, samples, np.where(codes[samples] == first, np.int8(1), np.int8(-1)))
+            return cls(first, second, np.arange(len(codes)), np.where(codes == first, np.int8(1), np.int8(-1)))
+        signs = np.full(len(samples), np.int8(1))
+        signs[len(members[first]) :] = -1
+        return cls(first, second, samples, signs)
 
     def rows(self, X: Any) -> Any:
         """Its rows of X."""
@@ -76,7 +89,7 @@ class KernelProblems:
     costs: Array
     has_offset: bool
     solver: KernelSolver
-    shared: SharedValues | None
+    shared: SharedValues | ClassValues | None
 
     @classmethod
     def of(
@@ -87,8 +100,10 @@ class KernelProblems:
         made: Any = solver
         if not hasattr(made, "cache_mb"):
             return cls(X, kernel, costs, has_offset, made, None)
-        shared = None
-        if getattr(made, "shares_values", False):
+        shared: SharedValues | ClassValues | None = None
+        if getattr(made, "holds_values", False):
+            shared = ClassValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
+        if shared is None and getattr(made, "shares_values", False):
             shared = SharedValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
         left_mb = made.cache_mb - (shared.megabytes if shared else 0.0)
         return cls(X, kernel, costs, has_offset, replace(made, cache_mb=left_mb / n_threads), shared)
@@ -97,11 +112,20 @@ class KernelProblems:
         return limits
 
     def problem(self, pair: Pair) -> KernelProblem:
-        rows, costs = pair.part(self.X, self.kernel), self.costs[pair.samples]
+        rows, costs = pair.part(self.X, self.kernel), self._costs_of(pair)
+        if isinstance(self.shared, ClassValues):
+            matrix = partial(self.shared.pair, pair.first, pair.second)
+            return KernelProblem(Rows(rows), pair.signs, costs, self.kernel, self.has_offset, matrix=matrix)
         problem = KernelProblem.build(rows, pair.signs, costs, self.kernel, self.has_offset, check=False)
         if self.shared is not None and self.shared.sizes.may_share(pair.first, pair.second):
             return PairProblem.of(problem, self.shared, pair.first, pair.second)
         return problem
+
+    def _costs_of(self, pair: Pair) -> Array:
+        """One C for all stays one number that is read many times."""
+        if self.costs.strides == (0,):
+            return np.broadcast_to(self.costs[0], len(pair.samples))
+        return self.costs[pair.samples]
 
     def finished(self, problem: KernelProblem | LinearProblem, solution: Solution, tol: float) -> Solution:
         return solution

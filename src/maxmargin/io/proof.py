@@ -64,7 +64,7 @@ def _prove_kernel(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
     sign, has_offset = -1.0 if len(classes) == 2 else 1.0, bool(estimator.fit_intercept)
     weights, offsets = sign * pair_weights(estimator.dual_coef_, estimator.n_support_), sign * estimator.intercept_
     if estimator._feature_weights_ is not None:
-        pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
+        pairs = Pair.all_of(codes)
         features = estimator._feature_weights_
         problems = FeatureProblems(features.map, features.map.of(X), costs, has_offset, Auto())
         own = sign * features.weights

@@ -1,7 +1,8 @@
 """Kernel rows of the samples that a solver still looks at: when many have been left out, rows get shorter.
 
-Where the whole matrix fits in the budget in float32, it is computed and held as soon as half as many values as it has were
-computed anyway: a solver that has asked for so many will ask for more (the ski-rental rule, as in ``kernel_rows``)."""
+Where the whole matrix fits in the budget in float32, it is computed and held as soon as the values that were computed so far
+have cost as much as that would: half of its values, and memory that is touched for the first time (the ski-rental rule, as in
+``kernel_rows``)."""
 
 from __future__ import annotations
 
@@ -79,8 +80,7 @@ class ActiveRows:
         n, rows = len(self.samples), self._rows
         if isinstance(rows, HeldRows) or self.dtype != HeldRows.dtype or isinstance(self.problem.kernel, Precomputed):
             return
-        is_worth_it = n <= FEW_SAMPLES or rows.kernel_evaluations >= 0.5 * n * n
-        if is_worth_it and held_megabytes(n) <= self.cache_mb:
+        if (n <= FEW_SAMPLES or rows.nanoseconds >= rows.nanoseconds_to_hold) and held_megabytes(n) <= self.cache_mb:
             self._evaluations_before += rows.kernel_evaluations
             self._rows = HeldRows.of(rows.problem)
 

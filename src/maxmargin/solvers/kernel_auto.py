@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.batched_smo import BatchedSMO, BatchedSMOState
 from maxmargin.solvers.factored import FactoredNewton, factor
+from maxmargin.solvers.held_smo import HeldState
 from maxmargin.solvers.irwls_step import WorkingSet, optimise
 from maxmargin.threads import single_threaded_blas
 
@@ -76,44 +78,94 @@ class KernelAuto:
         """As SMO does."""
         return True
 
+    @property
+    def holds_values(self) -> bool:
+        """It reads the float64 matrix of few samples, where there is one."""
+        return True
+
     def for_features(self) -> Auto:
         """What solves the problem where it is a linear one, on the features of its kernel."""
         return Auto()
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
+        state = KernelAutoState(seed)
+        if problem.held is not None and problem.kernel.is_positive_semidefinite and self._can_hold(problem):
+            state.few = HeldState.of(problem, problem.held, warm_start)
+        else:
+            state.many = self._many(problem, warm_start, seed)
+        return state
+
+    def _can_hold(self, problem: KernelProblem) -> bool:
+        return problem.held is not None and problem.held.padded.nbytes <= self.cache_mb * MEGABYTE
+
+    def _many(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> ManyState:
         merged = MergedSamples.of(problem, MERGE_SAVING)
         reduced = merged.problem if merged else problem
         start = merged.reduce(warm_start) if merged and warm_start is not None else warm_start
         solver = BatchedSMO(cache_mb=ROW_SHARE * self.cache_mb, shrinks=self.shrinks)
         most_near = math.isqrt(int(0.5 * (1.0 - ROW_SHARE) * MEGABYTE * self.cache_mb / np.dtype(float).itemsize))
-        return KernelAutoState(reduced, merged, solver, solver.init(reduced, start, seed), most_near)
+        return ManyState(reduced, merged, solver, solver.init(reduced, start, seed), most_near)
 
     def advance(self, problem: KernelProblem, state: KernelAutoState, budget: Budget) -> None:
-        if state.looks_done:
-            state.learn_from_refusal()
-        if state.newton is not None:
-            state.run_newton(budget)
-        elif state.is_ready and state.smo.relative_gap > budget.target:
-            state.finish()
-        elif state.is_small_and_slow:
-            state.was_slow = True
-            state.finish()
-        elif state.may_factor:
-            state.try_factor()
+        if state.few is not None:
+            state.few.advance(budget)
+            if state.few.has_given_up:
+                few, state.few = state.few, None
+                state.many = self._many(problem, few.alpha, state.seed)
+                state.many.smo.steps = few.steps
         else:
-            state.run_smo(budget)
+            state.present.advance(budget)
 
     def candidate(self, problem: KernelProblem, state: KernelAutoState) -> Array:
-        alpha = state.solver.candidate(state.problem, state.smo)
-        return state.merged.expand(alpha) if state.merged else alpha
+        return state.present.alpha
 
     def take_outputs(self, problem: KernelProblem, state: KernelAutoState, outputs: Array) -> None:
-        own = state.merged.reduce_outputs(outputs) if state.merged else outputs
-        state.solver.take_outputs(state.problem, state.smo, own)
+        state.present.take_outputs(outputs)
 
 
 @dataclass
 class KernelAutoState:
+    """One of two: the solver of few samples until it has given up, or the course of many."""
+
+    seed: int
+    few: HeldState | None = None
+    many: ManyState | None = None
+
+    @property
+    def present(self) -> Any:
+        return self.few if self.few is not None else self.many
+
+    @property
+    def steps(self) -> int:
+        return int(self.present.steps)
+
+    @property
+    def stage(self) -> Stage:
+        return self.present.stage
+
+    @property
+    def active(self) -> int:
+        return int(self.present.active)
+
+    @property
+    def looks_done(self) -> bool:
+        return bool(self.present.looks_done)
+
+    @property
+    def is_stuck(self) -> bool:
+        return bool(self.present.is_stuck)
+
+    @property
+    def b(self) -> float:
+        return float(self.present.b)
+
+    @property
+    def kernel_evaluations(self) -> int:
+        return int(self.present.kernel_evaluations)
+
+
+@dataclass
+class ManyState:
     """The problem that is solved in place of the one that was asked for, and where SMO stands. ``is_finished`` says that the
     present alpha is that of least squares, so that f is up to date in their block alone."""
 
@@ -131,6 +183,30 @@ class KernelAutoState:
     was_slow: bool = False
     finish_below: float = SMALL_GAP
     gap_before: float = math.inf
+
+    def advance(self, budget: Budget) -> None:
+        if self.looks_done:
+            self.learn_from_refusal()
+        if self.newton is not None:
+            self.run_newton(budget)
+        elif self.is_ready and self.smo.relative_gap > budget.target:
+            self.finish()
+        elif self.is_small_and_slow:
+            self.was_slow = True
+            self.finish()
+        elif self.may_factor:
+            self.try_factor()
+        else:
+            self.run_smo(budget)
+
+    @property
+    def alpha(self) -> Array:
+        alpha = self.solver.candidate(self.problem, self.smo)
+        return self.merged.expand(alpha) if self.merged else alpha
+
+    def take_outputs(self, outputs: Array) -> None:
+        own = self.merged.reduce_outputs(outputs) if self.merged else outputs
+        self.solver.take_outputs(self.problem, self.smo, own)
 
     @property
     def steps(self) -> int:

@@ -93,10 +93,9 @@ class KernelRows:
         asks_to_be_kept = math.ceil(NS_A_NEW_BYTE * self.dtype.itemsize / self._blocks.ns_a_value)
         self._cache = RowCache(problem.n_samples, dtype, cache_mb, asks_to_be_kept)
 
-    @property
-    def nanoseconds(self) -> float:
-        """What the values that were computed have cost, on one core."""
-        return self.kernel_evaluations * self._blocks.ns_a_value
+    def nanoseconds(self, ahead: int) -> float:
+        """What the values that were computed, and so many more, cost on one core."""
+        return (self.kernel_evaluations + ahead) * self._blocks.ns_a_value
 
     @property
     def nanoseconds_to_hold(self) -> float:

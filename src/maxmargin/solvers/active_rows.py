@@ -2,7 +2,7 @@
 
 Where the whole matrix fits in the budget in float32, it is computed and held as soon as the values that were computed so far
 have cost as much as that would: half of its values, and memory that is touched for the first time (the ski-rental rule, as in
-``kernel_rows``)."""
+``kernel_rows``). Two working sets and their rows are taken to be needed in any case."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ WORTH_IT = 0.6
 
 FEW_SAMPLES = 2048
 """The matrix of so few samples is held from the first: a working set and its rows are a good part of it."""
+WORKING_SET, SETS_AHEAD = 1024, 2
+"""The usual working set of batched SMO, and how many of them are counted before they are asked for."""
 
 
 class ActiveRows:
@@ -80,7 +82,9 @@ class ActiveRows:
         n, rows = len(self.samples), self._rows
         if isinstance(rows, HeldRows) or self.dtype != HeldRows.dtype or isinstance(self.problem.kernel, Precomputed):
             return
-        if (n <= FEW_SAMPLES or rows.nanoseconds >= rows.nanoseconds_to_hold) and held_megabytes(n) <= self.cache_mb:
+        ahead = SETS_AHEAD * WORKING_SET * (WORKING_SET + n)
+        is_worth_it = n <= FEW_SAMPLES or rows.nanoseconds(ahead) >= rows.nanoseconds_to_hold
+        if is_worth_it and held_megabytes(n) <= self.cache_mb:
             self._evaluations_before += rows.kernel_evaluations
             self._rows = HeldRows.of(rows.problem)
 

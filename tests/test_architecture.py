@@ -99,7 +99,7 @@ def test_the_judge_imports_no_solver_and_no_compiled_code_of_one(judge):
     own = {f"maxmargin.compiled.{name}" for name in JUDGES[judge]}
     judged_by = imports_of(PACKAGE / f"{judge}.py")
     assert {name.rpartition(".")[0] for name in judged_by if room(name) == "compiled"} == own
-    rooms = ("limits", "threads", "data", "losses", "kernels", "problem", "certificate", "compiled")
+    rooms = ("limits", "threads", "data", "losses", "kernels", "kernel_matrix", "problem", "certificate", "compiled")
     assert all(room(name) in rooms for name in judged_by)
     paths = [PACKAGE / "compiled" / f"{name}.py" for name in JUDGES[judge]]
     assert {name.rpartition(".")[0] for path in paths for name in imports_of(path)} <= own | {

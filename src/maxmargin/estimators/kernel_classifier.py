@@ -154,7 +154,7 @@ class KernelClassifier:
 
         starts = self._starts(pairs) or [None] * len(pairs)
         jobs = [partial(job, *each) for each in zip(pairs, starts, strict=True)]
-        n_threads = min(thread_count(self.n_jobs, len(pairs)), most_threads(len(pairs)))
+        n_threads = min(thread_count(self.n_jobs, len(pairs)), most_threads(len(pairs)), problems.most_threads)
         with single_threaded_blas():
             return run_jobs(jobs, n_threads, limits.max_seconds)
 

@@ -37,6 +37,7 @@ from maxmargin.solve import Limits
 from maxmargin.solvers.auto import Costs, newton_weights
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.newton_passes import MOST_MATRIX_WEIGHTS
+from maxmargin.threads import available_cores
 
 KEPT_SHARE = 1.0 - 2.0**-7
 """The share of tol that the linear problem is solved to; the rest is for the rounding of the features."""
@@ -98,6 +99,10 @@ class FeatureProblems:
 
     def limits(self, limits: Limits) -> Limits:
         return limits if self.map.relative_error == 0.0 else replace(limits, tol=KEPT_SHARE * limits.tol)
+
+    @property
+    def most_threads(self) -> int:
+        return available_cores()
 
     def problem(self, pair: Pair) -> LinearProblem:
         rows, scaling = Rows.from_matrix(pair.rows(self.matrix), check=False), 1.0 if self.has_offset else 0.0

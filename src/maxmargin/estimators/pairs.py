@@ -24,6 +24,10 @@ from maxmargin.solve import Limits
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.threads import available_cores
 
+SHORT_PAIR = 512
+"""Pairs of so few samples are solved by one thread. They take a millisecond, most of it in Python, where threads wait for each
+other: with 360 samples a pair two threads took twice as long as one."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pair:
@@ -74,6 +78,10 @@ class PairProblems(Protocol):
     def limits(self, limits: Limits) -> Limits:
         """Those for the solver."""
 
+    @property
+    def most_threads(self) -> int:
+        """More threads than so many would only wait for each other."""
+
     def problem(self, pair: Pair) -> Any: ...
 
     def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
@@ -110,6 +118,11 @@ class KernelProblems:
 
     def limits(self, limits: Limits) -> Limits:
         return limits
+
+    @property
+    def most_threads(self) -> int:
+        is_short = isinstance(self.shared, ClassValues) and self.shared.largest <= SHORT_PAIR
+        return 1 if is_short else available_cores()
 
     def problem(self, pair: Pair) -> KernelProblem:
         rows, costs = pair.part(self.X, self.kernel), self._costs_of(pair)

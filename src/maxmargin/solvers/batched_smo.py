@@ -45,6 +45,9 @@ STEPS_A_VARIABLE = 20
 LOCAL_TOLERANCE, GREATEST_LOCAL_TOLERANCE = (0.02, 0.1), (0.01, 0.05)
 """How exactly a working set is solved, relative to the violation and at least: with many samples, and with few, whose kernel
 values cost no more than the steps."""
+SMALLEST_SET, ROOM = 128, 4
+"""When few samples violate optimality or are free, the working set has this many places for each of them, and so many in all at
+least. Where 60 samples matter, the kernel values of a thousand took most of the time."""
 WIDEST = 4
 """A working set may grow to this many times its usual size when there are that many free variables."""
 NEARLY_ALL = 1.5
@@ -362,7 +365,8 @@ class BatchedSMOState:
         rising = np.flatnonzero((can_rise & (v > middle + slack)) | (is_free & (v >= middle)))
         falling = np.flatnonzero((can_fall & (v < middle - slack)) | (is_free & (v < middle)))
         if len(rising) + len(falling) <= size:
-            return self._worst(v, can_rise, can_fall, size)
+            enough = max(SMALLEST_SET, ROOM * (len(rising) + len(falling)))
+            return self._worst(v, can_rise, can_fall, min(size, enough))
         half = size // 2
         n_rising = min(len(rising), max(half, size - len(falling)))
         drawn = [self._draw(rising, n_rising), self._draw(falling, size - n_rising)]

@@ -114,8 +114,17 @@ def test_the_judge_imports_no_solver_and_no_compiled_code_of_one(judge):
 
 
 def test_the_judge_of_kernels_imports_judges_only():
-    allowed = {"certificate", "data", "kernel_problem", "kernel_sums", "kernels", "losses"}
+    allowed = {"certificate", "data", "kernel_matrix", "kernel_problem", "kernel_sums", "kernels", "losses"}
     assert {room(name) for name in imports_of(PACKAGE / "kernel_certificate.py")} <= allowed
+
+
+def test_the_matrix_that_a_judge_reads_is_made_by_judges_only():
+    """Solvers may read it too, and never write to it."""
+    judged_by = imports_of(PACKAGE / "kernel_matrix.py")
+    assert {room(name) for name in judged_by} <= {"compiled", "data", "kernels", "limits", "threads"}
+    assert {name.rpartition(".")[0] for name in judged_by if room(name) == "compiled"} == {
+        "maxmargin.compiled.kernel_certificate"
+    }
 
 
 @pytest.mark.parametrize("compiled", [name for names in JUDGES.values() for name in names])

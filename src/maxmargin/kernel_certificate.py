@@ -22,9 +22,10 @@ import numpy as np
 
 from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
 from maxmargin.data import Array
+from maxmargin.kernel_matrix import HeldValues
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_sums import Sums, kernel_sums, precise_sums
-from maxmargin.kernels import RBF, Precomputed
+from maxmargin.kernels import RBF, SECOND_ORDER, Precomputed
 from maxmargin.losses import UNIT_ROUNDOFF
 
 NEGLIGIBLE = 0.1
@@ -104,24 +105,27 @@ def _sharpened(
 def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
     """f_i for every sample, and how wrong each can be: kernel values by their own rounding, and sums by their additions."""
     if problem.held is not None:
-        return _held_sums(problem, problem.held.values, alpha)
+        return _held_sums(problem, problem.held, alpha)
     signed = (alpha * problem.y)[support]
     if isinstance(problem.kernel, Precomputed):
         return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 
 
-def _held_sums(problem: KernelProblem, values: Array, alpha: Array) -> Sums:
-    """From values that are each wrong by at most ``kernel.rounding_error``. No value of the RBF kernel is greater than one, so
-    that the sum of alpha bounds the magnitudes."""
-    is_rbf = isinstance(problem.kernel, RBF)
-    magnitudes = (1.0 + problem.n_samples * UNIT_ROUNDOFF) * alpha.sum() if is_rbf else np.abs(values) @ alpha
-    errors = problem.kernel.sum_errors(problem.points, alpha, problem.points) + gamma(len(alpha) + 2.0) * magnitudes
-    return Sums(values @ (alpha * problem.y), np.broadcast_to(errors, len(alpha)))
+def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
+    """From values that are each known to an error. No value of the RBF kernel is greater than one, so that one bound serves all
+    samples."""
+    outputs = held.values @ (alpha * problem.signs)
+    additions = gamma(len(alpha) + 2.0)
+    if isinstance(problem.kernel, RBF):
+        error = SECOND_ORDER * (held.error + additions) * float(alpha.sum())
+        return Sums(outputs, np.broadcast_to(error, len(alpha)))
+    errors = problem.kernel.sum_errors(problem.points, alpha, problem.points)
+    return Sums(outputs, errors + additions * (np.abs(held.values) @ alpha))
 
 
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
-    y, C, loss, outputs = problem.y, problem.C, problem.loss, sums.outputs
+    y, C, loss, outputs = problem.signs, problem.C, problem.loss, sums.outputs
     margins, signed = y * (outputs + b), alpha * y
     sqnorm, total = float(signed @ outputs), float(alpha.sum())
     imbalance = float(signed.sum()) if problem.has_offset else 0.0
@@ -160,7 +164,7 @@ def charge(
     how far rounding can hide an r, and |w(alpha) - w(alpha')|: the ball is around the point between the two."""
     if not problem.has_offset or total == 0.0:
         return 0.0, 0.0, 0.0, 0.0
-    slope = float(alpha @ np.abs(1.0 - problem.y * outputs))
+    slope = float(alpha @ np.abs(1.0 - problem.signs * outputs))
     reach = float(alpha @ np.sqrt(np.abs(problem.diagonal)))
 
     def fall(r: float) -> float:

@@ -31,11 +31,13 @@ SHARE_OF_BUDGET = 0.5
 
 
 class HeldValues(NamedTuple):
-    """``padded`` has zeros beyond the first n rows and columns. ``evaluations`` are the values that had to be computed."""
+    """``padded`` has zeros beyond the first n rows and columns. ``evaluations`` are the values that had to be computed, and no
+    value is wrong by more than ``error``."""
 
     padded: Array
     n: int
     evaluations: int
+    error: float
 
     @property
     def values(self) -> Array:
@@ -49,9 +51,10 @@ def held_values(kernel: Kernel, points: Points) -> HeldValues:
     if isinstance(kernel, Precomputed):
         matrix = points.matrix
         padded[:n, :n] = matrix.toarray() if sparse.issparse(matrix) else matrix
-        return HeldValues(padded, n, 0)
+        return HeldValues(padded, n, 0, 0.0)
     with single_threaded_blas():
-        return HeldValues(padded, n, _fill_square(kernel, _ready(kernel, points), padded[:n, :n]))
+        evaluations = _fill_square(kernel, _ready(kernel, points), padded[:n, :n])
+    return HeldValues(padded, n, evaluations, kernel.rounding_error(points, points))
 
 
 def _ready(kernel: Kernel, points: Points) -> Points:
@@ -94,7 +97,7 @@ class ClassValues:
         """``codes`` are the classes of the samples: 0, 1, ... ``megabytes`` is what the values of all classes take, and the
         matrix of a pair for each of so many threads."""
         points = _ready(kernel, Points.of(X))
-        self._kernel = kernel
+        self._kernel, self._error = kernel, kernel.rounding_error(points, points)
         self._classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
         self._squares: list[Array | None] = [None] * len(self._classes)
         self._locks = [threading.Lock() for _ in self._classes]
@@ -136,7 +139,7 @@ class ClassValues:
         padded[:middle, :middle], padded[middle:n, middle:n] = one, other
         across = _block(self._kernel, self._classes[first], self._classes[second])
         padded[:middle, middle:n], padded[middle:n, :middle] = across, across.T
-        return HeldValues(padded, n, n_one + n_other + across.size)
+        return HeldValues(padded, n, n_one + n_other + across.size, self._error)
 
     def _matrix(self, size: int) -> Array:
         """In the memory that this thread has used before: new pages are slow."""

@@ -69,6 +69,16 @@ class KernelProblem:
         return Hinge()
 
     @cached_property
+    def signs(self) -> Array:
+        """y in float64: NumPy is slow where types are mixed."""
+        return self.y.astype(np.float64)
+
+    @cached_property
+    def positive_cost(self) -> float:
+        """The sum of the C_i of the positive class."""
+        return float(self.C[self.y > 0].sum())
+
+    @cached_property
     def points(self) -> Points:
         return Points.of(self.rows.matrix)
 
@@ -111,7 +121,7 @@ class KernelProblem:
 
     def signed(self, alpha: Array | None) -> SignedVariables:
         """Where a solver in signed variables starts: at the nearest feasible point to alpha, or at zero."""
-        y = self.y.astype(np.float64)
+        y = self.signs
         s = np.zeros(len(y)) if alpha is None else y * self.nearest_feasible(alpha)
         farthest = y * self.C
         return SignedVariables(y, np.minimum(farthest, 0.0), np.maximum(farthest, 0.0), s)
@@ -122,14 +132,14 @@ class KernelProblem:
         The slope of that sum is -(sum of the C_i of the positive class) far to the left, and rises by C_i at every kink."""
         if not self.has_offset:
             return 0.0
-        kinks, costs = self.y - outputs, self.C
+        kinks, costs = self.signs - outputs, self.C
         if costs.strides == (0,) and costs[0] > 0.0:  # one C for all
             kinks.sort()
         else:
             present = costs > 0.0
             order = np.argsort(kinks[present], kind="stable")
             kinks, costs = kinks[present][order], costs[present][order]
-        slopes = np.cumsum(costs) - float(self.C[self.y > 0].sum())
+        slopes = np.cumsum(costs) - self.positive_cost
         tiny = 1e-14 * float(costs.sum())
         low = int(np.searchsorted(slopes, -tiny, side="left"))
         high = int(np.searchsorted(slopes, tiny, side="right"))

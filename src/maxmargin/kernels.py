@@ -35,20 +35,26 @@ DENSE_FEATURES = 1 << 12
 """Up to this many features a block of sparse rows may be made dense."""
 
 
-@dataclass(frozen=True, eq=False)
 class Points:
-    """Some rows of X, dense or CSR, and their squared norms in float64."""
+    """Some rows of X, dense or CSR, and their squared norms in float64, which are computed when they are first asked for."""
 
-    matrix: Any
-    sqnorms: Array
+    def __init__(self, matrix: Any, sqnorms: Array | None = None) -> None:
+        self.matrix = matrix
+        self._sqnorms = sqnorms
 
     @classmethod
     def of(cls, matrix: Any) -> Points:
-        if sparse.issparse(matrix):
-            squares = matrix.astype(np.float64).power(2).sum(axis=1)
-            return cls(matrix, np.asarray(squares).reshape(-1))
-        dense = np.asarray(matrix)
-        return cls(dense, np.einsum("ij,ij->i", dense, dense, dtype=np.float64))
+        return cls(matrix if sparse.issparse(matrix) else np.asarray(matrix))
+
+    @property
+    def sqnorms(self) -> Array:
+        if self._sqnorms is None:
+            if sparse.issparse(self.matrix):
+                squares = self.matrix.astype(np.float64).power(2).sum(axis=1)
+                self._sqnorms = np.asarray(squares).reshape(-1)
+            else:
+                self._sqnorms = np.einsum("ij,ij->i", self.matrix, self.matrix, dtype=np.float64)
+        return self._sqnorms
 
     def __getitem__(self, chosen: Any) -> Points:
         return Points(self.matrix[chosen], self.sqnorms[chosen])
@@ -158,7 +164,7 @@ class RBF(OfDotProducts):
         return dots
 
     def diagonal(self, points: Points) -> Array:
-        return np.ones(len(points))
+        return np.broadcast_to(1.0, len(points))
 
     def _sensitivity_powers(self) -> list[float]:
         """In the square of the greater of two lengths, which is why ``sum_errors`` is another one."""

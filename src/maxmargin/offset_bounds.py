@@ -55,27 +55,32 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
     if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
         return math.inf
     with np.errstate(all="ignore"):
-        entry_error = problem.kernel.rounding_error(problem.points, problem.points)
-        lengths = np.sqrt(np.maximum(problem.diagonal + entry_error, 0.0)) * OUTWARDS
-        reach = verdict.certificate.distance_bound * lengths + verdict.output_errors
+        entry_error = problem.held.error if problem.held else problem.kernel.rounding_error(problem.points, problem.points)
+        lengths = np.sqrt(np.maximum(_one_or_all(problem.diagonal) + entry_error, 0.0)) * OUTWARDS
+        reach = verdict.certificate.distance_bound * lengths + _one_or_all(verdict.output_errors)
         return _bound(problem, verdict.outputs, reach, verdict.b)
 
 
-def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array, b: float) -> float:
+def _one_or_all(numbers: Array) -> Array | float:
+    """One number where it is the same for all samples."""
+    return float(numbers[0]) if numbers.strides == (0,) else numbers
+
+
+def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> float:
     interval = _interval(problem, outputs, reach, b)
     farthest = max(interval.high - b, b - interval.low)
     return float(farthest + 4.0 * UNIT_ROUNDOFF * (farthest + abs(b))) if math.isfinite(farthest) else math.inf
 
 
-def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array, b: float) -> Interval:
+def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
     """Every optimal offset, when each optimal output is within ``reach`` of the one given."""
     if not (np.isfinite(outputs).all() and np.isfinite(reach).all()):
         return Interval(-math.inf, math.inf)
     y, C, loss = problem.y, problem.C, problem.loss
     if isinstance(loss, Hinge):
         kinks = y - outputs
-        reach = reach + 2.0 * UNIT_ROUNDOFF * (np.abs(kinks) + reach)
-        return offset_interval(kinks, C, float(C[y > 0].sum()), reach)
+        greatest = float(np.abs(kinks).max(initial=0.0))
+        return offset_interval(kinks, C, float(C[y > 0].sum()), reach + 2.0 * UNIT_ROUNDOFF * (greatest + reach))
 
     def sign(b: float, f: Array) -> int:
         """Of G(b; f) with a smooth loss; 0 where rounding hides it."""

@@ -75,13 +75,16 @@ def screen_with_offset(kinks: Array, y: Array, reach: Array, offsets: Interval) 
     return Screened(np.where(y > 0, below, above), np.where(y > 0, above, below))
 
 
-def offset_interval(kinks: Array, C: Array, level: float, reach: Array, imbalance: float = 0.0) -> Interval:
+def offset_interval(kinks: Array, C: Array, level: float, reach: Array | float, imbalance: float = 0.0) -> Interval:
     """Every optimal b*, when each optimal kink is within ``reach`` of the one given, and the level within ``imbalance``: what
     rounding has left of sum_i alpha_i y_i.
 
     The slope of the primal in b is sum_{t_i < b} C_i - level, so that the optimal offsets are the weighted quantiles of the
     kinks at ``level`` (see :func:`offset_level`), and quantiles rise with every kink.
     """
+    if isinstance(reach, float):
+        middle = _quantiles(kinks, C, level, imbalance)
+        return Interval(middle.low - reach, middle.high + reach)
     low, high = _quantiles(kinks - reach, C, level, imbalance).low, _quantiles(kinks + reach, C, level, imbalance).high
     return Interval(low, high)
 

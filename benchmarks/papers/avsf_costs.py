@@ -85,8 +85,9 @@ def step_section(names: tuple[str, ...]) -> str:
     mean = geometric_mean(ratios)
     text = (
         f"The paper: a step of AVSF is slightly more costly. Here **{mean:.2f} times** in the geometric mean "
-        f"({min(ratios):.2f} to {max(ratios):.2f}), at C = 1 over the first {STEP_SWEEPS} sweeps, set-up and schedule included, "
-        "DCD without shrinking. A step that does not move costs one pass over a row and not two, and AVSF makes fewer of these."
+        f"({min(ratios):.2f} to {max(ratios):.2f}), at C = 1 over the first {STEP_SWEEPS} sweeps, set-up and schedule "
+        "included, DCD without shrinking. A step that does not move costs one pass over a row and not two, and AVSF makes "
+        "fewer of these."
     )
     return section("The cost of a step", [text, table])
 
@@ -110,8 +111,8 @@ def covtype_section(costs: tuple[float, ...]) -> str:
     words = "; ".join(f"{solver} {', '.join(f'{ratio:.2f}' for ratio in values)}" for solver, values in ratios.items())
     greatest = max(max(values) for values in ratios.values())
     text = (
-        "The paper: on covtype the times for both epsilons are nearly identical (its Tables 2 and 3: the same up to C = 10, 1.07 "
-        f"to 1.12 times at C = 100 and 1000). Steps at {EPSILONS[1]:g} over those at {EPSILONS[0]:g}, by C: {words}. "
+        "The paper: on covtype the times for both epsilons are nearly identical (its Tables 2 and 3: the same up to C = 10, "
+        f"1.07 to 1.12 times at C = 100 and 1000). Steps at {EPSILONS[1]:g} over those at {EPSILONS[0]:g}, by C: {words}. "
         f"**{'Holds' if greatest <= 1.1 else 'Does not hold here'}** (within 1.1 times)."
     )
     return section("Both epsilons on covtype: seconds and steps", [text, table])
@@ -140,10 +141,10 @@ def grid_section(names: tuple[str, ...]) -> str:
                 f"{seconds[BASELINE] / seconds[ADAPTIVE]:.2f}",
             )
     text = (
-        f"The paper: the cost of model selection is the sum over C (here {', '.join(f'{C:g}' for C in COSTS)}) and is dominated by "
-        f"the greatest C. The greatest C has {min(shares):.0%} to {max(shares):.0%} of DCD's steps. A ratio above one: AVSF is "
-        f"cheaper for the whole grid. Runs ended after {MOST_SECONDS:g} s: {', '.join(cut) or 'none'}. covtype, a9a, w7a and mnist "
-        "are left out: their greatest C takes minutes to hours for both."
+        f"The paper: the cost of model selection is the sum over C (here {', '.join(f'{C:g}' for C in COSTS)}) and is "
+        f"dominated by the greatest C. The greatest C has {min(shares):.0%} to {max(shares):.0%} of DCD's steps. A ratio above "
+        f"one: AVSF is cheaper for the whole grid. Runs ended after {MOST_SECONDS:g} s: {', '.join(cut) or 'none'}. covtype, "
+        "a9a, w7a and mnist are left out: their greatest C takes minutes to hours for both."
     )
     return section("The cost of the whole grid of C", [text, table])
 

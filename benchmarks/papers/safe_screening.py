@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.datasets import Data, load_digits
 from benchmarks.measure import Table, arguments, write_figure, write_report
-from benchmarks.papers.sections import kept_sections
+from benchmarks.papers.sections import sections_of_others
 from maxmargin.data import Array, Rows
 from maxmargin.kernel_certificate import certify_kernel
 from maxmargin.kernel_problem import KernelProblem
@@ -327,7 +327,7 @@ def main() -> None:
         parts += [f"## {title}: {e.name}, to a relative gap of {e.tol:g}", table]
     parts += [NOTES, f"## Figure 1: kernel evaluations against the duality gap\n\n![Figure 1]({stem}.png)"]
     path = options.results / f"{stem}.md"
-    parts += kept_sections(path, ["Which reading of rule (1) the paper's counts belong to"])
+    parts += sections_of_others(path, parts)
     write_report(path, "Zimmert et al. (2015), made again", parts, options.quick)
 
 

@@ -29,8 +29,8 @@ def write_sections(path: Path, sections: Sequence[str]) -> None:
     print(f"written: {len(sections)} sections of {path.name}")
 
 
-def kept_sections(path: Path, titles: Sequence[str]) -> list[str]:
-    """The sections with these titles as an earlier run has left them, for a run that makes only the others."""
-    text = path.read_text(encoding="utf-8").rstrip("\n") if path.exists() else ""
-    blocks = {block.partition("\n")[0].removeprefix("## "): block for block in re.split(r"\n\n(?=## )", text)}
-    return [blocks[title] for title in titles if title in blocks]
+def sections_of_others(path: Path, parts: Sequence[object]) -> list[str]:
+    """The sections of the file that these parts do not make: another script has, and they are to stay."""
+    own = {line for part in parts for line in str(part).split("\n") if line.startswith("## ")}
+    blocks = re.split(r"\n\n(?=## )", path.read_text(encoding="utf-8").rstrip("\n"))[1:] if path.exists() else []
+    return [block for block in blocks if block.partition("\n")[0] not in own]

@@ -188,7 +188,7 @@ def race(name: str) -> Race:
 
 
 def times_table(races: list[Race]) -> Table:
-    table = Table("set", "rows x features", "features a row", *METHODS, "TRON", numbers_from=2)
+    table = Table("set", "rows x features", "features a sample", *METHODS, "TRON", numbers_from=2)
     for r in races:
         n, d = r.split.train.X.shape
         cells = [_to_percent(r.to_percent(method), r.points.get(method)) for method in (*METHODS, "TRON")]

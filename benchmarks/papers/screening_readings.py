@@ -83,9 +83,11 @@ class ForSoManySteps:
 
 
 class Outcome(NamedTuple):
-    """How a run ended. ``wrong`` counts the removed samples that violated their conditions when they were taken back."""
+    """How a run ended. ``wrong`` counts the removed samples that violated their conditions when they were taken back. A run
+    that takes samples back with the alpha of an earlier time goes round in circles, as no step is random."""
 
     has_ended: bool
+    goes_round: bool
     resets: int
     wrong: int
     steps: int
@@ -93,6 +95,8 @@ class Outcome(NamedTuple):
     gap: float
 
     def __str__(self) -> str:
+        if self.goes_round:
+            return f"no end: after {self.resets} the alpha of before, gap {self.gap:.1e}"
         if not self.has_ended:
             return f"no end: {self.resets} after {self.steps} steps, gap {self.gap:.1e}"
         return f"{self.resets} ({self.wrong} samples)"
@@ -104,12 +108,17 @@ def follow(problem: KernelProblem, rule: object) -> Outcome:
     if isinstance(rule, ForSoManySteps):
         rule.state.append(state)
     started, wrong = time.process_time(), 0
-    while not state.looks_done and state.resets < MOST_RESETS and time.process_time() - started < MOST_SECONDS:
+    seen, goes_round = set[bytes](), False
+    while not (state.looks_done or goes_round) and state.resets < MOST_RESETS and time.process_time() - started < MOST_SECONDS:
         before, left_out = state.resets, state.variables.sample[state.active :].copy()
         solver.advance(problem, state, Budget(1, 0.0))
         if state.resets > before:
-            wrong += violators(problem, solver.candidate(problem, state), left_out)
-    return Outcome(state.looks_done, state.resets, wrong, state.steps, state.set_alphas, whole_gap(problem, state))
+            alpha = solver.candidate(problem, state)
+            wrong += violators(problem, alpha, left_out)
+            goes_round = alpha.tobytes() in seen
+            seen.add(alpha.tobytes())
+    gap = whole_gap(problem, state)
+    return Outcome(state.looks_done, goes_round, state.resets, wrong, state.steps, state.set_alphas, gap)
 
 
 def violators(problem: KernelProblem, alpha: Array, samples: Array) -> int:

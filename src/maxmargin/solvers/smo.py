@@ -27,11 +27,11 @@ from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
-from maxmargin.screening import best_offsets, gap_ball, gap_terms, gradient_reach, offset_interval, offset_level
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.screening import Screened, best_offsets, gap_ball, gap_terms, gradient_reach, offset_interval, offset_level
+from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop, ends_by_own_rule
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.row_cache import KernelValues, RowCache
-from maxmargin.solvers.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, ShrinkingRule
+from maxmargin.solvers.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, FSafeAsPrinted, ShrinkingRule
 from maxmargin.threads import single_threaded_blas
 
 CURVATURE_FLOOR = 1e-12
@@ -46,16 +46,25 @@ CLOSER = 0.3
 
 @dataclass(frozen=True)
 class SMO:
-    """``working_set`` is the number of samples that a step changes; ``cache_mb`` the megabytes of kernel rows kept."""
+    """``working_set`` is the number of samples that a step changes; ``cache_mb`` the megabytes of kernel rows kept.
+
+    With ``stop="paper"`` a solve ends when LIBSVM's violation of the conditions of optimality is below ``epsilon`` for all
+    samples: the paper takes its stopping rule from LIBSVM. As in Algorithm 1, the rule is then looked at after every step."""
 
     working_set: int = 2
-    shrinking: ShrinkingRule = DEFAULT_RULE
+    shrinking: ShrinkingRule | FSafeAsPrinted = DEFAULT_RULE
     cache_mb: float = 500.0
+    epsilon: float = 1e-3
+    stop: StoppingRule = "gap"
 
     def __post_init__(self) -> None:
+        check_stop(self.stop)
+        if not self.epsilon > 0.0:
+            raise ValueError(f"epsilon must be positive; got {self.epsilon!r}.")
         if self.working_set not in (1, 2):
             raise ValueError(f"working_set must be 1 or 2; got {self.working_set!r}.")
-        if isinstance(self.shrinking, type) or not hasattr(self.shrinking, "removable"):
+        is_rule = isinstance(self.shrinking, FSafeAsPrinted) or hasattr(self.shrinking, "removable")
+        if isinstance(self.shrinking, type) or not is_rule:
             raise TypeError(f"shrinking must be a rule such as FSafe(0.1) or NoShrinking(); got {self.shrinking!r}.")
         if not self.cache_mb >= 0.0:
             raise ValueError(f"cache_mb must be zero or positive; got {self.cache_mb!r}.")
@@ -67,8 +76,11 @@ class SMO:
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> SMOState:
         if problem.has_offset and self.working_set == 1:
             raise ValueError("With an offset a step must change two samples: set working_set=2.")
+        if problem.has_offset and isinstance(self.shrinking, FSafeAsPrinted):
+            raise ValueError("FSafeAsPrinted sets one alpha at a time, which an offset does not allow: use FSafe.")
         state = SMOState.start(problem, self.cache_mb)
         state.removals_are_safe = self.shrinking.is_safe and problem.kernel.is_positive_semidefinite
+        state.looks_at_violation = ends_by_own_rule(self) or not problem.kernel.is_positive_semidefinite
         if warm_start is not None:
             state.variables.alpha[:] = problem.nearest_feasible(warm_start)[state.variables.sample]
             with single_threaded_blas():
@@ -79,12 +91,13 @@ class SMO:
         with single_threaded_blas():
             if state.looks_done and not state.is_stuck:
                 state.look_closer(budget.target)
+            target = self.epsilon if ends_by_own_rule(self) else budget.target * state.caution
             end = state.steps + budget.steps
             while state.steps < end and not state.looks_done:
                 self._work(state, min(end, state.next_check))
                 if state.is_still or state.steps >= state.next_check:
-                    self._check(state, budget.target * state.caution)
-                    state.next_check = state.steps + max(1, min(state.present, self.shrinking.every, GAP_STEPS))
+                    self._check(state, target)
+                    state.next_check = state.steps + self._steps_to_check(state)
 
     def candidate(self, problem: KernelProblem, state: SMOState) -> Array:
         """The present alpha."""
@@ -108,6 +121,9 @@ class SMO:
                 state.rows.fetch(state.progress["wanted"], state.active, state.progress)
         state.is_still = outcome == STILL
 
+    def _steps_to_check(self, state: SMOState) -> int:
+        return 1 if ends_by_own_rule(self) else max(1, min(state.present, self.shrinking.every, GAP_STEPS))
+
     def _check(self, state: SMOState, target: float) -> None:
         """Lines 9 to 14."""
         state.measure(state.active_set())
@@ -123,8 +139,16 @@ class SMO:
         elif state.is_still or state.is_stalled:
             state.end_or_refresh()
         if not state.looks_done and state.steps >= state.next_removal:
-            state.remove(self.shrinking.removable(state.active_set()))
+            self._shrink(state)
             state.next_removal = state.steps + min(state.present, self.shrinking.every)
+
+    def _shrink(self, state: SMOState) -> None:
+        """Line 10."""
+        if not isinstance(self.shrinking, FSafeAsPrinted):
+            state.remove(self.shrinking.removable(state.active_set()))
+        elif state.resets < self.shrinking.most_resets:
+            state.set_to_bounds(screened := self.shrinking.screened(state.active_set()))
+            state.remove(screened.at_zero | screened.at_C)
 
     def _check_all(self, state: SMOState, target: float) -> None:
         """Lines 12 and 13. What was removed safely is not taken back."""
@@ -154,12 +178,13 @@ class SMOState:
     floor: float
     entry_error: float
     stage: ClassVar[Stage] = Stage("smo")
-    is_definite: bool = True
+    looks_at_violation: bool = False
     gap: float = np.inf
     violation: float = np.inf
     removals_are_safe: bool = False
     removals: int = 0
     resets: int = 0
+    set_alphas: int = 0  # by a removal
     next_check: int = 0
     next_removal: int = 0
     checking_evaluations: int = 0
@@ -190,7 +215,6 @@ class SMOState:
             progress=progress,
             floor=max(CURVATURE_FLOOR * greatest, np.finfo(np.float64).tiny),
             entry_error=problem.kernel.rounding_error(problem.points, problem.points),
-            is_definite=problem.kernel.is_positive_semidefinite,
         )
 
     @property
@@ -216,9 +240,9 @@ class SMOState:
 
     @property
     def relative_gap(self) -> float:
-        """Of the samples that were looked at last: the active ones, or all. Where the kernel is not positive semidefinite it is
-        LIBSVM's violation in its place."""
-        return relative(self.gap, self.dual + self.gap, self.dual) if self.is_definite else self.violation
+        """Of the samples that were looked at last: the active ones, or all. Where the kernel is not positive semidefinite, or
+        the solve ends by the violation, it is LIBSVM's violation in its place."""
+        return self.violation if self.looks_at_violation else relative(self.gap, self.dual + self.gap, self.dual)
 
     def measure(self, looked_at: ActiveSet) -> None:
         self.gap, self.violation = looked_at.gap, looked_at.violation
@@ -271,6 +295,18 @@ class SMOState:
         gradient = whole.y * (whole.kinks - self.active_set().b)
         wrong = np.where(whole.alpha > 0.0, -gradient, gradient)[self.active :]
         return bool(np.all(wrong <= allowed))
+
+    def set_to_bounds(self, screened: Screened) -> None:
+        """Rule (1): alpha_i = 0 or alpha_i = C, and all active kinks and the dual value with it."""
+        _, y, C, alpha, kinks, diagonal = self.variables
+        bounds = np.where(screened.at_C, C[: self.active], 0.0)
+        for i in np.flatnonzero((screened.at_zero | screened.at_C) & (alpha[: self.active] != bounds)):
+            self.rows.fetch(np.array([i]), self.active, self.progress)
+            change = bounds[i] - alpha[i]
+            self.progress["dual"] += change * (y[i] * kinks[i] - 0.5 * change * diagonal[i])
+            kinks[: self.active] -= change * y[i] * self.rows.cache.values[self.rows.cache.slot_of[i], : self.active]
+            alpha[i] = bounds[i]
+            self.set_alphas += 1
 
     def remove(self, removable: Array) -> None:
         """Line 10."""

@@ -16,8 +16,8 @@ from maxmargin.kernel_certificate import KernelVerdict, certify_kernel
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernels import RBF, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.irwls import IRWLSState
-from maxmargin.solvers.irwls_start import Reweighted
+from maxmargin.solvers.irwls_start import Fading
+from maxmargin.solvers.irwls_state import IRWLSState
 from maxmargin.solvers.selection import Errors, Selection, worst_pair
 from tests.catalogue import labelled
 
@@ -354,15 +354,15 @@ def test_the_worst_pair_is_the_greatest_to_rise_and_the_least_to_fall():
 
 
 @offsets
-def test_table_1_settles_within_its_width_of_the_optimum(has_offset):
+def test_the_start_settles_within_its_width_of_the_optimum(has_offset):
     X, y = labelled(150, 6, 1.0, 3)
     K = RBF(0.3).block(*(KernelProblem.build(X, y, 1.0, RBF(0.3)).points,) * 2)
     lower, upper = np.minimum(10.0 * y, 0.0), np.maximum(10.0 * y, 0.0)
-    table_1 = Reweighted(K, y, lower, upper, 0.0 if has_offset else None, np.zeros(150, int))
-    table_1.run()
-    assert table_1.has_settled
-    assert ((table_1.s >= lower) & (table_1.s <= upper)).all()
-    assert not has_offset or abs(table_1.s.sum()) <= 1e-9
-    v = y - K @ table_1.s
-    top, bottom = v[table_1.s < upper].max(), v[table_1.s > lower].min()
+    start = Fading(K, y, lower, upper, 0.0 if has_offset else None, np.zeros(150, int))
+    start.run()
+    assert start.has_settled
+    assert ((start.s >= lower) & (start.s <= upper)).all()
+    assert not has_offset or abs(start.s.sum()) <= 1e-9
+    v = y - K @ start.s
+    top, bottom = v[start.s < upper].max(), v[start.s > lower].min()
     assert (top - bottom if has_offset else max(top, -bottom)) <= 1.1e-3

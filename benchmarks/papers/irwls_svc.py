@@ -28,7 +28,7 @@ from benchmarks.kernel_problems import Named, raw
 from benchmarks.measure import Table, arguments, fastest_of, interleaved_by_length, seconds_text, write_report
 from maxmargin import IRWLS, Largest, RandomViolators, Smallest, certify_kernel
 from maxmargin.data import Array
-from maxmargin.solvers.irwls import IRWLSState
+from maxmargin.solvers.irwls_engines import ActiveSetNewton, Engine, Solved, Task
 from maxmargin.solvers.irwls_step import WorkingSet
 from maxmargin.solvers.selection import Selection
 from maxmargin.threads import single_threaded_blas
@@ -123,26 +123,31 @@ SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)
 
 
 @dataclass(frozen=True)
-class Timed(IRWLS):
-    """IRWLS that says how long its working sets took."""
+class Timed:
+    """An engine that says how long its working sets took, in seconds of this process."""
 
-    clock: list[float] = field(default_factory=list)
+    engine: Engine
+    seconds: list[float] = field(default_factory=list)
 
-    def solve_working_set(self, state: IRWLSState, work: WorkingSet, tolerance: float) -> tuple[Array, float]:
-        start = time.perf_counter()
-        found = self._solve(state, work, tolerance)
-        self.clock.append(time.perf_counter() - start)
-        return found
+    @property
+    def name(self) -> str:
+        return self.engine.name
 
-    def _solve(self, state: IRWLSState, work: WorkingSet, tolerance: float) -> tuple[Array, float]:
-        return super().solve_working_set(state, work, tolerance)
+    def solve(self, task: Task) -> Solved:
+        start = time.process_time()
+        solved = self.engine.solve(task)
+        self.seconds.append(time.process_time() - start)
+        return solved
 
 
 @dataclass(frozen=True)
-class InteriorPoint(Timed):
-    """The same chunking with PIQP for the working sets."""
+class InteriorPoint:
+    """PIQP, where the paper had LOQO."""
 
-    def _solve(self, state: IRWLSState, work: WorkingSet, tolerance: float) -> tuple[Array, float]:
+    name: str = "PIQP"
+
+    def solve(self, task: Task) -> Solved:
+        work = task.work
         solver = import_module("piqp").DenseSolver()
         solver.settings.eps_abs = solver.settings.eps_rel = 1e-9
         right = work.v + work.K @ work.s
@@ -152,7 +157,8 @@ class InteriorPoint(Timed):
         s = np.clip(solver.result.x, work.lower, work.upper)
         near = 1e-6 * (work.upper - work.lower)
         s = np.where(s <= work.lower + near, work.lower, np.where(s >= work.upper - near, work.upper, s))
-        return _balanced(s, work), float(solver.result.y[0])
+        iterations = int(solver.result.info.iter)
+        return Solved(_balanced(s, work), float(solver.result.y[0]), iterations, iterations, iterations * len(s))
 
 
 def _balanced(s: Array, work: WorkingSet) -> Array:

@@ -64,19 +64,26 @@ class Selection(Protocol):
 
 @dataclass(frozen=True)
 class Largest:
-    """The violators with the largest |e|, half of them rising and half falling, as SVMlight chooses them (T. Joachims,
-    "Making large-scale SVM learning practical", 1999): the greatest step, which at large C swings from side to side."""
+    """The violators with the largest |e|: the greatest step, which at large C swings from side to side.
+
+    ``by_side`` takes half of them from those that rise and half from those that fall, as SVMlight does (T. Joachims, "Making
+    large-scale SVM learning practical", 1999). Without it the choice is as the paper words it, by |e| alone; a working set in
+    which all would rise can move nothing, as the sum is fixed."""
+
+    by_side: bool = True
 
     def choose(self, errors: Errors, size: int, random: np.random.Generator) -> Array:
-        return _by_size(errors, size, -np.abs(errors.e))
+        return _by_size(errors, size, -np.abs(errors.e), self.by_side)
 
 
 @dataclass(frozen=True)
 class Smallest:
-    """The violators with the smallest |e|: small steps, and many of them."""
+    """The violators with the smallest |e|: small steps, and many of them. ``by_side`` as in :class:`Largest`."""
+
+    by_side: bool = True
 
     def choose(self, errors: Errors, size: int, random: np.random.Generator) -> Array:
-        return _by_size(errors, size, np.abs(errors.e))
+        return _by_size(errors, size, np.abs(errors.e), self.by_side)
 
 
 @dataclass(frozen=True)
@@ -101,11 +108,13 @@ def worst_pair(errors: Errors) -> Array:
     return np.unique(np.concatenate(pair))
 
 
-def _by_size(errors: Errors, size: int, rank: Array) -> Array:
-    """Half from each side, the lowest ranks first; more from one side where the other has too few."""
+def _by_size(errors: Errors, size: int, rank: Array, by_side: bool) -> Array:
+    """The lowest ranks first; half from each side if ``by_side``, and more from one where the other has too few."""
     rising, falling = np.flatnonzero(errors.rising), np.flatnonzero(errors.falling)
     if len(rising) + len(falling) <= size:
         return _completed(errors, np.union1d(rising, falling), size)
+    if not by_side:
+        return np.sort(_lowest(np.union1d(rising, falling), rank, size))
     n_rising = min(len(rising), max(size // 2, size - len(falling)))
     return np.union1d(_lowest(rising, rank, n_rising), _lowest(falling, rank, size - n_rising))
 

@@ -28,7 +28,7 @@ from benchmarks.kernel_problems import Named, raw
 from benchmarks.measure import Table, arguments, fastest_of, interleaved_by_length, seconds_text, write_report
 from maxmargin import IRWLS, Largest, RandomViolators, Smallest, certify_kernel
 from maxmargin.data import Array
-from maxmargin.solvers.irwls_engines import ActiveSetNewton, Engine, Solved, Task
+from maxmargin.solvers.irwls_engines import ActiveSetNewton, Engine, Solved, Task  # noqa: F401
 from maxmargin.solvers.irwls_step import WorkingSet
 from maxmargin.solvers.selection import Selection
 from maxmargin.threads import single_threaded_blas

@@ -26,7 +26,7 @@ from benchmarks.datasets import CACHE, Data, load, write_text
 from benchmarks.kernel_fit import Fit, Search, our_fit, peers, search
 from benchmarks.kernel_problems import Named, raw
 from benchmarks.measure import Table, arguments, fastest_of, interleaved_by_length, seconds_text, write_report
-from maxmargin import IRWLS, Largest, RandomViolators, Smallest, certify_kernel
+from maxmargin import Largest, RandomViolators, Smallest, certify_kernel
 from maxmargin.data import Array
 from maxmargin.solvers.irwls_engines import ActiveSetNewton, Engine, Solved, Task  # noqa: F401
 from maxmargin.solvers.irwls_step import WorkingSet

@@ -15,6 +15,23 @@ OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(5))
 
 
+@njit(inline="always")
+def subtract_four(U, first, last, n):
+    """The products of the four rows from ``first`` on are taken from the rows from ``last`` on, two of them at a time. What
+    lies left of the diagonal of the second is overwritten, and is never read."""
+    one, two, three, four = U[first], U[first + ONE], U[first + TWO], U[first + THREE]
+    for k in range(last, n - ONE, TWO):
+        row, next_row = U[k], U[k + ONE]
+        p, q, r, t = one[k], two[k], three[k], four[k]
+        p1, q1, r1, t1 = one[k + ONE], two[k + ONE], three[k + ONE], four[k + ONE]
+        for i in range(k, n):
+            row[i] -= p * one[i] + q * two[i] + r * three[i] + t * four[i]
+            next_row[i] -= p1 * one[i] + q1 * two[i] + r1 * three[i] + t1 * four[i]
+    if (n - last) % TWO == ONE:
+        k = n - ONE
+        U[k, k] -= one[k] * one[k] + two[k] * two[k] + three[k] * three[k] + four[k] * four[k]
+
+
 @njit(**OPTIONS)
 def factor(U, n):
     """U'U = A for the leading square of size n, whose upper triangle holds A and is overwritten. False: A is not positive
@@ -34,12 +51,7 @@ def factor(U, n):
             for i in range(k, n):
                 U[k, i] *= inverse
         if last < n:  # then there are four
-            one, two, three, four = U[first], U[first + ONE], U[first + TWO], U[first + THREE]
-            for k in range(last, n):
-                row = U[k]
-                p, q, r, t = one[k], two[k], three[k], four[k]
-                for i in range(k, n):
-                    row[i] -= p * one[i] + q * two[i] + r * three[i] + t * four[i]
+            subtract_four(U, first, last, n)
     return True
 
 

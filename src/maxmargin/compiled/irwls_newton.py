@@ -1,5 +1,5 @@
-r"""Active-set Newton for working sets of tens of samples: what ``maxmargin.solvers.irwls_step`` does, without its allowances and
-updates of factors, which pay only where systems are large. Where it gets stuck, or takes too long, it says so.
+r"""Active-set Newton for working sets of tens of samples: what ``maxmargin.solvers.irwls_step`` does, without its allowances
+and updates of factors, which pay only where systems are large. Where it gets stuck, or takes too long, it says so.
 
 In signed variables with the gradient v of the dual, an iteration solves K_11 d + b 1 = v_1, 1'd = 0 for the variables of S1,
 and moves along d: all of the way if the box allows, else to the first bound, or to the best point on the way to the projection
@@ -17,8 +17,8 @@ from maxmargin.compiled.cholesky import OPTIONS, factor, substitute
 
 NOISE, UNIT_ROUNDOFF = 8.0, 2.0**-53
 """A violation of this many units in the last place of what it was added up from is nothing but rounding."""
-BISECTIONS = 60
-"""Halvings of the interval for the shift of a projection."""
+MOST_SHIFTS = 100
+"""Newton steps and bisections for the shift of a projection."""
 MOST_FAILURES = 2
 """Times in a row that S1 is made anew without a move that gains."""
 OPTIMAL, LIMIT, STUCK = 0, 1, 2
@@ -149,30 +149,75 @@ def room_of(block, s, d):
 
 
 @njit(**OPTIONS)
-def towards_projection(block, s, in_S1, d, change):
-    """``change`` leads from s to the projection of s + d: the S1 of s + d, shifted by one number and clipped to the box, so that
-    their sum is that of s."""
+def shift_to_sum(block, s, in_S1, d):
+    """The number by which the S1 of s + d are shifted, before they are clipped to the box, so that their sum is that of s:
+    Newton's method on a sum that falls and is piecewise linear, within an interval that it never leaves."""
     low, high, total = np.inf, -np.inf, 0.0
     for i in range(len(s)):
         if in_S1[i]:
             total += s[i]
             low = min(low, s[i] + d[i] - block.upper[i])
             high = max(high, s[i] + d[i] - block.lower[i])
-    if not block.has_offset:
-        low = high = 0.0
-    for _ in range(BISECTIONS):
-        middle, here = 0.5 * (low + high), 0.0
+    shift = 0.0
+    for _ in range(MOST_SHIFTS):
+        excess, slope = -total, 0
         for i in range(len(s)):
             if in_S1[i]:
-                here += min(max(s[i] + d[i] - middle, block.lower[i]), block.upper[i])
-        if here > total:
-            low = middle
+                end = s[i] + d[i] - shift
+                excess += min(max(end, block.lower[i]), block.upper[i])
+                slope += block.lower[i] < end and end < block.upper[i]
+        if excess > 0.0:
+            low = shift
         else:
-            high = middle
+            high = shift
+        if abs(excess) <= UNIT_ROUNDOFF * abs(total):
+            break
+        shift = shift + excess / slope if slope > 0 else np.inf
+        if not (low < shift and shift < high):
+            shift = 0.5 * (low + high)
+            if shift == low or shift == high:
+                break
+    return shift
+
+
+@njit(**OPTIONS)
+def towards_projection(block, s, in_S1, d, change):
+    """``change`` leads from s to the projection of s + d onto the box and the sum."""
+    shift = shift_to_sum(block, s, in_S1, d) if block.has_offset else 0.0
     for i in range(len(s)):
         change[i] = 0.0
         if in_S1[i]:
-            change[i] = min(max(s[i] + d[i] - 0.5 * (low + high), block.lower[i]), block.upper[i]) - s[i]
+            change[i] = min(max(s[i] + d[i] - shift, block.lower[i]), block.upper[i]) - s[i]
+    if block.has_offset:
+        take_excess(block, s, in_S1, change)
+
+
+@njit(**OPTIONS)
+def take_excess(block, s, in_S1, change):
+    """What rounding has left of the sum of ``change``, which is much when s + d is far away, is taken from the first that have
+    room."""
+    excess = change.sum()
+    for i in range(len(s)):
+        if in_S1[i] and excess != 0.0:
+            end = s[i] + change[i]
+            taken = min(excess, end - block.lower[i]) if excess > 0.0 else max(excess, end - block.upper[i])
+            change[i] -= taken
+            excess -= taken
+
+
+@njit(**OPTIONS)
+def restore_sum(block, s, v, total):
+    """What rounding has led the sum astray by goes to the free variable with most room."""
+    astray = total - s.sum()
+    best, place = abs(astray), -1
+    for i in range(len(s)):
+        room = block.upper[i] - s[i] if astray > 0.0 else s[i] - block.lower[i]
+        if s[i] > block.lower[i] and s[i] < block.upper[i] and room > best:
+            best, place = room, i
+    if astray != 0.0 and place >= 0:
+        s[place] += astray
+        for i in range(len(v)):
+            v[i] -= astray * block.K[place, i]
 
 
 @njit(**OPTIONS)
@@ -222,13 +267,15 @@ def climb(block, s, v, b, tolerance, max_iterations, jitter):
     """Move s, and v with it, to a violation of ``tolerance`` or to rounding: the outcome, the iterations, and b."""
     q = len(s)
     d, product, other, other_product = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
-    failures = 0
+    failures, total = 0, s.sum()
     in_S1 = (s > block.lower) & (s < block.upper)
     b = release(block, s, v, b, 0.0, in_S1)
     for iteration in range(max_iterations):
         top, bottom = extremes_of(block, s, v)
         noise = rounding_of(block, s, b)
         if not top - bottom > max(tolerance, noise):
+            if block.has_offset:
+                restore_sum(block, s, v, total)
             return OPTIMAL, iteration, b
         new_b = newton_direction(block, v, b, in_S1, jitter, d)
         if np.isnan(new_b):

@@ -19,22 +19,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
+from maxmargin.compiled.irwls_chunks import Plan
+from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
+from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.limits import check_point
-from maxmargin.solvers.active_rows import ActiveRows
-from maxmargin.solvers.base import Budget
-from maxmargin.solvers.irwls_engines import COLD_SHARE, ActiveSetNewton, Engine, Task
+from maxmargin.solvers.active_rows import FEW_SAMPLES, ActiveRows
+from maxmargin.solvers.base import Budget, StoppingRule, check_stop
+from maxmargin.solvers.irwls_engines import COLD_SHARE, SMALL_SET, ActiveSetNewton, Engine, Task
 from maxmargin.solvers.irwls_state import FIRST_EPSILON, IRWLSState
 from maxmargin.solvers.irwls_table_1 import Table1
 from maxmargin.solvers.selection import Errors, RandomViolators, Selection, worst_pair
 from maxmargin.solvers.shrinking import NoShrinking, ShrinkingRule
 from maxmargin.threads import single_threaded_blas
 
+MOST_CHUNKS = 256
+"""Working sets that the compiled loop makes at a time: some ten milliseconds, so that Ctrl-C is heard."""
 USUAL_SIZE, GREATEST_SIZE = 500, 4000
 """Of a working set whose size is left to the solver."""
 INNER_ITERATIONS = 60
@@ -79,7 +83,7 @@ class IRWLS:
     max_inner_iterations: int = INNER_ITERATIONS
     engine: Engine = field(default_factory=ActiveSetNewton)
     epsilon: float = FIRST_EPSILON
-    stop: Literal["gap", "paper"] = "gap"
+    stop: StoppingRule = "gap"
     adds_worst_pair: bool = True
     local_tolerance: float = LOCAL_TOLERANCE
 
@@ -111,8 +115,7 @@ class IRWLS:
             raise TypeError(f"engine must be an engine such as Table1() or ActiveSetNewton(); got {self.engine!r}.")
         if not 0.0 < self.epsilon < math.inf:
             raise ValueError(f"epsilon must be a positive number; got {self.epsilon!r}.")
-        if self.stop not in ("gap", "paper"):
-            raise ValueError(f"stop must be 'gap' or 'paper'; got {self.stop!r}.")
+        check_stop(self.stop)
         if not 0.0 <= self.local_tolerance < 1.0:
             raise ValueError(f"local_tolerance must be a number from 0 to below 1; got {self.local_tolerance!r}.")
 
@@ -130,11 +133,26 @@ class IRWLS:
             has_offset=problem.has_offset,
             is_definite=problem.kernel.is_positive_semidefinite,
             random=np.random.default_rng(seed),
+            word=first_word(seed),
             epsilon=self.epsilon,
         )
+        state.held = self._held_matrix(problem, state)
         state.refresh()
         state.survey()
         return state
+
+    def _held_matrix(self, problem: KernelProblem, state: IRWLSState) -> Array | None:
+        """The kernel matrix, where chunks are made by the compiled loop."""
+        n = problem.n_samples
+        is_small = self.working_set is not None and self.working_set <= SMALL_SET and n <= FEW_SAMPLES
+        is_ours = isinstance(self.engine, ActiveSetNewton) and hasattr(self.selection, "strategy")
+        is_whole = isinstance(self.shrinking, NoShrinking) and state.active == n
+        if not (is_small and is_ours and is_whole) or n * n * np.dtype(np.float64).itemsize > self.cache_mb * MEGABYTE:
+            return None
+        rows = KernelRows(problem, np.float64, 0.0)
+        K = rows.square(np.arange(n))
+        state.evaluations_held = rows.kernel_evaluations
+        return K if np.isfinite(K).all() else None
 
     def advance(self, problem: KernelProblem, state: IRWLSState, budget: Budget) -> None:
         if state.looks_done and not state.is_stuck:
@@ -142,7 +160,25 @@ class IRWLS:
         end = state.steps + budget.steps
         while not self._is_over(state, budget.target) and state.steps < end:
             check_point()
-            self.iterate(state)
+            if state.held is None or self._run_chunks(state, budget.target):
+                self.iterate(state)
+
+    def _run_chunks(self, state: IRWLSState, target: float) -> bool:
+        """Many chunks by the compiled loop. True if it left one unsolved."""
+        assert self.working_set is not None
+        assert state.held is not None
+        plan = Plan(
+            size=min(self.working_set, state.active),
+            strategy=self.selection.strategy,  # type: ignore[attr-defined]
+            adds_worst_pair=bool(self.adds_worst_pair),
+            local_tolerance=float(self.local_tolerance),
+            max_iterations=int(self.max_inner_iterations),
+            has_offset=state.has_offset,
+            epsilon=float(state.epsilon),
+            target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,
+            max_chunks=MOST_CHUNKS,
+        )
+        return state.run_chunks(plan)
 
     def _is_over(self, state: IRWLSState, target: float) -> bool:
         """Step 5."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from maxmargin.certificate import relative
 from maxmargin.compiled.batched_smo import extremes, gap_and_dual
+from maxmargin.compiled.irwls_chunks import Plan, Variables, run_chunks
 from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.screening import best_offsets, offset_level
@@ -48,6 +49,9 @@ class IRWLSState:
     has_offset: bool
     is_definite: bool  # if not, relative_gap is LIBSVM's violation
     random: np.random.Generator
+    word: np.uint64  # the random numbers of the compiled loop
+    held: Array | None = None  # the kernel matrix, where the compiled loop makes the chunks
+    evaluations_held: int = 0
     patience: Patience = field(default_factory=lambda: Patience(STEPS_TO_STALL))
     steps: int = 0
     chunks: int = 0
@@ -96,7 +100,7 @@ class IRWLSState:
 
     @property
     def kernel_evaluations(self) -> int:
-        return self.rows.kernel_evaluations
+        return self.rows.kernel_evaluations + self.evaluations_held
 
     @property
     def violation(self) -> float:
@@ -225,6 +229,20 @@ class IRWLSState:
         self.chunks += 1
         self.steps += len(chosen)
         self.is_exact = self.is_exact and not changed.any()
+
+    def run_chunks(self, plan: Plan) -> bool:
+        """Steps 1 to 4 over and over. True if the last working set was not solved."""
+        variables = Variables(self.y, self.lower, self.upper, self.s, self.f)
+        report = run_chunks(self.held, variables, plan, float(self.b), self.word)
+        self.word = np.uint64(report.word)
+        self.b = float(report.b) if np.isfinite(report.b) else 0.0
+        self.chunks += int(report.chunks)
+        self.steps += int(report.steps)
+        self.inner_iterations += int(report.iterations)
+        self.factorisations += int(report.iterations)
+        self.is_exact = self.is_exact and report.chunks == 0
+        self.survey()
+        return bool(report.is_unsolved)
 
     def count(self, solved: Solved) -> None:
         self.steps += solved.steps

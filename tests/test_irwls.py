@@ -254,7 +254,7 @@ def test_the_answer_is_feasible_and_better_after_every_chunk(is_held, has_offset
     assert (state.held is not None) == is_held
     before = 0.0
     while not (state.looks_done or state.is_stuck):
-        solver.advance(problem, state, Budget(1, 1e-9))
+        solver.advance(problem, state, Budget(1, 1e-6))
         alpha = solver.candidate(problem, state)
         assert problem.is_feasible(alpha)
         assert state.dual >= before * (1.0 - 1e-13)

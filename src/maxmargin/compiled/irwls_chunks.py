@@ -10,12 +10,10 @@ import numpy as np
 from maxmargin.compiled.batched_smo import gap_and_dual
 from maxmargin.compiled.caching import njit
 from maxmargin.compiled.cholesky import OPTIONS
-from maxmargin.compiled.irwls_newton import OPTIMAL, UNIT_ROUNDOFF, Block, climb
+from maxmargin.compiled.irwls_newton import OPTIMAL, Block, climb
 from maxmargin.compiled.irwls_selection import Candidates, Strategy, choose, is_candidate
 from maxmargin.compiled.random import next_random
 
-JITTER = 8.0
-"""Added to the diagonal of a system, in units in the last place of the greatest element of K and for each sample."""
 ZERO = np.uint64(0)
 
 
@@ -38,6 +36,7 @@ class Plan(NamedTuple):
     adds_worst_pair: bool
     local_tolerance: float
     max_iterations: int
+    jitter: float
     has_offset: bool
     epsilon: float
     target: float
@@ -93,6 +92,24 @@ def survey(variables, v, b, has_offset, e, can_rise, can_fall):
 
 
 @njit(**OPTIONS)
+def places_of(chosen):
+    places, count = np.empty(len(chosen), np.int64), 0
+    for i in range(len(chosen)):
+        if chosen[i]:
+            places[count] = i
+            count += 1
+    return places[:count]
+
+
+@njit(**OPTIONS)
+def taken(values, places):
+    out = np.empty(len(places))
+    for k in range(len(places)):
+        out[k] = values[places[k]]
+    return out
+
+
+@njit(**OPTIONS)
 def block_of(K, variables, places, memory, has_offset):
     q = len(places)
     values = np.empty((q, q))
@@ -100,7 +117,7 @@ def block_of(K, variables, places, memory, has_offset):
         row = K[places[k]]
         for i in range(q):
             values[k, i] = row[places[i]]
-    return Block(values, variables.lower[places], variables.upper[places], has_offset, memory)
+    return Block(values, taken(variables.lower, places), taken(variables.upper, places), has_offset, memory)
 
 
 @njit(**OPTIONS)
@@ -129,7 +146,6 @@ def run_chunks(K, variables, plan, b, word):
     n = len(variables.y)
     memory = np.empty((plan.size + 2, plan.size + 2))
     e, can_rise, can_fall = np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
-    jitter = JITTER * UNIT_ROUNDOFF * plan.size * np.abs(np.diag(K)).max()
     iterations = steps = chunks = 0
     is_unsolved = False
     v = variables.y - variables.f
@@ -144,11 +160,11 @@ def run_chunks(K, variables, plan, b, word):
         if plan.adds_worst_pair:
             chosen[here.rise] = chosen[here.rise] or here.rise >= 0
             chosen[here.fall] = chosen[here.fall] or here.fall >= 0
-        places = np.flatnonzero(chosen)
+        places = places_of(chosen)
         tolerance = plan.local_tolerance * here.violation if leaves_some(errors, chosen) else 0.0
         block = block_of(K, variables, places, memory, plan.has_offset)
-        s, local_v = variables.s[places], v[places]
-        outcome, systems, new_b = climb(block, s, local_v, b, tolerance, plan.max_iterations, jitter)
+        s, local_v = taken(variables.s, places), taken(v, places)
+        outcome, systems, new_b = climb(block, s, local_v, b, tolerance, plan.max_iterations, plan.jitter)
         iterations += systems
         steps += len(places) * (systems + 1)
         if outcome != OPTIMAL:
@@ -156,9 +172,10 @@ def run_chunks(K, variables, plan, b, word):
             break
         b = new_b
         chunks += 1
-        change = s - variables.s[places]
-        variables.s[places] = s
-        subtract_rows(K, places, change, v)
+        for k in range(len(places)):
+            change = s[k] - variables.s[places[k]]
+            variables.s[places[k]], s[k] = s[k], change
+        subtract_rows(K, places, s, v)
     for i in range(n):
         variables.f[i] = variables.y[i] - v[i]
     return Report(chunks, iterations, steps, b, word, is_unsolved)

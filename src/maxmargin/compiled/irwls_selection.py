@@ -50,23 +50,47 @@ def is_candidate(errors, i):
 
 
 @njit(**OPTIONS)
+def kth_lowest(values, k):
+    """By quickselect, which reorders ``values``. (NumPy's partition takes seconds to compile.)"""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+@njit(**OPTIONS)
 def take_lowest(rank, is_there, count, chosen):
-    """Of those that are there, the ``count`` with the lowest rank become chosen."""
-    here = np.flatnonzero(is_there)
-    if count >= len(here):
-        for i in here:
-            chosen[i] = True
+    """Of those that are there, the ``count`` with the lowest rank become chosen; all if they are fewer."""
+    values, here = np.empty(len(rank)), 0
+    for i in range(len(rank)):
+        if is_there[i]:
+            values[here] = rank[i]
+            here += 1
+    if count <= 0 or here == 0:
         return
-    if count <= 0:
-        return
-    limit = np.partition(rank[here], count - 1)[count - 1]
+    limit = kth_lowest(values[:here], min(count, here) - 1)
     left = count
-    for i in here:
-        if rank[i] < limit:
+    for i in range(len(rank)):
+        if is_there[i] and rank[i] < limit:
             chosen[i] = True
             left -= 1
-    for i in here:
-        if left > 0 and rank[i] == limit:
+    for i in range(len(rank)):
+        if left > 0 and is_there[i] and rank[i] == limit:
             chosen[i] = True
             left -= 1
 
@@ -74,17 +98,20 @@ def take_lowest(rank, is_there, count, chosen):
 @njit(**OPTIONS)
 def complete(errors, size, chosen):
     """Step 5: with those that fulfil their conditions and have the lowest |e|, the free ones before the others."""
-    rank = np.abs(errors.e)
-    greatest = rank.max()
-    for i in range(len(rank)):
-        if not (errors.can_rise[i] and errors.can_fall[i]):
-            rank[i] += greatest
-    take_lowest(rank, ~chosen, size - chosen.sum(), chosen)
+    n = len(chosen)
+    rank, is_other, left, greatest = np.empty(n), np.empty(n, np.bool_), size, 0.0
+    for i in range(n):
+        greatest = max(greatest, abs(errors.e[i]))
+    for i in range(n):
+        rank[i] = abs(errors.e[i]) if errors.can_rise[i] and errors.can_fall[i] else abs(errors.e[i]) + greatest
+        is_other[i] = not chosen[i]
+        left -= chosen[i]
+    take_lowest(rank, is_other, left, chosen)
 
 
 @njit(**OPTIONS)
 def take_one_of_each_kind(errors, size, chosen):
-    """Step 3: for each class and each of (9), (10), (11), the sample that violates it most."""
+    """Step 3: for each class and each of (9), (10), (11), the worst. Returns how many are left to choose."""
     worst, places = np.full(12, -1.0), np.full(12, -1)
     for i in range(len(errors.e)):
         rising = rises(errors, i)
@@ -98,6 +125,7 @@ def take_one_of_each_kind(errors, size, chosen):
         if place >= 0 and left > 0:
             chosen[place] = True
             left -= 1
+    return left
 
 
 @njit(**OPTIONS)
@@ -114,8 +142,7 @@ def choose_random(errors, size, word):
             chosen[candidates[k]] = True
         complete(errors, size, chosen)  # 5
         return chosen
-    take_one_of_each_kind(errors, size, chosen)  # 3
-    left = size - chosen.sum()
+    left = take_one_of_each_kind(errors, size, chosen)  # 3
     for k in range(count):  # 4: the first of a random order of those that are left
         if left == 0:
             break
@@ -133,19 +160,20 @@ def choose_by_size(errors, size, sign, by_side):
     """The violators with the lowest sign |e|; more from one side where the other has too few."""
     n = len(errors.e)
     chosen, rising, falling = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    rank, n_rising, n_falling = np.empty(n), 0, 0
     for i in range(n):
-        rising[i], falling[i] = rises(errors, i), falls(errors, i)
-    n_rising, n_falling = rising.sum(), falling.sum()
-    rank = sign * np.abs(errors.e)
-    if n_rising + n_falling <= size:
-        take_lowest(rank, rising | falling, size, chosen)
-        complete(errors, size, chosen)
-    elif not by_side:
-        take_lowest(rank, rising | falling, size, chosen)
-    else:
+        rising[i], falling[i], rank[i] = rises(errors, i), falls(errors, i), sign * abs(errors.e[i])
+        n_rising += rising[i]
+        n_falling += falling[i]
+    if by_side and n_rising + n_falling > size:
         n_rising = min(n_rising, max(size // 2, size - n_falling))
         take_lowest(rank, rising, n_rising, chosen)
         take_lowest(rank, falling, size - n_rising, chosen)
+        return chosen
+    for i in range(n):
+        rising[i] = rising[i] or falling[i]
+    take_lowest(rank, rising, size, chosen)
+    complete(errors, size, chosen)
     return chosen
 
 

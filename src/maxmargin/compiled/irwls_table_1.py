@@ -212,10 +212,10 @@ def table_1(terms, rules, sets, s, e):
     before, change, product = np.empty(q), np.empty(q), np.empty(q)
     b = 0.0
     for iteration in range(rules.max_iterations):
-        before[:] = s
+        for i in range(q):
+            before[i] = s[i]
         new_b = solve_system(terms, sets, inverse_a, rules.jitter, U, s, b)
         if np.isnan(new_b):
-            s[:] = before
             return NO_SOLUTION, iteration + 1, b
         if rules.projects:
             project(terms, s)

@@ -30,7 +30,7 @@ from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.limits import check_point
 from maxmargin.solvers.active_rows import FEW_SAMPLES, ActiveRows
 from maxmargin.solvers.base import Budget, StoppingRule, check_stop
-from maxmargin.solvers.irwls_engines import COLD_SHARE, SMALL_SET, ActiveSetNewton, Engine, Task
+from maxmargin.solvers.irwls_engines import COLD_SHARE, SMALL_SET, ActiveSetNewton, Engine, Task, jitter_of
 from maxmargin.solvers.irwls_state import FIRST_EPSILON, IRWLSState
 from maxmargin.solvers.irwls_table_1 import Table1
 from maxmargin.solvers.selection import Errors, RandomViolators, Selection, worst_pair
@@ -173,6 +173,7 @@ class IRWLS:
             adds_worst_pair=bool(self.adds_worst_pair),
             local_tolerance=float(self.local_tolerance),
             max_iterations=int(self.max_inner_iterations),
+            jitter=jitter_of(state.diagonal, self.working_set + 2),
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,

@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from maxmargin.compiled.batched_smo import RUN, extremes, solve_with_offset, solve_without_offset
-from maxmargin.compiled.irwls_chunks import JITTER
 from maxmargin.compiled.irwls_newton import OPTIMAL, Block, climb
 from maxmargin.data import Array
 from maxmargin.losses import UNIT_ROUNDOFF
@@ -25,6 +24,9 @@ COLD_SHARE, LEAST_COLD = 0.05, 8
 SMALL_SET = 128
 """Samples of a working set up to which the compiled loop is tried first. A system takes it n^3 / 6 multiplications at about two
 a nanosecond. LAPACK makes about seven, but a system takes a quarter of a millisecond in Python: they meet above 128."""
+JITTER = 8.0
+"""Added to the diagonal of a system, in units in the last place of the greatest element of K and for each sample: LU solves a
+system that is perturbed by about as much."""
 STEPS_A_VARIABLE = 50
 """Steps of SMO for each variable of a working set that is handed over to it."""
 
@@ -87,14 +89,19 @@ class ActiveSetNewton:
         return by_smo(work._replace(s=found.s, v=found.v), task.tolerance, Solved(found.s, found.b, *counts))
 
 
+def jitter_of(diagonal: Array, size: int) -> float:
+    """What keeps the matrix of a system of so many samples factorable."""
+    return JITTER * UNIT_ROUNDOFF * size * float(np.abs(diagonal).max(initial=0.0))
+
+
 def _by_compiled_loop(task: Task) -> Solved | None:
     """None where the loop is not at the optimum after its limit of iterations: then it starts over with more care."""
     work = task.work
     size, s, v = len(work.s), work.s.copy(), work.v.copy()
     K = np.ascontiguousarray(work.K, np.float64)
     block = Block(K, work.lower, work.upper, bool(work.has_offset), np.empty((size, size)))
-    jitter = JITTER * UNIT_ROUNDOFF * size * float(np.abs(np.diagonal(K)).max(initial=0.0))
-    outcome, iterations, b = climb(block, s, v, float(task.b), float(task.tolerance), int(task.max_iterations), jitter)
+    limits = float(task.tolerance), int(task.max_iterations)
+    outcome, iterations, b = climb(block, s, v, float(task.b), *limits, jitter_of(np.diagonal(K), size))
     if outcome != OPTIMAL or not np.isfinite(v).all():
         return None
     return Solved(s, float(b), int(iterations), int(iterations), size * int(iterations))

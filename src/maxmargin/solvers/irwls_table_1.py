@@ -29,13 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.compiled.irwls_table_1 import S1, S2, SETTLED, Rules, Terms, table_1
-from maxmargin.losses import UNIT_ROUNDOFF
-from maxmargin.solvers.irwls_engines import Solved, Task, by_smo
+from maxmargin.solvers.irwls_engines import Solved, Task, by_smo, jitter_of
 from maxmargin.solvers.irwls_step import WorkingSet
-
-JITTER = 8.0
-"""Added to the diagonal of H, in units in the last place of its greatest element and for each sample: LU solves a system that
-is perturbed by about as much."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +84,7 @@ class Table1:
         return by_smo(work, max(task.tolerance, self.accuracy * task.epsilon), unsettled)
 
     def _rules(self, task: Task) -> Rules:
-        diagonal = np.abs(np.diagonal(task.work.K))
-        jitter = JITTER * UNIT_ROUNDOFF * len(diagonal) * float(diagonal.max(initial=0.0)) if self.jitter else 0.0
+        jitter = jitter_of(np.diagonal(task.work.K), len(task.work.s)) if self.jitter else 0.0
         tolerance = max(task.tolerance, self.accuracy * task.epsilon)
         switches = bool(self.projection), bool(self.line_search)
         return Rules(float(self.weight), *switches, jitter, tolerance, int(task.max_iterations))

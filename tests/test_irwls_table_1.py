@@ -214,6 +214,15 @@ def test_as_printed_ends_when_the_conditions_9_to_11_hold_and_not_before(epsilon
     assert (np.abs(error[(alpha > 0.0) & (alpha < C)]) < epsilon).all()
 
 
+def test_a_solve_as_printed_ends_by_the_rule_of_the_paper_and_gets_a_certificate():
+    X, y = labelled(150, 4, 1.0, 3)
+    problem = KernelProblem.build(X, y, 2.0, RBF(0.4))
+    rough, fine = (solve(problem, IRWLS.as_printed(20, epsilon=epsilon), tol=0.0) for epsilon in (1e-1, 1e-3))
+    assert rough.status is fine.status is Status.SOLVER_RULE
+    assert fine.steps > rough.steps
+    assert fine.certificate.relative_gap < min(0.01, rough.certificate.relative_gap)
+
+
 def test_as_printed_has_working_sets_of_exactly_q():
     X, y = labelled(150, 4, 1.0, 3)
     problem = KernelProblem.build(X, y, 2.0, RBF(0.4))

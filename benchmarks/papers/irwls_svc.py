@@ -18,27 +18,24 @@ import math
 import re
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import sklearn.svm
 
 from benchmarks.datasets import Data
-from benchmarks.kernel_fit import Fit, Search, our_fit, peers, search
 from benchmarks.kernel_problems import Named
-from benchmarks.measure import Table, arguments, fastest_of, interleaved_by_length, seconds_text, write_report
-from benchmarks.papers.irwls_svc_data import QUICK_TABLE_2, SELECTION, TABLE_2, TABLE_3, Entry
+from benchmarks.measure import Table, arguments, seconds_text, write_report
+from benchmarks.papers.irwls_svc_data import QUICK_TABLE_2, SELECTION, TABLE_2, TABLE_3
 from benchmarks.papers.irwls_svc_engines import InteriorPoint, Recorder, Timed
+from benchmarks.papers.irwls_svc_fits import at_the_papers_q, table_3
 from benchmarks.papers.irwls_svc_verdicts import Verdicts, judge_selections
-from maxmargin import IRWLS, ActiveSetNewton, Largest, RandomViolators, Smallest, Table1, certify_kernel, solve
+from maxmargin import IRWLS, ActiveSetNewton, Largest, RandomViolators, Smallest, Table1, certify_kernel
 from maxmargin.solvers.irwls_engines import Engine, Task
 from maxmargin.solvers.selection import Selection
 from maxmargin.threads import single_threaded_blas
 
 EPSILON = 1e-3
-TARGETS = (1e-3, 1e-6)
 STRATEGIES: dict[str, Selection] = {"largest": Largest(), "smallest": Smallest(), "random": RandomViolators()}
 ENGINES: dict[str, Callable[[], Engine]] = {"PIQP": InteriorPoint, "Table 1": Table1, "Newton": ActiveSetNewton}
 MOST_CHUNKS, MOST_SECONDS = 3000, 20.0
@@ -178,136 +175,13 @@ def weights(sizes: tuple[int, ...], verdicts: Verdicts) -> Table:
                 shares[-1][name] = len(settled) / len(tasks)
                 iterations = f" ({np.mean([answer.iterations for _, answer in settled]):.0f})" if settled else ""
                 cells.append(f"{shares[-1][name]:.0%}{iterations}")
-                worst = max(worst, *(_violation(task, answer.s) for task, answer in settled), worst)
+                worst = max([worst, *(_violation(task, answer.s) for task, answer in settled)])
             table.add(named, q, len(tasks), *cells, f"{worst:.0e}")
     more = sum(share["2C"] > share["C"] for share in shares)
     verdicts.judge(
         "a = 2C / (e y) settles more often than a = C / (e y)", "weights", f"{more} of {len(shares)} cells", more, len(shares)
     )
     return table
-
-
-class Whole(NamedTuple):
-    entry: Entry
-    target: float
-    seconds: dict[str, float]
-    gap: float
-    tolerance: float | None
-    nearest: float
-
-    @property
-    def ratio(self) -> float:
-        """LIBSVM's time over that of IRWLS; infinite where LIBSVM does not get there."""
-        return self.seconds["LIBSVM"] / self.seconds["irwls"] if "LIBSVM" in self.seconds else math.inf
-
-
-def whole(entry: Entry, target: float, most_rounds: int) -> Whole:
-    named, peer = entry.named, peers()["LIBSVM"]
-    search(named, {peer.name: peer})
-    data, found = named.make(), Search.of(peer, named)
-    tolerance = found.found(target)
-    contestants: dict[str, Callable[[], Fit]] = {
-        name: partial(our_fit, named, data, target, name) for name in ("irwls", "auto")
-    }
-    for run in contestants.values():
-        run()
-    if tolerance is not None:
-        contestants[peer.name] = partial(peer.fit, named, data, tolerance)
-    runs = interleaved_by_length(contestants, most_rounds)
-    seconds = {name: fastest_of(runs[name]).seconds for name in contestants}
-    print(f"{named} to {target:g}: {seconds}", flush=True)
-    return Whole(entry, target, seconds, runs["irwls"][0].gap, tolerance, found.nearest)
-
-
-def table_3(entries: list[Entry], most_rounds: int, verdicts: Verdicts) -> Table:
-    runs = [whole(entry, target, most_rounds) for entry in entries for target in TARGETS]
-    table = Table(
-        "problem", "target", "IRWLS s", "gap", "LIBSVM s (tol)", "LIBSVM / IRWLS", "light / radit in the paper", "auto s"
-    )
-    for run in runs:
-        is_there = run.tolerance is not None
-        theirs = f"{seconds_text(run.seconds['LIBSVM'])} ({run.tolerance:.1g})" if is_there else f"x [{run.nearest:.0e}]"
-        mine = seconds_text(run.seconds["irwls"]), f"{run.gap:.0e}"
-        ratio = f"{run.ratio:.2f}" if is_there else "-"
-        paper = f"{run.entry.paper.light / run.entry.paper.radit:.1f}"
-        table.add(run.entry.named, f"{run.target:g}", *mine, theirs, ratio, paper, seconds_text(run.seconds["auto"]))
-    for target in TARGETS:
-        here = [run for run in runs if run.target == target]
-        wins = sum(run.ratio > 1.0 for run in here)
-        claim = f"to {target:g}: faster than the fastest program of its day (here LIBSVM)"
-        verdicts.judge(claim, "Table 3", f"{wins} of {len(here)}", wins, len(here))
-    return table
-
-
-def _cpu(run: Callable[[], object], rounds: int) -> float:
-    """The least processor time of some rounds."""
-    best = math.inf
-    for _ in range(rounds):
-        start = time.process_time()
-        run()
-        best = min(best, time.process_time() - start)
-    return best
-
-
-def _libsvm(named: Named, data: Data, rounds: int) -> tuple[str, float]:
-    """The loosest tolerance whose alpha has a gap within 1e-3, and its processor time."""
-    problem = named.problem(data)
-    for tolerance in (10.0 ** (-k / 2.0) for k in range(1, 10)):
-        model = sklearn.svm.SVC(C=named.C, gamma=named.gamma, tol=tolerance, cache_size=500)
-        seconds = _cpu(lambda: model.fit(data.X, data.y), 1)  # noqa: B023
-        alpha = np.zeros(len(data.y))
-        coefficients = model.dual_coef_.toarray() if hasattr(model.dual_coef_, "toarray") else model.dual_coef_
-        alpha[model.support_] = np.minimum(np.abs(coefficients.ravel()), named.C)
-        if certify_kernel(problem, alpha).certificate.relative_gap <= TARGETS[0]:
-            again = rounds if seconds < 1.0 else 1
-            return f"{tolerance:.1g}", min(seconds, _cpu(lambda: model.fit(data.X, data.y), again))  # noqa: B023
-    return "-", math.inf
-
-
-def at_the_papers_q(entries: list[Entry], verdicts: Verdicts, rounds: int) -> Table:
-    """Support vectors of an answer within 1e-6, and whole fits to 1e-3 with the q of the paper."""
-    table = Table(
-        "paper's set", "ours", "n", "SV in the paper", "SV here", "at C", "q", "IRWLS(q) s", "gap", "as printed s", "ended by",
-        "chunks", "Table 1 settled", "LIBSVM s (tol)", "LIBSVM / IRWLS(q)", "light / radit in the paper",
-    )  # fmt: skip
-    wins = judged = 0
-    for named, paper, _ in entries:
-        data = named.make()
-        problem = named.problem(data)
-        answer = solve(problem, "auto", tol=TARGETS[1]).certificate
-        cells = ["-"] * 8
-        if len(data.y) <= 12_000:
-            mine = partial(solve, problem, IRWLS(paper.q), tol=TARGETS[0], max_seconds=3.0 * MOST_SECONDS)
-            found = mine()
-            seconds = _cpu(mine, rounds if found.seconds < 1.0 else 1)
-            printed = partial(solve, problem, IRWLS.as_printed(paper.q), max_seconds=3.0 * MOST_SECONDS)
-            ended = printed()
-            printed_seconds = _cpu(printed, 1)
-            chunks, unsettled = _counts(problem, paper.q, ended.seconds)
-            tolerance, theirs = _libsvm(named, data, rounds)
-            judged += 1
-            wins += seconds <= theirs
-            cells = [
-                seconds_text(seconds), f"{found.certificate.relative_gap:.0e}", seconds_text(printed_seconds),
-                ended.status.name, str(chunks), f"{1.0 - unsettled / max(1, chunks):.0%}",
-                f"{seconds_text(theirs)} ({tolerance})", f"{theirs / seconds:.2f}",
-            ]  # fmt: skip
-        counts = len(data.y), paper.n_support, answer.n_support, answer.n_at_bound, paper.q
-        table.add(paper.name, named, *counts, *cells, f"{paper.light / paper.radit:.1f}")
-    verdicts.judge("at the paper's q, to 1e-3: no slower than LIBSVM", "Table 3 at q", f"{wins} of {judged}", wins, judged)
-    return table
-
-
-def _counts(problem: object, q: int, seconds: float) -> tuple[int, int]:
-    """Working sets of the run as printed, and those in which Table 1 did not settle."""
-    from maxmargin.solvers.base import Budget
-
-    solver = IRWLS.as_printed(q)
-    state = solver.init(problem, None, 0)  # type: ignore[arg-type]
-    start = time.perf_counter()
-    while not (state.looks_done or state.is_stuck) and time.perf_counter() - start < 2.0 * seconds + 1.0:
-        solver.advance(problem, state, Budget(10_000, 0.0))  # type: ignore[arg-type]
-    return state.chunks, state.unsettled
 
 
 def selections(problems: tuple[Named, ...], sizes: tuple[int, ...]) -> Table:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxmargin.compiled.irwls_table_1 import S1, S2, SETTLED, Rules, Terms, table_1
+from maxmargin.compiled.irwls_table_1 import S1, S2, S3, SETTLED, Rules, Terms, table_1
 from maxmargin.solvers.irwls_engines import Solved, Task, by_smo, jitter_of
 from maxmargin.solvers.irwls_step import WorkingSet
 
@@ -76,10 +76,12 @@ class Table1:
         terms = terms_of(work)
         s = work.s.copy() if self.line_search else np.zeros(len(work.s))
         e = work.v.copy() if self.line_search else terms.right.copy()
-        outcome, iterations, b = table_1(terms, self._rules(task), np.where(terms.C > 0.0, S1, S2), s, e)
+        sets = np.where(terms.C > 0.0, S1, S2)
+        outcome, iterations, b = table_1(terms, self._rules(task), sets, s, e)
         counts = int(iterations), int(iterations), len(s) * int(iterations)
         if outcome == SETTLED:
-            return Solved(np.clip(s, work.lower, work.upper), float(b), *counts)
+            at_bounds = np.where(sets == S3, terms.y * terms.C, np.where(sets == S2, 0.0, s))
+            return Solved(np.clip(at_bounds, work.lower, work.upper), float(b), *counts)
         unsettled = Solved(work.s, task.b, *counts, is_unsettled=True)
         return by_smo(work, max(task.tolerance, self.accuracy * task.epsilon), unsettled)
 

@@ -219,9 +219,9 @@ def measure(part: str, quick: bool, verdicts: Verdicts) -> Table:
 
 
 def rows_of(text: str) -> list[list[str]]:
-    """The rows of the first Markdown table of a text, without its head. "|e|" is no column."""
-    lines = [line.replace("|e|", "abs(e)") for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip().replace("abs(e)", "|e|") for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+    """The rows of the first Markdown table of a text, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def sections(report: Path) -> dict[str, str]:

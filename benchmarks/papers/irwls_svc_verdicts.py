@@ -54,13 +54,13 @@ def judge_selections(rows: list[list[str]], verdicts: Verdicts) -> None:
         text = f"fewer in {strict}, as many in {ties} of {len(pairs)} cells that decide"
         verdicts.judge(claim, "section 3", text, strict + ties * may_tie, len(pairs))
 
-    large = "random needs no more chunks than largest |e| for q >= 100 and C >= 100"
+    large = "random needs no more chunks than the largest errors for q >= 100 and C >= 100"
     judge(large, "random", "largest", lambda C, q: C >= 100.0 and q >= 100, True)
     judge(
-        "for C < 10 and q < 20 largest |e| needs no more than random",
+        "for C < 10 and q < 20 the largest errors needs no more than random",
         "largest",
         "random",
         lambda C, q: C < 10.0 and q < 20,
         True,
     )
-    judge("smallest |e| needs more chunks than random", "random", "smallest", lambda C, q: True, False)
+    judge("the smallest errors needs more chunks than random", "random", "smallest", lambda C, q: True, False)

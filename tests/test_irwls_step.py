@@ -10,8 +10,10 @@ from scipy.linalg import cholesky
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from maxmargin.compiled.cholesky import drop_columns
+from maxmargin.compiled.cholesky import drop_columns, factor, substitute
+from maxmargin.compiled.irwls_selection import kth_lowest
 from maxmargin.solvers.free_factor import FreeFactor
+from maxmargin.solvers.irwls_engines import ActiveSetNewton, Task
 from maxmargin.solvers.irwls_step import Optimum, Outcome, WorkingSet, optimise
 from tests.catalogue import labelled
 
@@ -172,6 +174,41 @@ def test_a_tolerance_ends_it_earlier(has_offset):
     rough, fine = optimise(work, tolerance=0.1), optimise(work)
     assert fine.violation < rough.violation <= 0.1
     assert rough.iterations < fine.iterations
+
+
+@offsets
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 40), rank=st.integers(1, 6), C=st.sampled_from([1e-3, 1.0, 100.0]))
+@settings(max_examples=40, deadline=None)
+def test_the_compiled_engine_is_optimal_where_it_says_so_and_else_the_other_takes_over(has_offset, seed, n, rank, C):
+    random = np.random.default_rng(seed)
+    X = random.integers(-2, 3, size=(n, rank)).astype(float)
+    y = np.where(random.random(n) < 0.5, 1.0, -1.0)
+    work = working_set(X @ X.T, y, C * random.integers(1, 3, n), has_offset)
+    solved = ActiveSetNewton().solve(Task(work, 0.0, 1e-3, 0.0, 500))
+    found = optimise(work, max_iterations=5000)
+    assert ((solved.s >= work.lower) & (solved.s <= work.upper)).all()
+    assert not has_offset or abs(solved.s.sum()) <= 1e-12 * max(1.0, np.abs(solved.s).sum())
+    assert dual(work, solved.s) == pytest.approx(dual(work, found.s), rel=1e-9, abs=1e-9)
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 60), k=st.integers(0, 59))
+@settings(max_examples=50, deadline=None)
+def test_quickselect_finds_what_sorting_finds(seed, n, k):
+    values = np.random.default_rng(seed).integers(0, 9, n).astype(float)
+    assert kth_lowest(values.copy(), k % n) == np.sort(values)[k % n]
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 40))
+@settings(max_examples=40, deadline=None)
+def test_the_compiled_factor_solves_the_system(seed, n):
+    random = np.random.default_rng(seed)
+    A = random.normal(size=(n, n))
+    matrix, right = A @ A.T + np.eye(n), random.normal(size=n)
+    upper, x = matrix.copy(), right.copy()
+    assert factor(upper, n)
+    substitute(upper, n, x)
+    assert matrix @ x == pytest.approx(right, abs=1e-9)
+    assert not factor(matrix - 1e3 * np.eye(n), n)
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 30), data=st.data())

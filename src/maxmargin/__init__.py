@@ -49,6 +49,8 @@ _HOMES = {
     "SMO": "maxmargin.solvers.smo",
     "BatchedSMO": "maxmargin.solvers.batched_smo",
     "IRWLS": "maxmargin.solvers.irwls",
+    "ActiveSetNewton": "maxmargin.solvers.irwls_engines",
+    "Table1": "maxmargin.solvers.irwls_table_1",
     "Largest": "maxmargin.solvers.selection",
     "Smallest": "maxmargin.solvers.selection",
     "RandomViolators": "maxmargin.solvers.selection",
@@ -94,6 +96,8 @@ if TYPE_CHECKING:
     from maxmargin.solvers.dcd import Order as Order
     from maxmargin.solvers.dcd import Shrinking as Shrinking
     from maxmargin.solvers.irwls import IRWLS as IRWLS
+    from maxmargin.solvers.irwls_engines import ActiveSetNewton as ActiveSetNewton
+    from maxmargin.solvers.irwls_table_1 import Table1 as Table1
     from maxmargin.solvers.newton import Newton as Newton
     from maxmargin.solvers.pegasos import Pegasos as Pegasos
     from maxmargin.solvers.pruned_gradient import PrunedGradient as PrunedGradient

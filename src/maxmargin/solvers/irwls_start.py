@@ -1,5 +1,6 @@
-r"""Table 1 of F. Perez-Cruz et al., "Fast training of support vector classifiers", as it is printed but for its weights: where
-to begin with a working set of which little is known.
+r"""Where active-set Newton begins with a working set of which little is known: the sets of F. Perez-Cruz et al., "Fast training
+of support vector classifiers", Table 1, with one weight for all samples that fades away. (Table 1 as it is printed is
+``maxmargin.solvers.irwls_table_1``.)
 
 Each iteration solves
 
@@ -7,10 +8,11 @@ Each iteration solves
           \begin{bmatrix} y - f_{out} - K_{13} s_3 \\ \text{sum} - 1' s_3 \end{bmatrix}
 
 and moves every variable to the set where the answer puts it, many at a time. The paper has D_ii = 1/a_i = e_i y_i / (2C) with
-the errors of the iteration before. Near the end those of S1 vanish, and on kernels of low rank the sets then change for ever.
-With D_ii = delta / (2C), one delta for all, that falls to a quarter or a half when the sets settle, they follow in 6 to 15
-iterations, 30 to 50 where the rank is low: it is the optimum of the SVM with a hinge that is rounded off over a width of
-delta / 2, so that no condition is violated by more than delta. Where the sets do not settle nothing is lost but the time."""
+the errors of the iteration before, and a sample that leaves S3 goes to S2. On kernels of low rank the sets then change for
+ever. With D_ii = delta / (2C), one delta for all, that falls to a quarter or a half when the sets settle, and samples that
+leave S3 for S1, the sets follow in 6 to 15 iterations, 30 to 50 where the rank is low. The end is the optimum of the SVM with a
+hinge that is rounded off over a width of delta / 2, so that no condition is violated by more than delta. Where the sets do not
+settle nothing is lost but the time."""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ BRISK, CAREFUL = Pace(0.25, 0.1), Pace(0.5, 0.02)
 """The first is enough for most problems, and fails after a few iterations where it is not."""
 
 
-class Reweighted:
+class Fading:
     """``s`` is in the box with the sum asked for, where ``has_settled``."""
 
     def __init__(

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from maxmargin.compiled.irwls_selection import BY_SIZE, RANDOM, Candidates, Strategy, choose
 from maxmargin.data import Array
 
 
@@ -64,33 +65,51 @@ class Selection(Protocol):
 
 @dataclass(frozen=True)
 class Largest:
-    """The violators with the largest |e|, half of them rising and half falling, as SVMlight chooses them (T. Joachims,
-    "Making large-scale SVM learning practical", 1999): the greatest step, which at large C swings from side to side."""
+    """The violators with the largest |e|: the greatest step, which at large C swings from side to side.
+
+    ``by_side`` takes half of them from those that rise and half from those that fall, as SVMlight does (T. Joachims, "Making
+    large-scale SVM learning practical", 1999). Without it the choice is as the paper words it, by |e| alone; a working set in
+    which all would rise can move nothing, as the sum is fixed."""
+
+    by_side: bool = True
+
+    @property
+    def strategy(self) -> Strategy:
+        return Strategy(BY_SIZE, -1.0, bool(self.by_side))
 
     def choose(self, errors: Errors, size: int, random: np.random.Generator) -> Array:
-        return _by_size(errors, size, -np.abs(errors.e))
+        return _places(errors, size, self.strategy, random)
 
 
 @dataclass(frozen=True)
 class Smallest:
-    """The violators with the smallest |e|: small steps, and many of them."""
+    """The violators with the smallest |e|: small steps, and many of them. ``by_side`` as in :class:`Largest`."""
+
+    by_side: bool = True
+
+    @property
+    def strategy(self) -> Strategy:
+        return Strategy(BY_SIZE, 1.0, bool(self.by_side))
 
     def choose(self, errors: Errors, size: int, random: np.random.Generator) -> Array:
-        return _by_size(errors, size, np.abs(errors.e))
+        return _places(errors, size, self.strategy, random)
 
 
 @dataclass(frozen=True)
 class RandomViolators:
-    """At random among the candidates, the paper's own strategy, in its six steps; "n" there is the size of the working set."""
+    """At random among the candidates, the paper's own strategy, in its six steps."""
+
+    @property
+    def strategy(self) -> Strategy:
+        return Strategy(RANDOM, 1.0, True)
 
     def choose(self, errors: Errors, size: int, random: np.random.Generator) -> Array:
-        candidates = np.flatnonzero(errors.candidates)  # 1
-        if len(candidates) < size:  # 2
-            return _completed(errors, candidates, size)  # 5
-        first = _one_of_each_kind(errors)[:size]  # 3
-        others = np.setdiff1d(candidates, first, assume_unique=True)
-        drawn = random.choice(others, size - len(first), replace=False, shuffle=False)  # 4
-        return np.union1d(first, drawn)  # 6
+        return _places(errors, size, self.strategy, random)
+
+
+def _places(errors: Errors, size: int, strategy: Strategy, random: np.random.Generator) -> Array:
+    word = np.uint64(random.integers(1, 2**63))
+    return np.flatnonzero(choose(Candidates(*errors), size, strategy, word))
 
 
 def worst_pair(errors: Errors) -> Array:
@@ -99,40 +118,3 @@ def worst_pair(errors: Errors) -> Array:
     rise, fall = np.flatnonzero(errors.can_rise), np.flatnonzero(errors.can_fall)
     pair = [rise[[np.argmax(errors.e[rise])]] if len(rise) else rise, fall[[np.argmin(errors.e[fall])]] if len(fall) else fall]
     return np.unique(np.concatenate(pair))
-
-
-def _by_size(errors: Errors, size: int, rank: Array) -> Array:
-    """Half from each side, the lowest ranks first; more from one side where the other has too few."""
-    rising, falling = np.flatnonzero(errors.rising), np.flatnonzero(errors.falling)
-    if len(rising) + len(falling) <= size:
-        return _completed(errors, np.union1d(rising, falling), size)
-    n_rising = min(len(rising), max(size // 2, size - len(falling)))
-    return np.union1d(_lowest(rising, rank, n_rising), _lowest(falling, rank, size - n_rising))
-
-
-def _one_of_each_kind(errors: Errors) -> Array:
-    """Step 3: for each class and each of (9), (10), (11), the sample that violates it most."""
-    kinds = errors.can_rise * 2 + errors.can_fall  # 1 and 2 at a bound, which one depends on the class; 3 free
-    found = []
-    for violates in (errors.rising, errors.falling):
-        for sign in (1.0, -1.0):
-            for kind in (1, 2, 3):
-                here = np.flatnonzero(violates & (errors.y == sign) & (kinds == kind))
-                if len(here):
-                    found.append(here[np.argmax(np.abs(errors.e[here]))])
-    return np.unique(np.array(found, dtype=np.int64))
-
-
-def _completed(errors: Errors, chosen: Array, size: int) -> Array:
-    """Step 5: with those that fulfil their conditions and have the lowest |e|, the free ones before the others."""
-    is_other = np.ones(len(errors.e), dtype=bool)
-    is_other[chosen] = False
-    others = np.flatnonzero(is_other)
-    rank = np.abs(errors.e) + np.where(errors.is_free, 0.0, np.abs(errors.e).max(initial=0.0))
-    return np.union1d(chosen, _lowest(others, rank, size - len(chosen)))
-
-
-def _lowest(places: Array, rank: Array, count: int) -> Array:
-    if count >= len(places):
-        return places
-    return places[np.argpartition(rank[places], count - 1)[:count]] if count > 0 else places[:0]

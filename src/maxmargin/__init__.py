@@ -33,6 +33,9 @@ _HOMES = {
     "Pegasos": "maxmargin.solvers.pegasos",
     "PrunedGradient": "maxmargin.solvers.pruned_gradient",
     "PrunedLoss": "maxmargin.margin_bounds",
+    "SortedSums": "maxmargin.sorted_sums",
+    "PrintedEvaluation": "maxmargin.sorted_sums",
+    "Resort": "maxmargin.sorted_sums",
     "Spheres": "maxmargin.spheres",
     "Order": "maxmargin.solvers.dcd",
     "Shrinking": "maxmargin.solvers.dcd",
@@ -104,6 +107,9 @@ if TYPE_CHECKING:
     from maxmargin.solvers.shrinking import NoShrinking as NoShrinking
     from maxmargin.solvers.shrinking import Safe as Safe
     from maxmargin.solvers.smo import SMO as SMO
+    from maxmargin.sorted_sums import PrintedEvaluation as PrintedEvaluation
+    from maxmargin.sorted_sums import Resort as Resort
+    from maxmargin.sorted_sums import SortedSums as SortedSums
     from maxmargin.spheres import Spheres as Spheres
 
 

@@ -52,7 +52,8 @@ from maxmargin.losses import Hinge, Huber
 from maxmargin.margin_bounds import PrunedLoss, Spheres
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.coded_centres import CodedCentres
-from maxmargin.solvers.pegasos import Pegasos, PegasosState
+from maxmargin.solvers.pegasos import Pegasos
+from maxmargin.solvers.pegasos_state import PegasosState
 from maxmargin.solvers.pruned_gradient import DescentState, PrunedGradient, cost_from_lambda
 
 STEM = "bounds_on_change_in_the_margin"

@@ -35,6 +35,7 @@ _HOMES = {
     "PrunedLoss": "maxmargin.margin_bounds",
     "SortedSums": "maxmargin.sorted_sums",
     "PrintedEvaluation": "maxmargin.sorted_sums",
+    "PrintedBounds": "maxmargin.solvers.pegasos_as_printed",
     "Resort": "maxmargin.sorted_sums",
     "Spheres": "maxmargin.spheres",
     "Order": "maxmargin.solvers.dcd",
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.irwls import IRWLS as IRWLS
     from maxmargin.solvers.newton import Newton as Newton
     from maxmargin.solvers.pegasos import Pegasos as Pegasos
+    from maxmargin.solvers.pegasos_as_printed import PrintedBounds as PrintedBounds
     from maxmargin.solvers.pruned_gradient import PrunedGradient as PrunedGradient
     from maxmargin.solvers.selection import Largest as Largest
     from maxmargin.solvers.selection import RandomViolators as RandomViolators

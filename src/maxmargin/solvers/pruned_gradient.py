@@ -2,10 +2,10 @@ r"""Gradient descent with pruned evaluations: A. Guillory, J. Bilmes, "Practical
 the Margin", 2007, section 4.2.
 
 The paper minimises :math:`f(w) = \tfrac{\lambda}{2} |w|^2 + \tfrac1N \sum_i \ell(m_i)`. Divided by :math:`\sum_i C_i` the
-primal of ``maxmargin.problem`` is just that, with :math:`\lambda = 1 / \sum_i C_i`, which is 1 / (C N) where C is one
-number, and every sample in proportion to its C_i. So the two have the same minimiser, and :math:`P = f / \lambda`. The
-step begins at ``step`` (but at most 1 / lambda, where one step forgets all of w) and is halved whenever f rises; loss and
-gradient come from ``maxmargin.margin_bounds`` or, as they are printed, from ``maxmargin.sorted_sums``. Both are exact.
+primal of ``maxmargin.problem`` is just that, with :math:`\lambda = 1 / \sum_i C_i`, which is 1 / (C N) where C is one number,
+and every sample in proportion to its C_i. So the two have the same minimiser, and :math:`P = f / \lambda`. The step begins at
+``step`` (but at most 1 / lambda, where one step forgets all of w) and is halved whenever f rises; loss and gradient come from
+``maxmargin.margin_bounds`` or, as they are printed, from ``maxmargin.sorted_sums``. Both are exact.
 
 **Hinge loss** has no gradient at its kink, so, as in the paper, Huber loss of half-width h = ``width`` is minimised in its
 place, which is at most h / 4 above it. When the certificate, which knows nothing of h, refuses an answer that is good for
@@ -17,14 +17,14 @@ Young, and
 
 .. math:: P(w) - D(\alpha) = \tfrac12 |w - w(\alpha)|^2 = \tfrac12 |\nabla P(w)|^2 .
 
-But slopes of samples at the margin jump to and fro from one w to the next, and the mean of the s_i over many iterations
-is a better point: it is what w is made of, as w_t+1 = (1 - step lambda) w_t + step lambda w(alpha_t). So alpha_i is C_i
-times the mean of s_i over the latter part of the run, times the one factor at which D is greatest; then, for an intercept
-without penalty, balanced.
+But slopes of samples at the margin jump to and fro from one w to the next, and the mean of the s_i over many iterations is a
+better point: it is what w is made of, as w_t+1 = (1 - step lambda) w_t + step lambda w(alpha_t). So alpha_i is C_i times the
+mean of s_i over the latter part of the run, times the one factor at which D is greatest; then, for an intercept without
+penalty, balanced.
 
-How good that gets: first-order methods go down fast and then crawl. On the problems of the tests a relative gap of 1e-3
-takes hundreds to thousands of iterations, 1e-6 is out of reach where C is large: this is a solver for few digits, and to
-read beside its paper; ``auto`` never chooses it.
+How good that gets: first-order methods go down fast and then crawl. On the problems of the tests a relative gap of 1e-3 takes
+hundreds to thousands of iterations, 1e-6 is out of reach where C is large: this is a solver for few digits, and to read
+beside its paper; ``auto`` never chooses it.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import LinearSVC, limits
+from maxmargin.answers import unsolved
 from maxmargin.certificate import certify
 from maxmargin.estimators.one_vs_rest import run_jobs
 from maxmargin.kernel_problem import KernelProblem
@@ -25,7 +26,7 @@ from maxmargin.losses import Hinge, Huber, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.reductions import RenumberedColumns
 from maxmargin.solution import Status
-from maxmargin.solve import STALL_EPOCHS, solve, unsolved
+from maxmargin.solve import STALL_EPOCHS, solve
 from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.dcd import DCD
 from maxmargin.threads import Crew, single_threaded_blas

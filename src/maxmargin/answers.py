@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from maxmargin.certificate import Certificate, Judge, refusal, relative
+from maxmargin.certificate import Certificate, Judge, gamma, refusal, relative
 from maxmargin.data import Array
 from maxmargin.kernel_certificate import KernelVerdict, certify_kernel
 from maxmargin.kernel_problem import KernelProblem
-from maxmargin.limits import OutOfTimeError
+from maxmargin.limits import OutOfTimeError, Stop
 from maxmargin.offset_bounds import kernel_offset_bound, linear_offset_bound
 from maxmargin.problem import LinearProblem
+from maxmargin.solution import Progress, Solution, Status
 from maxmargin.solvers.base import KernelSolver, Solver
 from maxmargin.solvers.primal_point import PrimalPoint
 from maxmargin.threads import available_cores
@@ -87,6 +88,9 @@ class Answers(Protocol):
     def judge(self, solver: Any, state: Any, tol: float) -> Answer | None:
         """Certify where the solver stands, and give the answer that meets ``tol`` if there is one now."""
 
+    def judge_own(self, solver: Any, state: Any) -> Answer:
+        """The solver's own point with its certificate, whatever other points are known."""
+
     def known(self) -> Known: ...
 
     def best(self) -> Answer: ...
@@ -103,6 +107,46 @@ class Answers(Protocol):
 
 def answers_to(problem: LinearProblem | KernelProblem) -> Answers:
     return KernelAnswers(problem) if isinstance(problem, KernelProblem) else LinearAnswers(problem)
+
+
+def unsolved(problem: LinearProblem, solver: Solver, stop: Stop) -> Solution:
+    """The answer zero to a problem for which no time is left, with its certificate."""
+    certificate = _certificate_of_zero(problem)
+    values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
+    row = Progress(0.0, 0.0, 0, *values, problem.n_samples, solver.name, "no time was left")
+    return Solution(
+        w=np.zeros(problem.n_weights),
+        alpha=np.zeros(problem.n_samples),
+        b=0.0,
+        certificate=certificate,
+        status=status_of(stop),
+        trace=(row,),
+        seconds=0.0,
+        steps=0,
+        epochs=0.0,
+        offset_bound=0.0 if problem.penalizes_intercept else math.inf,
+    )
+
+
+def status_of(stop: Stop) -> Status:
+    return Status.STOPPED if stop.is_told else Status.TIME_LIMIT
+
+
+def _certificate_of_zero(problem: LinearProblem) -> Certificate:
+    """Of w = 0 and alpha = 0, without a pass over X: every margin is zero, the dual value is zero, and the gap is the primal
+    value, a sum of n terms none of which is negative."""
+    primal = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0])
+    rounding = gamma(problem.n_samples + 16) * primal
+    return Certificate(
+        primal=primal,
+        dual=0.0,
+        gap=primal,
+        relative_gap=relative(primal, primal, 0.0),
+        rounding_error=rounding,
+        distance_bound=math.sqrt(primal + rounding),
+        n_support=0,
+        n_at_bound=0,
+    )
 
 
 class LinearAnswers:
@@ -122,8 +166,7 @@ class LinearAnswers:
 
     def judge(self, solver: Solver, state: Any, tol: float) -> Answer | None:
         """The solver's own point, or the best pair if that is better."""
-        w, alpha = solver.candidate(self.problem, state)
-        here = self._answer(w, alpha, self._judge.certify(w, alpha, self._margins))
+        here = self.judge_own(solver, state)
         if here.certificate.meets(tol):
             return here
         self.learn(here, may_search=not state.has_best_w)
@@ -131,6 +174,10 @@ class LinearAnswers:
             return None
         pair = self.best()
         return pair if pair.certificate.meets(tol) else None
+
+    def judge_own(self, solver: Solver, state: Any) -> Answer:
+        w, alpha = solver.candidate(self.problem, state)
+        return self._answer(w, alpha, self._judge.certify(w, alpha, self._margins))
 
     def learn(self, here: Answer, may_search: bool) -> None:
         """Take over what is better, into the same memory every time, as new pages are slow; and look for a better w still."""
@@ -222,13 +269,7 @@ class KernelAnswers:
         return 1e-9 * ns * 0.5 * n * n / available_cores()
 
     def judge(self, solver: KernelSolver, state: Any, tol: float) -> Answer | None:
-        alpha = solver.candidate(self.problem, state)
-        try:
-            verdict = certify_kernel(self.problem, alpha, tol=tol)
-        except OutOfTimeError:
-            self._keep_unproved(alpha, float(getattr(state, "b", 0.0)))
-            raise
-        self.kernel_evaluations += verdict.kernel_evaluations
+        alpha, verdict = self._judged(solver, state, tol)
         if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict
         if verdict.meets(tol):
@@ -236,6 +277,21 @@ class KernelAnswers:
             return self.best()
         solver.take_outputs(self.problem, state, verdict.outputs)
         return None
+
+    def judge_own(self, solver: KernelSolver, state: Any) -> Answer:
+        alpha, self._verdict = self._judged(solver, state, None)
+        self._alpha = np.array(alpha)
+        return self.best()
+
+    def _judged(self, solver: KernelSolver, state: Any, tol: float | None) -> tuple[Array, KernelVerdict]:
+        alpha = solver.candidate(self.problem, state)
+        try:
+            verdict = certify_kernel(self.problem, alpha, tol=tol)
+        except OutOfTimeError:
+            self._keep_unproved(alpha, float(getattr(state, "b", 0.0)))
+            raise
+        self.kernel_evaluations += verdict.kernel_evaluations
+        return alpha, verdict
 
     def _keep_unproved(self, alpha: Array, b: float) -> None:
         """There was no time for a certificate, and an alpha of which nothing is known is still better than none."""

@@ -19,7 +19,7 @@ import typer
 
 from maxmargin import options
 from maxmargin.console import bad_input_explained, complain, say
-from maxmargin.options import AsJson, Data, Format, LabelColumn, Loss, Model, Quiet, Tolerance, ZeroBased
+from maxmargin.options import AsJson, Data, Format, LabelColumn, Loss, Model, Quiet, StopBy, Tolerance, ZeroBased
 
 CERTIFIED, UNCERTIFIED = 0, 3
 
@@ -84,6 +84,8 @@ def train(
             help="auto, dcd, avsf, newton, pruned-gradient or pegasos; with a kernel auto, batched-smo, smo or irwls."
         ),
     ] = "auto",
+    stop: options.Stop = StopBy.gap,
+    epsilon: options.Epsilon = None,
     max_iter: Annotated[int, typer.Option(help="Limit on epochs; -1 for none.")] = -1,
     max_seconds: Annotated[float | None, typer.Option(help="Limit on the time of the fit, all classes together.")] = None,
     n_jobs: Annotated[int | None, typer.Option("-n", "--n-jobs", help="Threads for several classes; -1 for all cores.")] = None,
@@ -113,6 +115,7 @@ def train(
                 settings = options.linear_settings(**of_linear, **of_kernels)
             else:
                 settings = options.kernel_settings(kernel, **of_linear, **of_kernels)
+            chosen = options.chosen_solver(solver, settings, stop, epsilon)
             target = Output(model or Path(f"{data.name}.model"), source=None if kernel is None else data)
             target.check(data, checkpoint)
             from maxmargin.io.checkpoint import Checkpoint
@@ -133,7 +136,7 @@ def train(
                 C=C,
                 tol=tol,
                 class_weight=options.weights_from(class_weight, y),
-                solver=solver if saved is None else options.checkpointed(solver, settings, saved, checkpoint_seconds),
+                solver=chosen if saved is None else options.checkpointed(chosen, settings, saved, checkpoint_seconds),
                 max_iter=max_iter,
                 max_seconds=max_seconds,
                 n_jobs=n_jobs,

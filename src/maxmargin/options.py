@@ -20,6 +20,11 @@ class Loss(StrEnum):
     squared_hinge = "squared_hinge"
 
 
+class StopBy(StrEnum):
+    gap = "gap"
+    paper = "paper"
+
+
 class Format(StrEnum):
     maxmargin = "maxmargin"
     liblinear = "liblinear"
@@ -37,6 +42,11 @@ Data = Annotated[Path, typer.Argument(help="svmlight text (also .gz .bz2 .xz .zs
 Model = Annotated[Path, typer.Argument(help="A model of maxmargin's, of LIBLINEAR's or of LIBSVM's.")]
 Cost = Annotated[float, typer.Option("-c", "--C", "--cost", help="Weight of the loss.")]
 Tolerance = Annotated[float, typer.Option("-e", "--tol", help="Relative duality gap to reach.")]
+Stop = Annotated[
+    StopBy,
+    typer.Option(help="What ends a fit: gap, a certificate within --tol; paper, the stopping rule of the solver's own paper."),
+]
+Epsilon = Annotated[float | None, typer.Option(help="Of the solver's own stopping rule (--stop paper). Default: the paper's.")]
 ZeroBased = Annotated[
     bool | None, typer.Option("--zero-based/--one-based", help="What the first feature is called. Default: 0 if a 0 occurs.")
 ]
@@ -161,12 +171,27 @@ def classifier_for(path: Path, has_kernel: bool) -> Any:
     return getattr(import_module(f"maxmargin.estimators.{module}"), name)
 
 
-def checkpointed(solver: str, settings: dict[str, Any], checkpoint: Checkpoint, seconds: float) -> Any:
-    """The solver of that name, for an estimator with these settings, saving its state."""
-    from maxmargin.estimators.kernel_classifier import kernel_solver
+def chosen_solver(solver: str, settings: dict[str, Any], stop: StopBy, epsilon: float | None) -> Any:
+    """The solver of that name, for an estimator with these settings, which ends as was asked: by the gap the name will do."""
+    from maxmargin.solvers.registry import ending_by_own_rule
+
+    if stop is StopBy.paper:
+        return ending_by_own_rule(_made(solver, settings), epsilon)
+    if epsilon is not None:
+        raise ValueError("--epsilon belongs to the solver's own stopping rule: ask for that with --stop paper.")
+    return solver
+
+
+def checkpointed(solver: Any, settings: dict[str, Any], checkpoint: Checkpoint, seconds: float) -> Any:
+    """The solver, for an estimator with these settings, saving its state."""
     from maxmargin.io.checkpoint import Checkpointed, CheckpointedKernelSolver
+
+    saving = CheckpointedKernelSolver if "kernel" in settings else Checkpointed
+    return saving(_made(solver, settings), checkpoint, seconds)
+
+
+def _made(solver: Any, settings: dict[str, Any]) -> Any:
+    from maxmargin.estimators.kernel_classifier import kernel_solver
     from maxmargin.solvers.registry import solver_named
 
-    if "kernel" in settings:
-        return CheckpointedKernelSolver(kernel_solver(solver, True, settings["cache_size"]), checkpoint, seconds)
-    return Checkpointed(solver_named(solver), checkpoint, seconds)
+    return kernel_solver(solver, True, settings["cache_size"]) if "kernel" in settings else solver_named(solver)

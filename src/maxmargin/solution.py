@@ -17,6 +17,7 @@ class Status(Enum):
     """Why a solve ended. Each value is a sentence for the user."""
 
     CERTIFIED = "The certificate shows that the relative duality gap is within tol."
+    SOLVER_RULE = "The stopping rule of the solver's own paper holds. The certificate says how far from the optimum that is."
     STATIONARY = "The conditions of optimality hold within tol, but the kernel is not positive semidefinite: nothing is proved."
     EPOCH_LIMIT = "The limit on epochs was reached before tol."
     TIME_LIMIT = "The limit on seconds was reached before tol."
@@ -30,6 +31,11 @@ class Status(Enum):
     @property
     def is_within_tol(self) -> bool:
         return self in (Status.CERTIFIED, Status.STATIONARY)
+
+    @property
+    def is_as_asked(self) -> bool:
+        """The solve ended as the caller asked: within tol, or by the solver's own rule."""
+        return self.is_within_tol or self is Status.SOLVER_RULE
 
 
 @dataclass(frozen=True)

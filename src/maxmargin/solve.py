@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.answers import Answer, Known, answers_to
-from maxmargin.certificate import Certificate, gamma, relative
+from maxmargin.answers import Answer, Known, answers_to, status_of
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.limits import OutOfTimeError, Stop
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Progress, Solution, Status
-from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage
+from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_own_rule
 from maxmargin.solvers.registry import kernel_solver_named, solver_named
 from maxmargin.threads import single_threaded_blas
 
@@ -61,9 +60,12 @@ def solve(
     solver : str or a solver object, default "auto"
         "auto" chooses and switches by itself; "dcd", "avsf", "newton", and for a few digits
         "pruned-gradient" and "pegasos", for linear problems; "batched-smo", "smo", "irwls" for kernels;
-        or an instance with settings such as ``DCD(order=Order.CYCLIC)``.
+        or an instance with settings such as ``DCD(order=Order.CYCLIC)``. With ``stop="paper"`` among the
+        settings, as in ``DCD(epsilon=0.1, stop="paper")``, the solve ends by the rule of the solver's own paper: its
+        status is SOLVER_RULE, its answer is the point at which the solver stood, and its certificate is the only one.
     tol : float
-        Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give.
+        Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give. A solve that ends by the
+        solver's own rule does not look at it.
     max_epochs, max_seconds : float, default infinity
         Limits; an epoch is as many steps as there are samples. The limit on seconds is heard within a second.
     warm_start : array of alpha, or a Solution
@@ -133,7 +135,8 @@ def drive(
     solve only, the rounding of the other parts would depend on what the other threads are doing."""
     start = _alpha_of(warm_start, problem)
     with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
-        return _driven(_Run(problem, solver, limits, callback, stop), start, seed)
+        run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
+        return _driven(run(problem, solver, limits, callback, stop), start, seed)
 
 
 def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
@@ -150,46 +153,6 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
             raise
         status = run.after_interruption()
     return run.solution(status)
-
-
-def unsolved(problem: LinearProblem, solver: Solver, stop: Stop) -> Solution:
-    """The answer zero to a problem for which no time is left, with its certificate."""
-    certificate = _certificate_of_zero(problem)
-    values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
-    row = Progress(0.0, 0.0, 0, *values, problem.n_samples, solver.name, "no time was left")
-    return Solution(
-        w=np.zeros(problem.n_weights),
-        alpha=np.zeros(problem.n_samples),
-        b=0.0,
-        certificate=certificate,
-        status=_status_of(stop),
-        trace=(row,),
-        seconds=0.0,
-        steps=0,
-        epochs=0.0,
-        offset_bound=0.0 if problem.penalizes_intercept else math.inf,
-    )
-
-
-def _certificate_of_zero(problem: LinearProblem) -> Certificate:
-    """Of w = 0 and alpha = 0, without a pass over X: every margin is zero, the dual value is zero, and the gap is the primal
-    value, a sum of n terms none of which is negative."""
-    primal = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0])
-    rounding = gamma(problem.n_samples + 16) * primal
-    return Certificate(
-        primal=primal,
-        dual=0.0,
-        gap=primal,
-        relative_gap=relative(primal, primal, 0.0),
-        rounding_error=rounding,
-        distance_bound=math.sqrt(primal + rounding),
-        n_support=0,
-        n_at_bound=0,
-    )
-
-
-def _status_of(stop: Stop) -> Status:
-    return Status.STOPPED if stop.is_told else Status.TIME_LIMIT
 
 
 def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem) -> Array | None:
@@ -244,10 +207,15 @@ class _Run:
         """Certify where the solver stands, and write a row of the trace."""
         begun = time.perf_counter()
         with self.stop.last_chance().heard():
-            self.answer = self.answers.judge(self.solver, self.state, self.limits.tol)
+            self.answer = self._judged()
         self.certificate_seconds = time.perf_counter() - begun
         self._write_trace(self.answer.certificate if self.answer else self.answers.known())
         self.next_certificate = self.state.steps + self.answers.spacing(self.state.steps)
+
+    def _judged(self) -> Answer | None:
+        """The answer that meets tol, if there is one now."""
+        answer: Answer | None = self.answers.judge(self.solver, self.state, self.limits.tol)
+        return answer
 
     def after_interruption(self) -> Status:
         """Ctrl-C or a check point ended a chunk or a certificate midway. The best pair so far may be half of one answer and
@@ -258,7 +226,7 @@ class _Run:
                 self.judge()
         if self.answer is not None:
             return self._status_of_answer
-        return _status_of(self.stop)
+        return status_of(self.stop)
 
     def _write_trace(self, known: Known) -> None:
         stage = self.state.stage if self.state is not None else Stage(self.solver.name, "no time was left to begin")
@@ -337,10 +305,14 @@ class _Run:
     def _reason_to_end(self) -> Status | None:
         if self.callback is not None and bool(self.callback(self.trace[-1])):
             self.stop.set()
+        return self._status()
+
+    def _status(self) -> Status | None:
+        """Why to end after this certificate, if there is a reason."""
         if self.answer is not None:
             return self._status_of_answer
         if self.stop.is_told or self._is_late:
-            return _status_of(self.stop)
+            return status_of(self.stop)
         if self.state.steps >= self._max_steps:
             return self._status_of_best(Status.EPOCH_LIMIT)
         if self._is_at_its_limit():
@@ -365,11 +337,15 @@ class _Run:
 
     def _is_stalled(self) -> bool:
         now = self.trace[-1]
-        if now.steps < min(STALL_EPOCHS * self.problem.n_samples, STALL_ELEMENTS / self.answers.elements_a_step):
+        if now.steps < self._steps_to_stall:
             return False
         half = next(row for row in self.trace if row.steps >= 0.5 * now.steps)
         rise, steps = now.dual - half.dual, now.steps - half.steps
         return steps > 0 and now.gap * steps > STALL_FACTOR * now.steps * rise
+
+    @property
+    def _steps_to_stall(self) -> float:
+        return float(min(STALL_EPOCHS * self.problem.n_samples, STALL_ELEMENTS / self.answers.elements_a_step))
 
     def _budget(self) -> Budget:
         now = self.state.steps
@@ -379,3 +355,36 @@ class _Run:
     @property
     def _max_steps(self) -> float:
         return self.limits.max_epochs * self.problem.n_samples
+
+
+class _RunByOwnRule(_Run):
+    """A solve that ends when the rule of the solver's own paper holds, or at a limit, with a certificate of the point at which
+    the solver stands then. It is the only one, unless the solve goes on for so long that its progress has to be judged."""
+
+    def start(self, warm_start: Array | None, seed: int) -> None:
+        super().start(warm_start, seed)
+        self.next_certificate = max(self.answers.spacing(0), self._steps_to_stall)
+
+    def after_interruption(self) -> Status:
+        if self.answer is None and self.state is not None:
+            with suppress(OutOfTimeError):
+                self.judge()
+        return self._status() or status_of(self.stop)
+
+    def _judged(self) -> Answer:
+        own: Answer = self.answers.judge_own(self.solver, self.state)
+        return own
+
+    def _status(self) -> Status | None:
+        if self.state is not None and self.state.is_stuck:
+            return Status.PRECISION_LIMIT
+        if self.state is not None and self.state.looks_done:
+            return Status.SOLVER_RULE
+        if self.stop.is_told or self._is_late:
+            return status_of(self.stop)
+        if self.steps >= self._max_steps:
+            return Status.EPOCH_LIMIT
+        if self._is_stalled() or (self.answer is not None and self.answer.certificate.is_limited_by_rounding):
+            return Status.PRECISION_LIMIT
+        self.answer = None  # it may be a view of what the next step changes
+        return None

@@ -186,7 +186,7 @@ class KernelClassifier:
         self.n_features_in_ = X.shape[1]
         self.shape_fit_ = X.shape
         self.n_iter_ = np.array([max(1, math.ceil(solution.epochs)) for solution in solutions])
-        self.fit_status_ = int(not all(solution.status.is_within_tol for solution in solutions))
+        self.fit_status_ = int(not all(solution.status.is_as_asked for solution in solutions))
         self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
         self.certificate_ = one_or_all([solution.certificate for solution in solutions])
         self.status_ = one_or_all([solution.status for solution in solutions])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from maxmargin.answers import unsolved
 from maxmargin.data import Array, Rows
 from maxmargin.decisions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
 from maxmargin.ellipsoids import enclose, sharpened
@@ -23,7 +24,7 @@ from maxmargin.limits import Stop
 from maxmargin.losses import Hinge, Loss, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Solution
-from maxmargin.solve import Limits, drive, seed_from, unsolved
+from maxmargin.solve import Limits, drive, seed_from
 from maxmargin.solvers.registry import solver_named
 
 NOTHING = np.empty(0)

@@ -83,8 +83,9 @@ def serialised(callback: Any, verbose: int) -> Callback | None:
 
 
 def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits) -> None:
-    """One ConvergenceWarning for the worst of the problems that stopped before tol."""
-    short = [solution for solution in solutions if not solution.status.is_within_tol]
+    """One ConvergenceWarning for the worst of the problems that stopped before tol. A solver that ended by the rule of its own
+    paper, as it was asked to, is no reason for one."""
+    short = [solution for solution in solutions if not solution.status.is_as_asked]
     if not short:
         return
     from sklearn.exceptions import ConvergenceWarning

@@ -26,7 +26,7 @@ from maxmargin.io.outputs import written
 from maxmargin.io.tensors import read_tensors
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.base import Budget, Stage, StoppingRule, ends_by_own_rule
 
 
 def _warn(sentence: str) -> None:
@@ -122,6 +122,10 @@ class Checkpointed:
     @property
     def name(self) -> str:
         return str(self.solver.name)
+
+    @property
+    def stop(self) -> StoppingRule:
+        return "paper" if ends_by_own_rule(self.solver) else "gap"
 
     def init(self, problem: Any, warm_start: Array | None, seed: int) -> CheckpointedState:
         key = fingerprint(problem)

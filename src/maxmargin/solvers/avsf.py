@@ -24,7 +24,15 @@ from maxmargin.compiled.avsf import COORDINATE, SWEEP, ascend
 from maxmargin.compiled.random import first_word
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept, refuse_huber
+from maxmargin.solvers.base import (
+    Budget,
+    Stage,
+    StoppingRule,
+    check_stop,
+    ends_by_own_rule,
+    refuse_free_intercept,
+    refuse_huber,
+)
 from maxmargin.solvers.dcd import DCDState
 
 
@@ -33,15 +41,19 @@ class AVSF:
     """Coordinate ascent with adaptive variable selection frequencies.
 
     ``learning_rate`` is the paper's c, ``min_preference`` and ``max_preference`` are its p_min and p_max. ``epsilon`` is that
-    of its stopping rule, an inner test alone: whenever it is met and the gap is still too large, it is tightened.
+    of its stopping rule: no sample of a uniform sweep violates its condition of optimality by epsilon. With ``stop="paper"`` a
+    solve ends there. With ``stop="gap"`` the rule is an inner test alone: whenever it holds and the gap is still too large,
+    epsilon is tightened.
     """
 
     learning_rate: float = 1 / 5
     min_preference: float = 1 / 20
     max_preference: float = 20.0
     epsilon: float = 0.01
+    stop: StoppingRule = "gap"
 
     def __post_init__(self) -> None:
+        check_stop(self.stop)
         if not 0.0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be positive and finite; got {self.learning_rate!r}.")
         if not 0.0 < self.min_preference <= 1.0:
@@ -98,8 +110,10 @@ class AVSF:
             float(self.max_preference),
             bool(problem.box.L[state.pool[0]] < 0.0),
             budget.steps,
-            float(budget.target) * state.caution,
+            0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution,
         )
+        if ends_by_own_rule(self):
+            state.go_on_unless_rule_holds(problem)
 
     def candidate(self, problem: LinearProblem, state: AVSFState) -> tuple[Array, Array]:
         return state.w[: problem.n_weights], state.samples["alpha"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.problem import LinearProblem
+
+StoppingRule = Literal["gap", "paper"]
+"""What ends a solve. "gap": a certificate that shows a relative gap within ``tol``. "paper": the stopping rule of the solver's
+own paper; ``tol`` does not count then, and the answer gets one certificate at the end."""
 
 
 class Budget(NamedTuple):
@@ -40,7 +44,9 @@ class State(Protocol):
     @property
     def looks_done(self) -> bool:
         """The solver's own test is met, so a certificate is worth its cost. If it is refused, the driver calls
-        ``advance`` again, and the solver looks closer than before."""
+        ``advance`` again, and the solver looks closer than before.
+
+        A solver with ``stop="paper"`` says so when the rule of its paper holds, and only then. The driver ends there."""
 
     @property
     def has_best_w(self) -> bool:
@@ -49,6 +55,17 @@ class State(Protocol):
     @property
     def is_stuck(self) -> bool:
         """No further step changes anything in floating point."""
+
+
+def check_stop(stop: object) -> None:
+    """For the ``stop`` of a solver's settings."""
+    if stop not in get_args(StoppingRule):
+        raise ValueError(f"stop must be 'gap' or 'paper'; got {stop!r}.")
+
+
+def ends_by_own_rule(solver: object) -> bool:
+    """Whether a solve with this solver ends by the rule of its paper. Solvers without a ``stop`` end by the gap."""
+    return getattr(solver, "stop", "gap") == "paper"
 
 
 def refuse_free_intercept(problem: LinearProblem, solver: str) -> None:

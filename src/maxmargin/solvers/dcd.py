@@ -22,7 +22,15 @@ from maxmargin.compiled.random import first_word
 from maxmargin.compiled.rows import add_rows
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept, refuse_huber
+from maxmargin.solvers.base import (
+    Budget,
+    Stage,
+    StoppingRule,
+    check_stop,
+    ends_by_own_rule,
+    refuse_free_intercept,
+    refuse_huber,
+)
 
 STILL_SWEEPS_ONLINE = 64
 """A whole sweep without a move proves that no coordinate can move; random draws miss one with probability e^-64."""
@@ -58,14 +66,18 @@ class Shrinking:
 
 @dataclass(frozen=True)
 class DCD:
-    """Dual coordinate descent. ``epsilon`` is that of the rule (17), where shrinking turns back to all samples. It is an
-    inner test alone: whenever it is met and the gap is still too large, it is tightened."""
+    """Dual coordinate descent. ``epsilon`` is that of the rule (17), M - m < epsilon.
+
+    With ``stop="paper"`` a solve ends when (17) holds for all samples. With ``stop="gap"`` the rule is an inner test alone:
+    shrinking turns back to all samples when it holds, and epsilon is tightened if the gap is still too large then."""
 
     order: Order = Order.PERMUTED
     shrinking: Shrinking | None = Shrinking()
     epsilon: float = 0.1
+    stop: StoppingRule = "gap"
 
     def __post_init__(self) -> None:
+        check_stop(self.stop)
         if not self.epsilon > 0.0:
             raise ValueError(f"epsilon must be positive; got {self.epsilon!r}.")
         if self.order is Order.ONLINE and self.shrinking is not None:
@@ -118,8 +130,10 @@ class DCD:
             np.inf if self.shrinking is None else float(self.shrinking.factor),
             bool(problem.box.L[state.index[0]] < 0.0),
             budget.steps,
-            float(budget.target) * state.caution,
+            0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution,
         )
+        if ends_by_own_rule(self):
+            state.go_on_unless_rule_holds(problem)
 
     def candidate(self, problem: LinearProblem, state: DCDState) -> tuple[Array, Array]:
         return state.w[: problem.n_weights], state.samples["alpha"]
@@ -180,6 +194,12 @@ class DCDState:
     @property
     def _is_still(self) -> bool:
         return int(self.sweep["still_sweeps"][0]) >= self.still_sweeps_to_be_stuck
+
+    def go_on_unless_rule_holds(self, problem: LinearProblem) -> None:
+        """A sweep that changed nothing looks done too. Without the rule of the paper it ends a solve only if w is free of
+        rounding, and then as stuck."""
+        if self.looks_done and not self.violation < float(self.sweep["epsilon"][0]) and not self.is_stuck:
+            self.look_closer(problem)
 
     def look_closer(self, problem: LinearProblem) -> None:
         """A certificate was refused: take all samples back and ask more of the inner tests."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -47,3 +48,13 @@ def _named(solver: Any, solvers: dict[str, tuple[str, str]], example: str) -> An
         raise ValueError(f"There is no solver named {solver!r}; there are {', '.join(map(repr, sorted(solvers)))}.")
     module, name = solvers[solver]
     return getattr(import_module(f"maxmargin.solvers.{module}"), name)()
+
+
+def ending_by_own_rule(solver: Any, epsilon: float | None = None) -> Any:
+    """The same solver with ``stop="paper"``, and with this epsilon of its rule if one is given."""
+    if not hasattr(solver, "stop"):
+        raise ValueError(f"The solver {solver.name!r} has no stopping rule of a paper: it ends by the gap.")
+    settings = {"stop": "paper"} if epsilon is None else {"stop": "paper", "epsilon": epsilon}
+    if epsilon is not None and not hasattr(solver, "epsilon"):
+        raise ValueError(f"The stopping rule of the solver {solver.name!r} has no epsilon.")
+    return replace(solver, **settings)

@@ -28,7 +28,7 @@ from maxmargin.kernel_problem import KernelProblem
 from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
 from maxmargin.screening import best_offsets, gap_ball, gap_terms, gradient_reach, offset_interval, offset_level
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop, ends_by_own_rule
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.row_cache import KernelValues, RowCache
 from maxmargin.solvers.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, ShrinkingRule
@@ -46,13 +46,21 @@ CLOSER = 0.3
 
 @dataclass(frozen=True)
 class SMO:
-    """``working_set`` is the number of samples that a step changes; ``cache_mb`` the megabytes of kernel rows kept."""
+    """``working_set`` is the number of samples that a step changes; ``cache_mb`` the megabytes of kernel rows kept.
+
+    With ``stop="paper"`` a solve ends when LIBSVM's violation of the conditions of optimality is below ``epsilon`` for all
+    samples: the paper takes its stopping rule from LIBSVM. As in Algorithm 1, the rule is then looked at after every step."""
 
     working_set: int = 2
     shrinking: ShrinkingRule = DEFAULT_RULE
     cache_mb: float = 500.0
+    epsilon: float = 1e-3
+    stop: StoppingRule = "gap"
 
     def __post_init__(self) -> None:
+        check_stop(self.stop)
+        if not self.epsilon > 0.0:
+            raise ValueError(f"epsilon must be positive; got {self.epsilon!r}.")
         if self.working_set not in (1, 2):
             raise ValueError(f"working_set must be 1 or 2; got {self.working_set!r}.")
         if isinstance(self.shrinking, type) or not hasattr(self.shrinking, "removable"):
@@ -69,6 +77,7 @@ class SMO:
             raise ValueError("With an offset a step must change two samples: set working_set=2.")
         state = SMOState.start(problem, self.cache_mb)
         state.removals_are_safe = self.shrinking.is_safe and problem.kernel.is_positive_semidefinite
+        state.looks_at_violation = ends_by_own_rule(self) or not problem.kernel.is_positive_semidefinite
         if warm_start is not None:
             state.variables.alpha[:] = problem.nearest_feasible(warm_start)[state.variables.sample]
             with single_threaded_blas():
@@ -79,12 +88,13 @@ class SMO:
         with single_threaded_blas():
             if state.looks_done and not state.is_stuck:
                 state.look_closer(budget.target)
+            target = self.epsilon if ends_by_own_rule(self) else budget.target * state.caution
             end = state.steps + budget.steps
             while state.steps < end and not state.looks_done:
                 self._work(state, min(end, state.next_check))
                 if state.is_still or state.steps >= state.next_check:
-                    self._check(state, budget.target * state.caution)
-                    state.next_check = state.steps + max(1, min(state.present, self.shrinking.every, GAP_STEPS))
+                    self._check(state, target)
+                    state.next_check = state.steps + self._steps_to_check(state)
 
     def candidate(self, problem: KernelProblem, state: SMOState) -> Array:
         """The present alpha."""
@@ -107,6 +117,9 @@ class SMO:
                 check_point()
                 state.rows.fetch(state.progress["wanted"], state.active, state.progress)
         state.is_still = outcome == STILL
+
+    def _steps_to_check(self, state: SMOState) -> int:
+        return 1 if ends_by_own_rule(self) else max(1, min(state.present, self.shrinking.every, GAP_STEPS))
 
     def _check(self, state: SMOState, target: float) -> None:
         """Lines 9 to 14."""
@@ -154,7 +167,7 @@ class SMOState:
     floor: float
     entry_error: float
     stage: ClassVar[Stage] = Stage("smo")
-    is_definite: bool = True
+    looks_at_violation: bool = False
     gap: float = np.inf
     violation: float = np.inf
     removals_are_safe: bool = False
@@ -190,7 +203,6 @@ class SMOState:
             progress=progress,
             floor=max(CURVATURE_FLOOR * greatest, np.finfo(np.float64).tiny),
             entry_error=problem.kernel.rounding_error(problem.points, problem.points),
-            is_definite=problem.kernel.is_positive_semidefinite,
         )
 
     @property
@@ -216,9 +228,9 @@ class SMOState:
 
     @property
     def relative_gap(self) -> float:
-        """Of the samples that were looked at last: the active ones, or all. Where the kernel is not positive semidefinite it is
-        LIBSVM's violation in its place."""
-        return relative(self.gap, self.dual + self.gap, self.dual) if self.is_definite else self.violation
+        """Of the samples that were looked at last: the active ones, or all. Where the kernel is not positive semidefinite, or
+        the solve ends by the violation, it is LIBSVM's violation in its place."""
+        return self.violation if self.looks_at_violation else relative(self.gap, self.dual + self.gap, self.dual)
 
     def measure(self, looked_at: ActiveSet) -> None:
         self.gap, self.violation = looked_at.gap, looked_at.violation

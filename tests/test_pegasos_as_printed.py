@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from maxmargin import LinearSVC
+from maxmargin.certificate import certify
 from maxmargin.losses import Hinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Status
@@ -117,3 +118,26 @@ def test_settings_that_make_no_sense_are_refused():
         Pegasos(bounds="tight")
     with pytest.raises(ValueError, match=r"resort must be Resort\.ADAPTIVE or Resort\.PERIODIC; got 3"):
         PrintedBounds(3)
+
+
+@pytest.mark.parametrize("bounds", ["coded", "paper"])
+def test_after_T_iterations_the_papers_rule_ends_a_solve(bounds):
+    problem = made(d=6)
+    ended = solve(problem, Pegasos(50, T=1234, bounds=bounds, stop="paper"), tol=0.5, random_state=5)
+    state = Pegasos(50, bounds=bounds).init(problem, None, 5)
+    state.run(1234)
+    assert ended.status is Status.SOLVER_RULE
+    assert ended.steps == 1234 * 50
+    assert np.array_equal(ended.w, state.w)
+    assert ended.certificate == certify(problem, ended.w, ended.alpha)
+
+
+def test_T_and_the_papers_rule_go_together():
+    for settings in ({"T": 10}, {"stop": "paper"}):
+        with pytest.raises(ValueError, match=r"T, the number of iterations, goes with stop='paper', and neither without"):
+            Pegasos(**settings)
+    for T in (0, 2.5):
+        with pytest.raises(ValueError, match=rf"T, the number of iterations, must be a whole number of at least 1; got {T}"):
+            Pegasos(T=T, stop="paper")
+    with pytest.raises(ValueError, match="stop must be 'gap' or 'paper'; got 'soon'"):
+        Pegasos(stop="soon")

@@ -1,7 +1,9 @@
-"""A sweep of dual coordinate descent that computes a margin only where the bounds (2) of Guillory and Bilmes (2007) leave it open;
-``benchmarks.papers.bounds_in_dual_descent`` says what is tried."""
+"""A sweep of dual coordinate descent that computes a margin only where the bounds (2) of Guillory and Bilmes (2007) leave it
+open; ``benchmarks.papers.bounds_tried`` says what is tried."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -12,19 +14,28 @@ from maxmargin.compiled.rows import row_add, row_dot, row_sqnorm
 KNOWN = np.dtype([("margin", "f8"), ("norm", "f8"), ("path", "f8"), ("alpha", "f8"), ("U", "f8"), ("D", "f8")])
 """A sample: its margin when that was last computed or stored, its norm, and how far w had travelled by then."""
 
-TRAVEL = np.dtype([("random", "u8"), ("path", "f8"), ("squared", "f8"), ("M", "f8"), ("m", "f8"), ("products", "u8"), ("moves", "u8")])
-"""How far w has travelled step by step, |w - w'|^2, the extreme projected gradients of the sweep, and its counters."""
+TRAVEL = np.dtype(
+    [
+        ("random", "u8"),
+        ("path", "f8"),  # how far w has travelled, step by step
+        ("squared", "f8"),  # |w - w'|^2
+        ("M", "f8"),  # the greatest projected gradient of the sweep
+        ("m", "f8"),  # the least
+        ("products", "u8"),  # margins computed in the sweep
+    ]
+)
 
 EVERYWHERE, ALONG_THE_PATH, FROM_ONE_POINT = 0, 1, 2
 """No bounds; w is no farther from where it was than the sum of its steps; |w - w'| is carried along exactly."""
 SAFE = 1.0 + 1e-9
+"""More than rounding takes from a distance, relatively."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def bounded_sweep(rows, y, known, index, w, travel, how):
+def bounded_sweep(rows: Any, y: Any, known: Any, index: Any, w: Any, travel: Any, how: int) -> None:
     """Algorithm 1 of Hsieh et al. (2008) in a new random order, all samples, the same steps whatever ``how`` is."""
     state = travel[0]
-    state.M, state.m, state.products, state.moves = -np.inf, np.inf, 0, 0
+    state.M, state.m, state.products = -np.inf, np.inf, 0
     n = np.uint64(index.shape[0])
     for s in range(n):
         state.random = next_random(state.random)
@@ -59,13 +70,12 @@ def bounded_sweep(rows, y, known, index, w, travel, how):
             continue
         sample.alpha = alpha + step
         row_add(rows, i, step * sign, w)
-        state.moves += np.uint64(1)
         state.path += abs(step) * sample.norm
         state.squared += step * (2.0 * (margin - stored) + step * squares)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def store_margins(rows, y, known, w):
+def store_margins(rows: Any, y: Any, known: Any, w: Any) -> None:
     """Algorithm 1 of Guillory and Bilmes without its sort: one product for each sample."""
     for i in range(np.uint64(y.shape[0])):
         known[i].margin = np.float64(y[i]) * row_dot(rows, i, w)

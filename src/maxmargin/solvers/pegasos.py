@@ -32,6 +32,7 @@ end near a relative gap of 1e-2 to 1e-3 in reasonable time: a solver for a quick
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +41,7 @@ from maxmargin.compiled.coded_centres import DIRECTIONS
 from maxmargin.compiled.pegasos import STORED, Centres, descend_on_draws
 from maxmargin.data import Array
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, refuse_free_intercept
+from maxmargin.solvers.base import Budget, StoppingRule, check_stop, ends_by_own_rule, refuse_free_intercept
 from maxmargin.solvers.coded_centres import CodedCentres
 from maxmargin.solvers.dual_point import dual_point
 from maxmargin.solvers.pegasos_as_printed import PrintedBounds, PrintedState
@@ -67,13 +68,26 @@ class Pegasos:
 
     ``bounds`` says how a draw is decided without its margin; the iterates are the same. "coded" is our variant, with a
     centre for every sample, and "paper" is Algorithm 3 as printed with the settings of the paper's experiments; a
-    ``PrintedBounds`` has others."""
+    ``PrintedBounds`` has others.
+
+    With ``stop="paper"`` a solve ends after ``T`` iterations, which is the only rule that Pegasos has; with ``stop="gap"`` by
+    the certificate."""
 
     k: int | None = None
     overhead: float = 10.0
     bounds: str | PrintedBounds = "coded"
+    T: int | None = None
+    stop: StoppingRule = "gap"
 
     def __post_init__(self) -> None:
+        check_stop(self.stop)
+        if ends_by_own_rule(self) != (self.T is not None):
+            raise ValueError(
+                f"T, the number of iterations, goes with stop='paper', and neither without the other; got T={self.T!r} and "
+                f"stop={self.stop!r}."
+            )
+        if self.T is not None and not (isinstance(self.T, int) and self.T >= 1):
+            raise ValueError(f"T, the number of iterations, must be a whole number of at least 1; got {self.T!r}.")
         if self.k is not None and not (isinstance(self.k, int) and self.k >= 1):
             raise ValueError(f"k, the samples of a batch, must be a whole number of at least 1; got {self.k!r}.")
         if not self.overhead > 0.0:
@@ -90,6 +104,7 @@ class Pegasos:
         if self.k is not None and self.k > problem.n_samples:
             raise ValueError(f"k, the samples of a batch, is {self.k}, but there are only {problem.n_samples} samples.")
         state = self._state(problem, self.k or min(USUAL_K, problem.n_samples), seed)
+        state.most_iterations = math.inf if self.T is None else self.T
         if warm_start is not None:
             state.begin_at(np.clip(warm_start, problem.box.L, problem.box.U))
         return state
@@ -101,8 +116,8 @@ class Pegasos:
         return PrintedState(problem, k, self.overhead, seed, bounds)
 
     def advance(self, problem: LinearProblem, state: PegasosState, budget: Budget) -> None:
-        """Whole iterations, at least one; a step is a draw."""
-        state.run(max(1, budget.steps // len(state.drawn)))
+        """Whole iterations, at least one, and no more than T in all; a step is a draw."""
+        state.run(int(min(max(1, budget.steps // len(state.drawn)), state.most_iterations - state.iterations)))
 
     def candidate(self, problem: LinearProblem, state: PegasosState) -> tuple[Array, Array]:
         return state.w[: problem.n_weights], dual_point(problem, state.slopes())

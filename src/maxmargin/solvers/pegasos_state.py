@@ -27,7 +27,6 @@ the rows drawn."""
 class PegasosState(ABC):
     """v and its scale, the draws and their slopes, and the counters of the loop in ``record``."""
 
-    looks_done: ClassVar[bool] = False
     is_stuck: ClassVar[bool] = False
     stage: ClassVar[Stage] = Stage("pegasos")
 
@@ -48,6 +47,7 @@ class PegasosState(ABC):
         self.record = np.zeros(1, STATE)
         self.record["random"], self.record["t"], self.record["scale"] = first_word(seed), 1.0, 1.0
         self.iterations = self.averaged_from = self.times_stored = 0
+        self.most_iterations = math.inf
         self.has_best_w = isinstance(problem.loss, Huber)  # along whose lines nobody looks for a better one
         self._slopes = np.zeros(n)
 
@@ -57,6 +57,11 @@ class PegasosState(ABC):
         self.v[: self.problem.n_weights] = self.problem.weights(alpha)
         self.record["sqnorm"] = self.v @ self.v
         self.record["t"] = 1.0 + math.ceil(WARM_EPOCHS * self.problem.n_samples / len(self.drawn))
+
+    @property
+    def looks_done(self) -> bool:
+        """All of the T iterations are made, where there is a T."""
+        return self.iterations >= self.most_iterations
 
     @property
     def steps(self) -> int:

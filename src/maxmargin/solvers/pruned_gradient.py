@@ -39,7 +39,7 @@ from maxmargin.data import Array
 from maxmargin.losses import Hinge, Huber, SquaredHinge
 from maxmargin.margin_bounds import PrunedLoss, Shape, huber, shape_of
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop
 from maxmargin.solvers.dual_point import dual_point, slopes_from
 from maxmargin.sorted_sums import PrintedEvaluation, SortedSums
 
@@ -63,9 +63,12 @@ def cost_from_lambda(penalty: float, n_samples: int) -> float:
 @dataclass(frozen=True)
 class PrunedGradient:
     """Gradient descent on the primal. ``step`` is the first step for the mean loss, ``width`` the h of the Huber loss that
-    stands for hinge loss at first, ``epsilon`` the relative change of the objective at which the solver asks for a
-    certificate, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An infinite c never
-    prunes.
+    stands for hinge loss at first, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An
+    infinite c never prunes.
+
+    ``epsilon`` is that of the paper's stopping rule: an iteration changes the objective by less than epsilon, relatively. With
+    ``stop="paper"`` a solve ends there. With ``stop="gap"`` the solver asks for a certificate there; whenever the gap is still
+    too large, epsilon is tightened, and h too.
 
     ``evaluation`` says how loss and gradient are computed; both ways are exact. "pruned" is our variant (``PrunedLoss``),
     and "paper" is Algorithms 1 and 2 as printed (``SortedSums``) with the settings of the paper's experiments; a
@@ -76,8 +79,10 @@ class PrunedGradient:
     epsilon: float = 1e-4
     overhead: float = 10.0
     evaluation: str | PrintedEvaluation = "pruned"
+    stop: StoppingRule = "gap"
 
     def __post_init__(self) -> None:
+        check_stop(self.stop)
         for name in ("step", "width", "epsilon"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be positive and finite; got {getattr(self, name)!r}.")

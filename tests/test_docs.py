@@ -11,7 +11,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(\n```text\n(?P<printed>.*?)```\n)?", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["kernels.md"])
+@pytest.mark.parametrize("page", ["kernels.md", "papers/bounds_on_change_in_the_margin.md"])
 def test_the_examples_print_what_the_page_says(page, capsys):
     blocks = list(BLOCK.finditer((DOCS / page).read_text()))
     assert blocks

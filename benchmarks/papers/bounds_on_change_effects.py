@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -172,33 +172,40 @@ def run_lengths_table(lines: Iterable[RunLength]) -> Table:
 
 
 class LongRun(NamedTuple):
-    """Our pruned descent on text, looked at now and then: iterations, the share of margins computed so far, and the last
-    relative change of the objective."""
+    """The descent as printed on text, looked at now and then: iterations, the share of margins computed so far and since the
+    last look, sorts, and the last relative change of the objective."""
 
     name: str
     iterations: int
     computed: float
+    computed_lately: float
+    sorts: int
     change: float
     objective: float
 
 
 def long_run(case: Case, split: Split) -> list[LongRun]:
-    state = PrunedGradient().init(descent_problem(case, split, 0.01), None, 0)
+    return list(looks_at_long_run(case, split))
+
+
+def looks_at_long_run(case: Case, split: Split) -> Iterator[LongRun]:
+    state = PrunedGradient(evaluation="paper").init(descent_problem(case, split, 0.01), None, 0)
     state.averages.weight = 0.0
-    lines = []
+    n, examined, seen = state.problem.n_samples, 0, 0
     for end in LOOKS:
         while state.iterations < end:
             state.iterate()
-        computed = state.loss.tally.examined / (state.iterations * state.problem.n_samples)
-        lines.append(LongRun(case.name, end, computed, state.change, state.objective))
-        print(lines[-1], flush=True)
-    return lines
+        tally = state.loss.tally
+        lately = (tally.examined - examined) / ((end - seen) * n)
+        yield LongRun(case.name, end, tally.examined / (end * n), lately, tally.sorted, state.change, state.objective)
+        examined, seen = tally.examined, end
 
 
 def long_run_table(lines: Iterable[LongRun]) -> Table:
-    table = Table("data", "iterations", "margins computed so far", "relative change", "objective")
+    table = Table("data", "iterations", "margins computed", "since the line above", "sorts", "relative change", "objective")
     for line in lines:
-        table.add(line.name, line.iterations, f"{100 * line.computed:.1f}%", f"{line.change:.1e}", f"{line.objective:.3e}")
+        shares = (f"{100 * share:.0f}%" for share in (line.computed, line.computed_lately))
+        table.add(line.name, line.iterations, *shares, line.sorts, f"{line.change:.1e}", f"{line.objective:.3e}")
     return table
 
 

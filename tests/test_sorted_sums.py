@@ -85,12 +85,10 @@ def test_exactly_the_samples_that_the_bounds_of_2_leave_open_are_examined(varian
     m_delta = np.linalg.norm((after - before)[: 6 if is_feature else 5]) * norms.max()
     shift = 0.0 if is_feature else 0.1 * problem.y
     open_ = np.abs(problem.margins(before) + shift - 1.0) <= m_delta
-    is_settled = (problem.margins(before) < 1.0) & (problem.margins(before) + shift < 1.0)
     backwards = (problem.margins(before) >= 1.0) & (problem.margins(before) + shift + m_delta < 1.0)
     forwards = (problem.margins(before) < 1.0) & (problem.margins(before) + shift - m_delta >= 1.0)
     expected = np.count_nonzero(open_ | backwards | forwards)  # the last two crossed the boundary with b alone
     assert loss.evaluate(after).examined == expected
-    assert is_settled.any()
     assert 0 < expected < 250
 
 

@@ -2,8 +2,7 @@
 
 NOTES = """
 Here, as in the paper, seconds are processor time; one thread, preparation of the index included, compilation and the first
-touch of the data not. All go through the run in blocks, in turns; Table 3 twice, and of each block the fastest
-counts.
+touch of the data not. All go through the run in blocks, in turns.
 The descent is the paper's: Huber loss with h = 0.01, an intercept without penalty, w = 0 at first, step 100, halved
 when the objective rises, the mean over N with lambda; a line ends at the first iteration whose relative change of the
 objective is below epsilon, without pruning, and the pruned descent makes as many iterations. Pegasos has hinge loss and

@@ -4,8 +4,9 @@ that stand for RCV1: svmlight_example1, which is Reuters text too but a tenth as
 has forty times the features. The paper's USPS has 266,079 samples; ours is the original one with 7,291.
 
 The contestants are the same program, one thread: without pruning, with Algorithms 1 to 3 as printed, and with our variant.
-They take turns, a block of iterations each, so that a busy moment hits all alike. Every case is kept in ``.cache`` by the hash of the sources: a run that was cut off goes on where it
-was. ``--part`` measures some of the parts, and the report has the parts that were measured. All take half an hour.
+They take turns, a block of iterations each, so that a busy moment hits all alike. Every case is kept in ``.cache`` by the
+hash of the sources: a run that was cut off goes on where it was. ``--part`` measures some of the parts, and the report has
+the parts that were measured. All take half an hour.
 
 usps is dense, the others CSR, which for covtype (22% nonzero) and mnist (19%) is the faster layout of the two for a plain
 evaluation, as a table shows. The plain evaluation is one compiled pass that computes the margin of a row and, while it is in

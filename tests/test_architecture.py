@@ -37,6 +37,7 @@ ORDER = [
     "offset_bounds",
     "ellipsoids",
     "margin_bounds",
+    "sorted_sums",
     "kernel_margin_bounds",
     "solution",
     "solvers",

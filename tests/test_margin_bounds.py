@@ -19,7 +19,6 @@ from maxmargin.margin_bounds import (
     STEP_ELEMENTS,
     ZERO_ONE,
     PrunedLoss,
-    SortedSums,
     Spheres,
     huber,
     margin_bounds,
@@ -259,26 +258,6 @@ def test_another_shape_begins_anew():
         if k == 20:
             loss.reshape(HINGE)
         assert_exact(problem, loss.shape, loss.evaluate(w), w)
-
-
-@pytest.mark.parametrize("stores_all", [True, False])
-def test_algorithms_1_and_2_as_printed_equal_brute_force(stores_all):
-    problem = made(300, 6, seed=6)
-    sums = SortedSums(problem.rows.matrix, problem.y, stores_all=stores_all)
-    rng = np.random.default_rng(6)
-    w = np.append(rng.normal(size=6), 0.0)
-    examined = []
-    for k in range(40):
-        w[:6] += 0.02 * rng.normal(size=6)
-        if k % 10 == 0:
-            sums.sort_by_margin(w[:6])
-        result = sums.evaluate(w[:6])
-        loss, weights = brute_force(problem, HINGE, w)
-        assert result.loss == pytest.approx(loss, rel=1e-12)
-        assert result.weights == pytest.approx(weights[:6], rel=1e-11, abs=1e-11)
-        examined.append(result.examined)
-    assert examined[0] == 0
-    assert 0 < max(examined) < 300
 
 
 def test_bad_input_is_named():

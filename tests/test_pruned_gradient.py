@@ -209,3 +209,29 @@ def test_settings_and_problems_that_make_no_sense_are_refused():
         Huber(0)
     with pytest.raises(ValueError, match="LeastSquares"):
         solve(PROBLEMS["overlapping"](LeastSquares()), "pruned-gradient")
+
+
+@pytest.mark.parametrize("evaluation", ["pruned", "paper"])
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-4])
+def test_the_papers_rule_ends_a_solve_at_the_first_small_change_of_the_objective(evaluation, epsilon):
+    n, penalty = 500, 1e-3
+    X, y = labelled(n, 4, 1.0, 3)
+    problem = LinearProblem.build(X, y, cost_from_lambda(penalty, n), Huber(0.1))
+    solver = PrunedGradient(step=8.0, epsilon=epsilon, evaluation=evaluation, stop="paper")
+    ended = solve(problem, solver, tol=1e-12)
+    w, step, last, iterations = np.zeros(4), 8.0, math.inf, 0
+    while True:
+        margins = y * (X @ w)
+        objective = Huber(0.1).value(margins).mean() + 0.5 * penalty * w @ w
+        iterations += 1
+        step = 0.5 * step if objective > last else step
+        slopes = np.clip((1.1 - margins) / 0.2, 0.0, 1.0)
+        w = w - step * (penalty * w - X.T @ (y * slopes) / n)
+        if abs(last - objective) < epsilon * last:
+            break
+        last = objective
+    assert ended.status is Status.SOLVER_RULE
+    assert ended.epochs == iterations > 5
+    assert ended.w == pytest.approx(w, rel=1e-8, abs=1e-10)
+    assert len(ended.trace) == 1
+    assert ended.certificate == certify(problem, ended.w, ended.alpha)

@@ -33,6 +33,10 @@ _HOMES = {
     "Pegasos": "maxmargin.solvers.pegasos",
     "PrunedGradient": "maxmargin.solvers.pruned_gradient",
     "PrunedLoss": "maxmargin.margin_bounds",
+    "SortedSums": "maxmargin.sorted_sums",
+    "PrintedEvaluation": "maxmargin.sorted_sums",
+    "PrintedBounds": "maxmargin.solvers.pegasos_as_printed",
+    "Resort": "maxmargin.sorted_sums",
     "Spheres": "maxmargin.spheres",
     "Order": "maxmargin.solvers.dcd",
     "Shrinking": "maxmargin.solvers.dcd",
@@ -100,6 +104,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.irwls_table_1 import Table1 as Table1
     from maxmargin.solvers.newton import Newton as Newton
     from maxmargin.solvers.pegasos import Pegasos as Pegasos
+    from maxmargin.solvers.pegasos_as_printed import PrintedBounds as PrintedBounds
     from maxmargin.solvers.pruned_gradient import PrunedGradient as PrunedGradient
     from maxmargin.solvers.selection import Largest as Largest
     from maxmargin.solvers.selection import RandomViolators as RandomViolators
@@ -110,6 +115,9 @@ if TYPE_CHECKING:
     from maxmargin.solvers.shrinking import NoShrinking as NoShrinking
     from maxmargin.solvers.shrinking import Safe as Safe
     from maxmargin.solvers.smo import SMO as SMO
+    from maxmargin.sorted_sums import PrintedEvaluation as PrintedEvaluation
+    from maxmargin.sorted_sums import Resort as Resort
+    from maxmargin.sorted_sums import SortedSums as SortedSums
     from maxmargin.spheres import Spheres as Spheres
 
 

@@ -21,7 +21,7 @@ the zero piece (s = 0). For the set E of the undecided the margins are computed,
 
 which is exact: a sample between the knees is never decided. That is the paper's sparse variant, which carries one sum; but a
 row is added only where its slope has changed, so the sums for every i that Algorithm 1 stores are not needed for dense data
-either (:class:`SortedSums` has them, to be read beside the paper).
+either (``maxmargin.sorted_sums`` has them: Algorithms 1 and 2 as printed).
 
 **The sorted index.** Within a list, bounds with the greatest radius rise with the stored margin, so the undecided samples are
 in a range of the sorted list; within the range each has its own radius still. The sort is a counting sort into cells: a range
@@ -342,47 +342,6 @@ class PrunedLoss:
         sort_into_cells(stored.margins, spheres.radii, self._lists, stored.origin, stored.scale, self._entries, self._starts)
         stored.is_sorted = True
         self.tally.sorted += 1
-
-
-class SortedSums:
-    """Algorithms 1 and 2 as they are printed: hinge loss, dense X, one radius, no offset. To read beside the paper, and to test
-    against; :class:`PrunedLoss` is what the solvers use.
-
-    Sum_i is over the first i samples of the sorted list, the same i wherever it is used. Without ``stores_all`` only
-    Sum_Boundary is kept and moved, as for sparse data in section 3.
-    """
-
-    def __init__(self, X: Array, y: Array, *, stores_all: bool = True) -> None:
-        self._signed = np.asarray(X, dtype=np.float64) * np.asarray(y, dtype=np.float64)[:, None]
-        self._radius = math.sqrt(float(np.max(np.sum(np.square(self._signed), axis=1))))
-        self._stores_all = stores_all
-
-    def sort_by_margin(self, w: Array) -> None:
-        """Algorithm 1."""
-        margins = self._signed @ w
-        order = np.argsort(margins, kind="stable")
-        self._w, self._margins, self._points = w.copy(), margins[order], self._signed[order]
-        self._boundary = int(np.searchsorted(self._margins, 1.0))
-        before = self._points if self._stores_all else self._points[: self._boundary]
-        self._sums = np.cumsum(before, axis=0) if self._stores_all else before.sum(axis=0)
-
-    def evaluate(self, w: Array) -> Evaluation:
-        """Algorithm 2. As the stored margins are sorted, its two loops end where a binary search says."""
-        m_delta = float(np.linalg.norm(w - self._w)) * self._radius * ROUNDED_UP  # line 5
-        end = int(np.searchsorted(self._margins, 1.0 + m_delta))  # line 7
-        first = int(np.searchsorted(self._margins, 1.0 - m_delta))  # line 15
-        near = self._points[first:end]
-        margins = near @ w
-        violates = margins < 1.0  # lines 9 and 19
-        settled = self._sum_of_first(first)
-        weights = settled + near[violates].sum(axis=0)  # lines 10, 16 and 20
-        loss = first - float(w @ settled) + float(np.sum(1.0 - margins[violates]))  # lines 11, 17 and 21
-        return Evaluation(loss, weights, float(first + np.count_nonzero(violates)), end - first)
-
-    def _sum_of_first(self, i: int) -> Array:
-        if not self._stores_all:
-            return self._sums - self._points[i : self._boundary].sum(axis=0)
-        return self._sums[i - 1] if i else np.zeros(self._signed.shape[1])
 
 
 class _Move(NamedTuple):

@@ -22,7 +22,7 @@ the cache.
 
 When margins are stored is decided by the rule of the paper's section 3, but that its b) need not wait for the period: what was
 stored has then paid for itself, and were the share of the pruned to fall steadily, this would be the best time. The period
-doubles each time that it did not pay.
+doubles each time that it did not pay. ``maxmargin.solvers.pegasos_as_printed`` is Algorithm 3 as the paper has it.
 
 **The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times the
 one factor at which D is greatest. By the recursion above w is made of such slopes, so as the draws grow in number w(alpha)
@@ -34,34 +34,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from maxmargin.compiled.coded_centres import DIRECTIONS
-from maxmargin.compiled.margin_bounds import evaluate_all
-from maxmargin.compiled.pegasos import DRAWN, STATE, STORED, Centres, descend_on_draws
-from maxmargin.compiled.random import first_word
+from maxmargin.compiled.pegasos import STORED, Centres, descend_on_draws
 from maxmargin.data import Array
-from maxmargin.losses import Hinge, Huber
-from maxmargin.margin_bounds import STEP_ELEMENTS, costs_and_stride, shape_of
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage, refuse_free_intercept
+from maxmargin.solvers.base import Budget, StoppingRule, check_stop, ends_by_own_rule, refuse_free_intercept
 from maxmargin.solvers.coded_centres import CodedCentres
-from maxmargin.solvers.dual_point import dual_point, slopes_from
+from maxmargin.solvers.dual_point import dual_point
+from maxmargin.solvers.pegasos_as_printed import PrintedBounds, PrintedState
+from maxmargin.solvers.pegasos_state import PegasosState
 from maxmargin.spheres import Spheres
 
 USUAL_K = 1000
-WARM_EPOCHS = 100
 MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
 """What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
 CACHE_BYTES = 2**24
 """As long as X is no larger, a row costs the same wherever it is; and where w is long, it is w that is not in the cache."""
 SKIPPED_WORTH = 0.6
 """What is saved by a margin that is not computed, in draws: it was looked at, and some rows are added nevertheless."""
-WIDE_SHARE = 0.25
-"""Three passes over vectors as long as w in every iteration are too many where they have more elements than this share of
-the rows drawn."""
 CLASS_PASSES, CODING_PASSES = 1.5, 6.0
 """What it costs to know the spheres around the classes, and the coded centres, in passes over X."""
 NOT_PAID = 2.0
@@ -70,17 +63,37 @@ NOT_PAID = 2.0
 
 @dataclass(frozen=True)
 class Pegasos:
-    """Stochastic subgradient descent with batches of ``k``, by default 1000 or as many as there are samples. ``overhead`` is
-    the paper's c: at most 1 / c of the time may be lost by pruning; an infinite c never prunes."""
+    """Stochastic subgradient descent with batches of ``k``, by default 1000 or as many as there are samples. ``overhead``
+    is the paper's c: at most 1 / c of the time may be lost by pruning; an infinite c never prunes.
+
+    ``bounds`` says how a draw is decided without its margin; the iterates are the same. "coded" is our variant, with a
+    centre for every sample, and "paper" is Algorithm 3 as printed with the settings of the paper's experiments; a
+    ``PrintedBounds`` has others.
+
+    With ``stop="paper"`` a solve ends after ``T`` iterations, which is the only rule that Pegasos has; with ``stop="gap"`` by
+    the certificate."""
 
     k: int | None = None
     overhead: float = 10.0
+    bounds: str | PrintedBounds = "coded"
+    T: int | None = None
+    stop: StoppingRule = "gap"
 
     def __post_init__(self) -> None:
+        check_stop(self.stop)
+        if ends_by_own_rule(self) != (self.T is not None):
+            raise ValueError(
+                f"T, the number of iterations, goes with stop='paper', and neither without the other; got T={self.T!r} and "
+                f"stop={self.stop!r}."
+            )
+        if self.T is not None and not (isinstance(self.T, int) and self.T >= 1):
+            raise ValueError(f"T, the number of iterations, must be a whole number of at least 1; got {self.T!r}.")
         if self.k is not None and not (isinstance(self.k, int) and self.k >= 1):
             raise ValueError(f"k, the samples of a batch, must be a whole number of at least 1; got {self.k!r}.")
         if not self.overhead > 0.0:
             raise ValueError(f"overhead must be positive; got {self.overhead!r}.")
+        if not (self.bounds in ("coded", "paper") or isinstance(self.bounds, PrintedBounds)):
+            raise ValueError(f"bounds must be 'coded', 'paper' or a PrintedBounds; got {self.bounds!r}.")
 
     @property
     def name(self) -> str:
@@ -90,89 +103,41 @@ class Pegasos:
         refuse_free_intercept(problem, self.name)
         if self.k is not None and self.k > problem.n_samples:
             raise ValueError(f"k, the samples of a batch, is {self.k}, but there are only {problem.n_samples} samples.")
-        state = PegasosState(problem, self.k or min(USUAL_K, problem.n_samples), self.overhead, seed)
+        state = self._state(problem, self.k or min(USUAL_K, problem.n_samples), seed)
+        state.most_iterations = math.inf if self.T is None else self.T
         if warm_start is not None:
             state.begin_at(np.clip(warm_start, problem.box.L, problem.box.U))
         return state
 
+    def _state(self, problem: LinearProblem, k: int, seed: int) -> PegasosState:
+        if self.bounds == "coded":
+            return CodedState(problem, k, self.overhead, seed)
+        bounds = self.bounds if isinstance(self.bounds, PrintedBounds) else PrintedBounds()
+        return PrintedState(problem, k, self.overhead, seed, bounds)
+
     def advance(self, problem: LinearProblem, state: PegasosState, budget: Budget) -> None:
-        """Whole iterations, at least one; a step is a draw."""
-        state.run(max(1, budget.steps // len(state.drawn)))
+        """Whole iterations, at least one, and no more than T in all; a step is a draw."""
+        state.run(int(min(max(1, budget.steps // len(state.drawn)), state.most_iterations - state.iterations)))
 
     def candidate(self, problem: LinearProblem, state: PegasosState) -> tuple[Array, Array]:
         return state.w[: problem.n_weights], dual_point(problem, state.slopes())
 
 
-class PegasosState:
-    """v and its scale, what is stored of every sample, and the counters of the loop in ``record``."""
-
-    looks_done: ClassVar[bool] = False
-    is_stuck: ClassVar[bool] = False
-    stage: ClassVar[Stage] = Stage("pegasos")
+class CodedState(PegasosState):
+    """Bounds around the means of the classes, and later around coded centres: our variant of Algorithm 3."""
 
     def __init__(self, problem: LinearProblem, k: int, overhead: float, seed: int) -> None:
-        n, width = problem.n_samples, problem.rows.n_features + 1
-        self.problem, self.shape = problem, shape_of(problem.loss)
-        self.penalty = 1.0 / float(problem.C.sum())
-        self.ball = math.sqrt((1.0 if isinstance(problem.loss, Hinge) else 2.0) / self.penalty)
-        costs, self.stride = costs_and_stride(problem.C)
-        self.costs = costs / float(problem.C.mean())
-        row_elements = problem.rows.n_stored / n + STEP_ELEMENTS
-        self.is_wide = 3.0 * width > WIDE_SHARE * k * row_elements
-        self.overhead, self.is_coded = overhead, False
+        super().__init__(problem, k, overhead, seed)
+        self.is_coded = False
         is_far = problem.rows.nbytes > CACHE_BYTES and not self.is_wide
-        draw_elements = MISS_FACTOR * row_elements + MISS_ELEMENTS if is_far else row_elements
-        self.store_cost = n * row_elements / draw_elements  # in draws
+        draw_elements = MISS_FACTOR * self.row_elements + MISS_ELEMENTS if is_far else self.row_elements
+        self.store_cost = problem.n_samples * self.row_elements / draw_elements  # in draws
         self.store_worth = self.store_cost / SKIPPED_WORTH  # in margins not computed
         self.period = overhead * self.store_cost * (1.0 + CLASS_PASSES) / k
-        self.stored, self.averages = np.zeros(n, STORED), np.zeros(n, DRAWN)
-        self.centres, self.shifts = _NO_CENTRES, np.zeros(DIRECTIONS + 2)
-        self.v, self.base, self.move = (np.zeros(width) for _ in range(3))
-        self.drawn, self._undecided, self._active = (np.zeros(k + 1, np.uint32) for _ in range(3))
-        self.drawn, self._batch_slopes = self.drawn[:k], np.zeros(k + 1)
-        self.record = np.zeros(1, STATE)
-        self.record["random"], self.record["t"], self.record["scale"] = first_word(seed), 1.0, 1.0
-        self.iterations = self.averaged_from = self.times_stored = 0
-        self.has_best_w = isinstance(problem.loss, Huber)  # along whose lines nobody looks for a better one
-        self._slopes = np.zeros(n)
-
-    def begin_at(self, alpha: Array) -> None:
-        """As if so many epochs had led to w(alpha) that a draw changes its alpha_i by no more than C_i / WARM_EPOCHS."""
-        self._slopes = slopes_from(self.problem, alpha)
-        self.v[: self.problem.n_weights] = self.problem.weights(alpha)
-        self.record["sqnorm"] = self.v @ self.v
-        self.record["t"] = 1.0 + math.ceil(WARM_EPOCHS * self.problem.n_samples / len(self.drawn))
-
-    @property
-    def steps(self) -> int:
-        return self.iterations * len(self.drawn)
-
-    @property
-    def active(self) -> int:
-        """How many margins an iteration has computed of late."""
-        return len(self.drawn) - int(self.record["recent"][0]) if self.record["prunes"][0] else len(self.drawn)
-
-    @property
-    def examined(self) -> int:
-        """How many margins were computed for draws."""
-        return int(self.record["examined"][0])
-
-    @property
-    def w(self) -> Array:
-        return self.v * self.record["scale"][0]
-
-    def run(self, iterations: int) -> None:
-        end = self.iterations + iterations
-        while self.iterations < end:
-            if len(self.averages) and self.iterations >= 2 * self.averaged_from + 2:
-                self._begin_averages()
-            stop = min(end, 2 * self.averaged_from + 2) if len(self.averages) else end
-            self._descend(stop - self.iterations)
-            if self.iterations < stop:
-                self._store()
+        self.stored = np.zeros(problem.n_samples, STORED)
+        self.centres, self.shifts, self.move = _NO_CENTRES, np.zeros(DIRECTIONS + 2), np.zeros_like(self.v)
 
     def _descend(self, iterations: int) -> None:
-        """As many iterations, or fewer if margins should be stored."""
         if self.is_wide:  # free of the rounding of earlier steps
             self.record["sqnorm"], self.record["product"] = self.v @ self.v, self.v @ self.base
         self.iterations += descend_on_draws(
@@ -182,25 +147,13 @@ class PegasosState:
         )  # fmt: skip
 
     def _store(self) -> None:
-        """Algorithm 1 without its sort: margins at w for every sample."""
-        state = self.record[0]
         may_code = self.steps >= self.overhead * self.store_cost * (1.0 + CODING_PASSES) and not self.is_wide
         if self.times_stored == 0 or (may_code and not self.is_coded):
             self._prepare(may_code)
-        paid = state["skipped"] >= self.store_worth
+        paid = self.record["skipped"][0] >= self.store_worth
         usual = self.overhead * self.store_cost / len(self.drawn)
         self.period = usual if paid or self.times_stored == 0 else NOT_PAID * self.period
-        self.times_stored += 1
-        self.base = self.w
-        margins, weights = np.empty(self.problem.n_samples), np.zeros_like(self.v)
-        evaluate_all(
-            self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.base, *self.shape[:3], True, weights,
-            margins, True, _NOWHERE, 0.0,
-        )  # fmt: skip
-        self.stored["margin"] = margins
-        state["stored_sqnorm"] = self.base @ self.base
-        state["since"] = state["skipped"] = state["recent"] = 0.0
-        state["prunes"] = 1
+        self.stored["margin"] = self._margins_stored()
 
     def _prepare(self, may_code: bool) -> None:
         """Spheres around the origin where w is long; else around the means of the classes, and later around coded centres."""
@@ -214,18 +167,7 @@ class PegasosState:
         above = np.nextafter(radii.astype(np.float32), np.float32(np.inf))
         self.stored["radius"] = np.maximum(above, TINY) * self.problem.y
 
-    def _begin_averages(self) -> None:
-        self._slopes = self.slopes()
-        self.averages["count"] = self.averages["slopes"] = 0.0
-        self.averaged_from = self.iterations
 
-    def slopes(self) -> Array:
-        """The mean slope of each sample over its draws since the averages began; of one not drawn since, that of before."""
-        counts, slopes = (self.averages[name].astype(np.float64) for name in ("count", "slopes"))
-        return np.divide(slopes, counts, out=self._slopes.copy(), where=counts > 0.0)
-
-
-_NOWHERE = np.empty(0)
 _NO_CENTRES = Centres(np.empty((0, 0)), np.empty(0), 0.0)
 TINY = np.float32(1e-30)
 """A radius has to be other than zero to have a sign."""

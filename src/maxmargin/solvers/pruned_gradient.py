@@ -5,7 +5,7 @@ The paper minimises :math:`f(w) = \tfrac{\lambda}{2} |w|^2 + \tfrac1N \sum_i \el
 primal of ``maxmargin.problem`` is just that, with :math:`\lambda = 1 / \sum_i C_i`, which is 1 / (C N) where C is one number,
 and every sample in proportion to its C_i. So the two have the same minimiser, and :math:`P = f / \lambda`. The step begins at
 ``step`` (but at most 1 / lambda, where one step forgets all of w) and is halved whenever f rises; loss and gradient come from
-``maxmargin.margin_bounds`` and are exact.
+``maxmargin.margin_bounds`` or, as they are printed, from ``maxmargin.sorted_sums``. Both are exact.
 
 **Hinge loss** has no gradient at its kink, so, as in the paper, Huber loss of half-width h = ``width`` is minimised in its
 place, which is at most h / 4 above it. When the certificate, which knows nothing of h, refuses an answer that is good for
@@ -37,10 +37,11 @@ import numpy as np
 from maxmargin.compiled.descent import step_down
 from maxmargin.data import Array
 from maxmargin.losses import Hinge, Huber, SquaredHinge
-from maxmargin.margin_bounds import PrunedLoss, huber, shape_of
+from maxmargin.margin_bounds import PrunedLoss, Shape, huber, shape_of
 from maxmargin.problem import LinearProblem
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop
 from maxmargin.solvers.dual_point import dual_point, slopes_from
+from maxmargin.sorted_sums import PrintedEvaluation, SortedSums
 
 CLOSER = 0.1
 """By which factor epsilon falls when a certificate is refused."""
@@ -62,21 +63,33 @@ def cost_from_lambda(penalty: float, n_samples: int) -> float:
 @dataclass(frozen=True)
 class PrunedGradient:
     """Gradient descent on the primal. ``step`` is the first step for the mean loss, ``width`` the h of the Huber loss that
-    stands for hinge loss at first, ``epsilon`` the relative change of the objective at which the solver asks for a
-    certificate, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An infinite c never
-    prunes."""
+    stands for hinge loss at first, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An
+    infinite c never prunes.
+
+    ``epsilon`` is that of the paper's stopping rule: an iteration changes the objective by less than epsilon, relatively. With
+    ``stop="paper"`` a solve ends there. With ``stop="gap"`` the solver asks for a certificate there; whenever the gap is still
+    too large, epsilon is tightened, and h too.
+
+    ``evaluation`` says how loss and gradient are computed; both ways are exact. "pruned" is our variant (``PrunedLoss``),
+    and "paper" is Algorithms 1 and 2 as printed (``SortedSums``) with the settings of the paper's experiments; a
+    ``PrintedEvaluation`` has others."""
 
     step: float = 100.0
     width: float = 0.01
     epsilon: float = 1e-4
     overhead: float = 10.0
+    evaluation: str | PrintedEvaluation = "pruned"
+    stop: StoppingRule = "gap"
 
     def __post_init__(self) -> None:
+        check_stop(self.stop)
         for name in ("step", "width", "epsilon"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be positive and finite; got {getattr(self, name)!r}.")
         if not self.overhead > 0.0:
             raise ValueError(f"overhead must be positive; got {self.overhead!r}.")
+        if not (self.evaluation in ("pruned", "paper") or isinstance(self.evaluation, PrintedEvaluation)):
+            raise ValueError(f"evaluation must be 'pruned', 'paper' or a PrintedEvaluation; got {self.evaluation!r}.")
 
     @property
     def name(self) -> str:
@@ -84,8 +97,13 @@ class PrunedGradient:
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> DescentState:
         shape = huber(self.width) if isinstance(problem.loss, Hinge) else shape_of(problem.loss)
-        loss = PrunedLoss(problem, shape, overhead=self.overhead)
-        return DescentState(problem, loss, self, warm_start)
+        return DescentState(problem, self._losses(problem, shape), self, warm_start)
+
+    def _losses(self, problem: LinearProblem, shape: Shape) -> PrunedLoss | SortedSums:
+        if self.evaluation == "pruned":
+            return PrunedLoss(problem, shape, overhead=self.overhead)
+        settings = self.evaluation if isinstance(self.evaluation, PrintedEvaluation) else PrintedEvaluation()
+        return SortedSums(problem, shape, settings, c=self.overhead)
 
     def advance(self, problem: LinearProblem, state: DescentState, budget: Budget) -> None:
         """Whole iterations, each counted as an epoch, and at least one."""
@@ -105,7 +123,9 @@ class DescentState:
 
     stage = Stage("pruned-gradient")
 
-    def __init__(self, problem: LinearProblem, loss: PrunedLoss, settings: PrunedGradient, warm_start: Array | None) -> None:
+    def __init__(
+        self, problem: LinearProblem, loss: PrunedLoss | SortedSums, settings: PrunedGradient, warm_start: Array | None
+    ) -> None:
         self.problem, self.loss = problem, loss
         self.total_cost = float(problem.C.sum())
         self.step = min(settings.step, self.total_cost)
@@ -150,8 +170,8 @@ class DescentState:
         return isinstance(self.problem.loss, Hinge) and self.width > NARROWEST
 
     def look_closer(self, target: float) -> None:
-        """A certificate was refused: ask for more, and go on with care. Where a rounded hinge is minimised, and to within the
-        target, it is the rounding that was refused."""
+        """A certificate was refused: ask for more, and go on with care. Where a rounded hinge is minimised, and to within
+        the target, it is the rounding that was refused."""
         is_rounding = self.own_gap <= 0.5 * target * self.objective * self.total_cost or self.change <= STILL
         self.epsilon = max(CLOSER * self.epsilon, STILL)
         self.change = self.objective = math.inf
@@ -164,9 +184,9 @@ class DescentState:
             self.loss.reshape(huber(self.width))
 
     def iterate(self) -> None:
-        """One evaluation, and one step. A step that raised the objective is kept, as in the paper. But from a warm start, for
-        squared hinge, whose gradient has no bound, and after a certificate was refused it is taken back, and a step that
-        was good makes the next a little longer."""
+        """One evaluation, and one step. A step that raised the objective is kept, as in the paper. But from a warm start,
+        for squared hinge, whose gradient has no bound, and after a certificate was refused it is taken back, and a step
+        that was good makes the next a little longer."""
         here = self.loss.evaluate(self.w, self.averages.weight)
         self.iterations += 1
         self.active = here.examined
@@ -199,7 +219,7 @@ class DescentState:
 class _Averages:
     """The mean slopes over the latter part of the iterations so far: at least a third of them, but for the first."""
 
-    def __init__(self, problem: LinearProblem, loss: PrunedLoss) -> None:
+    def __init__(self, problem: LinearProblem, loss: PrunedLoss | SortedSums) -> None:
         self.problem, self.loss = problem, loss
         self.weight = 1.0
         self.counted = self.begun_at = 0

@@ -63,10 +63,19 @@ def extremes_of(block, s, v):
 
 
 @njit(**OPTIONS)
+def has_any(mask):
+    """NumPy's ``any`` takes longer to compile."""
+    count = 0
+    for i in range(len(mask)):
+        count += mask[i]
+    return count > 0
+
+
+@njit(**OPTIONS)
 def release(block, s, v, b, noise, in_S1):
     """Those whose error has the wrong sign come into S1. Where S1 is empty, b is free: it is put in the middle of the greatest
     v that can rise and the least that can fall, so that both come in. Returns b."""
-    if block.has_offset and not in_S1.any():
+    if block.has_offset and not has_any(in_S1):
         top, bottom = extremes_of(block, s, v)
         b = 0.5 * (top + bottom)
     for i in range(len(s)):
@@ -268,7 +277,9 @@ def climb(block, s, v, b, tolerance, max_iterations, jitter):
     q = len(s)
     d, product, other, other_product = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
     failures, total = 0, s.sum()
-    in_S1 = (s > block.lower) & (s < block.upper)
+    in_S1 = np.empty(q, np.bool_)
+    for i in range(q):
+        in_S1[i] = s[i] > block.lower[i] and s[i] < block.upper[i]
     b = release(block, s, v, b, 0.0, in_S1)
     for iteration in range(max_iterations):
         top, bottom = extremes_of(block, s, v)
@@ -291,7 +302,7 @@ def climb(block, s, v, b, tolerance, max_iterations, jitter):
                 move = projected
                 d, other, product, other_product = other, d, other_product, product
         if not move.gain > 0.0:
-            if drop_blocked(block, s, d, in_S1) == 0 or not in_S1.any():
+            if drop_blocked(block, s, d, in_S1) == 0 or not has_any(in_S1):
                 failures += 1
                 if failures > MOST_FAILURES:
                     return STUCK, iteration + 1, b
@@ -301,6 +312,6 @@ def climb(block, s, v, b, tolerance, max_iterations, jitter):
         b = new_b
         apply_move(block, s, v, d, product, move.length)
         keep_inside(block, s, v, b, in_S1)
-        if room >= 1.0 or not in_S1.any():
+        if room >= 1.0 or not has_any(in_S1):
             b = release(block, s, v, b, noise, in_S1)
     return LIMIT, max_iterations, b

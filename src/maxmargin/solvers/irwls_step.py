@@ -164,7 +164,7 @@ class _Climb:
             top, bottom = self.extremes()
             if not math.isfinite(float(self.v @ self.s)):
                 return Outcome.NOT_FINITE
-            if top - bottom <= max(tolerance, self.noise):
+            if top - bottom <= max(tolerance, self.noise) and not self.restore_sum():
                 return Outcome.OPTIMAL
             if self.iterations >= self.max_iterations:
                 return Outcome.LIMIT
@@ -300,16 +300,19 @@ class _Climb:
         self.least_violation = min(self.least_violation, top - bottom)
         return self.idle < IDLE_STEPS
 
-    def restore_sum(self) -> None:
-        """What rounding has led the sum astray by goes to the free variable with most room."""
+    def restore_sum(self) -> bool:
+        """What rounding has led the sum astray by goes to the free variable with most room. Whether that was more than the last
+        digits: where K is singular a direction may be so long that its rounding counts, and then the optimum is elsewhere."""
         if not self.has_offset or not self.is_inside.any():
-            return
+            return False
         astray = self.total - math.fsum(self.s)
         room = self.upper - self.s if astray > 0.0 else self.s - self.lower
         k = int(np.argmax(np.where(self.is_inside, room, 0.0)))
-        if astray != 0.0 and room[k] > abs(astray):
-            self.s[k] += astray
-            self.v -= astray * self.K[:, k]
+        if astray == 0.0 or not room[k] > abs(astray):
+            return False
+        self.s[k] += astray
+        self.v -= astray * self.K[:, k]
+        return abs(astray) * float(self.roots[k]) * float(self.roots.max()) > self.noise
 
 
 def _with_sum(point: Array, lower: Array, upper: Array, total: float) -> Array:

@@ -15,8 +15,8 @@ from maxmargin.compiled.margin_bounds import FAR, FAST, NEAR, loss_of, slope_of
 from maxmargin.compiled.rows import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot
 from maxmargin.data import Array
 
-
 AHEAD_FAR, AHEAD_NEAR = int(FAR), int(NEAR)
+"""How many samples ahead a row is located and fetched."""
 
 
 class SortedList(NamedTuple):

@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 def dcd_fit(problem: LinearProblem, epsilon: float) -> Run:
     """Sweeps until (17) holds, with no certificate and no other test."""
-    solver = DCD(epsilon=epsilon)
+    solver = DCD(epsilon=epsilon, stop="paper")
     start = time.perf_counter()
     state = solver.init(problem, None, 0)
     while not state.looks_done and state.sweeps < MAX_SWEEPS:

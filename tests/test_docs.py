@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGES = ["kernels.md", *sorted(f"papers/{path.name}" for path in (DOCS / "papers").glob("*.md") if path.name != "README.md")]
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(\n```text\n(?P<printed>.*?)```\n)?", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["kernels.md", "papers/bounds_on_change_in_the_margin.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_examples_print_what_the_page_says(page, capsys):
     blocks = list(BLOCK.finditer((DOCS / page).read_text()))
     assert blocks

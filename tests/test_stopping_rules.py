@@ -15,7 +15,7 @@ from maxmargin.kernels import RBF
 from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.solution import Status
 from maxmargin.solvers.registry import KERNEL_SOLVERS, SOLVERS, ending_by_own_rule, kernel_solver_named, solver_named
-from maxmargin.solvers.shrinking import FSafe, NoShrinking
+from maxmargin.solvers.shrinking import FSafe, Joachims, NoShrinking, Safe
 from tests.catalogue import labelled
 from tests.plain_papers import Box, adaptive_frequencies, dual_coordinate_descent, working_sets_of_one
 
@@ -72,16 +72,26 @@ def test_the_violation_ends_smo_after_the_steps_of_a_plain_run(epsilon):
     assert ours.alpha == pytest.approx(plain.alpha, abs=1e-9)
 
 
-@pytest.mark.parametrize("shrinking", [NoShrinking(), FSafe(0.05)])
-def test_smo_with_an_offset_ends_where_libsvm_would(shrinking):
+@pytest.mark.parametrize("shrinking", [NoShrinking(), Joachims(every=5), Safe(every=7), FSafe(0.05)], ids=repr)
+@pytest.mark.parametrize("has_offset", [False, True])
+def test_smo_ends_where_libsvm_would_whatever_the_rule_of_shrinking(shrinking, has_offset):
     X, y = labelled(120, 3, 1.0, 7)
-    problem = KernelProblem.build(X, y, 1.0, RBF(0.4), has_offset=True)
+    problem = KernelProblem.build(X, y, 1.0, RBF(0.4), has_offset=has_offset)
     ours = solve(problem, SMO(shrinking=shrinking, epsilon=1e-3, stop="paper"))
     kinks = y - rbf_kernel(X, gamma=0.4) @ (ours.alpha * y)
     can_rise = np.where(y > 0, ours.alpha < 1.0, ours.alpha > 0.0)
     can_fall = np.where(y > 0, ours.alpha > 0.0, ours.alpha < 1.0)
-    assert kinks[can_rise].max() - kinks[can_fall].min() <= 1e-3 * (1.0 + 1e-9)
+    top, bottom = kinks[can_rise].max(), kinks[can_fall].min()
+    assert (top - bottom if has_offset else max(top, 0.0) - min(bottom, 0.0)) <= 1e-3 * (1.0 + 1e-9)
     assert ours.status is Status.SOLVER_RULE
+
+
+@pytest.mark.parametrize("has_offset", [False, True])
+def test_a_violation_that_float64_cannot_reach_ends_smo_at_the_precision_limit(has_offset):
+    problem = KernelProblem.build(*labelled(60, 3, 1.0, 7), 1.0, RBF(0.4), has_offset=has_offset)
+    ended = solve(problem, SMO(epsilon=1e-300, stop="paper"))
+    assert ended.status is Status.PRECISION_LIMIT
+    assert ended.certificate.relative_gap < 1e-12
 
 
 @pytest.mark.parametrize("solver", ending_rules(), ids=lambda solver: solver.name)

@@ -20,6 +20,7 @@ from matplotlib.ticker import NullFormatter
 
 from benchmarks.datasets import QUICK_NAMES, Data, data_folder, load
 from benchmarks.measure import Table, arguments, interleaved, seconds_text, write_figure, write_report
+from benchmarks.papers.sections import sections_of_others
 from benchmarks.references import linear_problem
 from maxmargin import DCD, LinearProblem, certify
 from maxmargin.io import read_svmlight
@@ -28,8 +29,8 @@ from maxmargin.solvers.base import Budget, Solver
 
 BASELINE, ADAPTIVE = "DCD", "AVSF"
 SOLVERS: dict[str, Callable[[float], Solver]] = {
-    BASELINE: lambda epsilon: DCD(epsilon=epsilon),
-    ADAPTIVE: lambda epsilon: AVSF(epsilon=epsilon),
+    BASELINE: lambda epsilon: DCD(epsilon=epsilon, stop="paper"),
+    ADAPTIVE: lambda epsilon: AVSF(epsilon=epsilon, stop="paper"),
 }
 EPSILONS = (0.01, 0.001)
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -355,7 +356,7 @@ def report(results: Results, folder: Path, quick: bool) -> None:
     gaps, judged = gap_table(results), claims(results)
     stem = "adaptive_variable_selection_frequencies"
     write_figure(folder / f"{stem}.png", figure_1(results))
-    parts = (
+    parts: tuple[object, ...] = (
         "## The claims",
         judged,
         CLAIM_NOTES,
@@ -369,7 +370,9 @@ def report(results: Results, folder: Path, quick: bool) -> None:
         GAP_NOTES,
         f"## Figure 1: seconds and steps against C\n\n![Figure 1]({stem}.png)\n\nA triangle marks a run that was ended.",
     )
-    write_report(folder / f"{stem}.md", "Glasmachers and Dogan (2013), made again", parts, quick)
+    path = folder / f"{stem}.md"
+    parts += tuple(sections_of_others(path, parts))
+    write_report(path, "Glasmachers and Dogan (2013), made again", parts, quick)
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from benchmarks.measure import (
     write_figure,
     write_report,
 )
+from benchmarks.papers.sections import sections_of_others
 from benchmarks.peers import DUAL_SOLVERS, TRON, Fit, liblinear_fit, liblinear_problem
 from benchmarks.references import Reference, linear_problem, reference
 from benchmarks.tracing import Trace, accuracy_on, follow
@@ -360,7 +361,7 @@ def main() -> None:
     stem = "dual_coordinate_descent"
     write_figure(options.results / f"{stem}_figure_1.png", figure_1(shown_1))
     write_figure(options.results / f"{stem}_figure_2.png", figure_2(shown_2))
-    parts = (
+    parts: tuple[object, ...] = (
         "## The claims",
         judged,
         "The numbers before and after each colon are those of the two things compared, in the order of the claim.",
@@ -377,7 +378,9 @@ def main() -> None:
         f"## Figure 1: time against the relative error\n\n![Figure 1]({stem}_figure_1.png)",
         f"## Figure 2: time against the difference in test accuracy\n\n![Figure 2]({stem}_figure_2.png)",
     )
-    write_report(options.results / f"{stem}.md", "Hsieh et al. (ICML 2008), made again", parts, options.quick)
+    path = options.results / f"{stem}.md"
+    parts += tuple(sections_of_others(path, parts))
+    write_report(path, "Hsieh et al. (ICML 2008), made again", parts, options.quick)
 
 
 if __name__ == "__main__":

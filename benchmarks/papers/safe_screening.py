@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.datasets import Data, load_digits
 from benchmarks.measure import Table, arguments, write_figure, write_report
+from benchmarks.papers.sections import sections_of_others
 from maxmargin.data import Array, Rows
 from maxmargin.kernel_certificate import certify_kernel
 from maxmargin.kernel_problem import KernelProblem
@@ -325,7 +326,9 @@ def main() -> None:
         title = "Table 1" if e.name == "MNIST 0/7" else "The same"
         parts += [f"## {title}: {e.name}, to a relative gap of {e.tol:g}", table]
     parts += [NOTES, f"## Figure 1: kernel evaluations against the duality gap\n\n![Figure 1]({stem}.png)"]
-    write_report(options.results / f"{stem}.md", "Zimmert et al. (2015), made again", parts, options.quick)
+    path = options.results / f"{stem}.md"
+    parts += sections_of_others(path, parts)
+    write_report(path, "Zimmert et al. (2015), made again", parts, options.quick)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ _HOMES = {
     "Joachims": "maxmargin.solvers.shrinking",
     "Safe": "maxmargin.solvers.shrinking",
     "FSafe": "maxmargin.solvers.shrinking",
+    "FSafeAsPrinted": "maxmargin.solvers.shrinking",
 }
 
 __all__ = ["__version__", "solve", *_HOMES]
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.selection import RandomViolators as RandomViolators
     from maxmargin.solvers.selection import Smallest as Smallest
     from maxmargin.solvers.shrinking import FSafe as FSafe
+    from maxmargin.solvers.shrinking import FSafeAsPrinted as FSafeAsPrinted
     from maxmargin.solvers.shrinking import Joachims as Joachims
     from maxmargin.solvers.shrinking import NoShrinking as NoShrinking
     from maxmargin.solvers.shrinking import Safe as Safe

@@ -58,7 +58,8 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
         Limit on epochs, each as many steps as there are samples; -1 for none.
     solver : str or solver object, default "auto"
         "auto", "dcd", "avsf", "newton", "pruned-gradient", "pegasos" (the last two are first-order methods: ask for a
-        ``tol`` of 1e-2 or 1e-3), or for example ``DCD(shrinking=None)``.
+        ``tol`` of 1e-2 or 1e-3), or for example ``DCD(shrinking=None)``. ``DCD(stop="paper")`` ends by the stopping rule of
+        its paper: ``tol`` does not count then, and no warning is raised.
     max_seconds : float, optional
         Limit on the time of the fit, all classes together, heard within a second. Each class gets an equal share of the time
         that is left when it begins; one for which no time is left has the answer zero.

@@ -52,7 +52,8 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     random_state : int, RandomState or None
         Seeds the choice of working sets. None means 0, so the same call gives the same answer.
     solver : str or solver object, default "auto"
-        "auto", "batched-smo", "smo", "irwls", or for example ``SMO(shrinking=FSafe(0.1))``.
+        "auto", "batched-smo", "smo", "irwls", or for example ``SMO(shrinking=FSafe(0.1))``. ``SMO(stop="paper")`` ends by
+        LIBSVM's violation: ``tol`` does not count then, and no warning is raised.
     fit_intercept : bool, default True
         False trains without the offset b.
     max_seconds : float, optional

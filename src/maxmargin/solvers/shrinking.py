@@ -144,11 +144,35 @@ class FSafe:
 
     def __post_init__(self) -> None:
         _check_steps(self.every)
-        if not 0.0 < self.f <= 1.0:
-            raise ValueError(f"The factor f of FSafe must lie in (0, 1]; got {self.f!r}.")
+        _check_factor(self.f)
 
     def removable(self, active: ActiveSet) -> Array:
         return _at_their_bounds(active, self.f * gap_ball(active.gap), 0.0)
+
+
+@dataclass(frozen=True)
+class FSafeAsPrinted:
+    """Rule (1) to the letter: a sample that the ball of f times the radius puts at a bound is removed, and its alpha is set to
+    that bound, wherever it stands. :class:`FSafe` waits until a step has led alpha there.
+
+    The dual value may fall with a removal, and then nothing keeps Algorithm 1 from removing the same samples for ever: on MNIST
+    0/7 with f = 0.032 all samples go at once, each to the wrong bound, and come back to the other. ``most_resets`` is how often
+    removed samples may be taken back before the rule removes no more. The paper has no limit (``math.inf``); its Table 1 has
+    37 at f = 0.01."""
+
+    f: float = 0.1
+    every: int = 1
+    most_resets: float = 100
+    is_safe: ClassVar[bool] = False
+    unshrinks_at: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        _check_steps(self.every)
+        _check_factor(self.f)
+
+    def screened(self, active: ActiveSet) -> Screened:
+        """The samples to be set to zero and removed, and those to be set to C and removed."""
+        return _screened(active, gradient_reach(active.diagonal, self.f * gap_ball(active.gap)))
 
 
 def _at_their_bounds(active: ActiveSet, radius: float, noise: float) -> Array:
@@ -164,6 +188,11 @@ def _screened(active: ActiveSet, reach: Array) -> Screened:
         return screen(active.gradient, reach)
     offsets = offset_interval(active.kinks, active.C, active.level, reach, active.imbalance)
     return screen_with_offset(active.kinks, active.y, reach, offsets)
+
+
+def _check_factor(f: float) -> None:
+    if not 0.0 < f <= 1.0:
+        raise ValueError(f"The factor f of FSafe must lie in (0, 1]; got {f!r}.")
 
 
 def _check_steps(every: int) -> None:

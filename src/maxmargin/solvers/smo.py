@@ -27,11 +27,11 @@ from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.limits import check_point
 from maxmargin.losses import UNIT_ROUNDOFF
-from maxmargin.screening import best_offsets, gap_ball, gap_terms, gradient_reach, offset_interval, offset_level
+from maxmargin.screening import Screened, best_offsets, gap_ball, gap_terms, gradient_reach, offset_interval, offset_level
 from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop, ends_by_own_rule
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.row_cache import KernelValues, RowCache
-from maxmargin.solvers.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, ShrinkingRule
+from maxmargin.solvers.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, FSafeAsPrinted, ShrinkingRule
 from maxmargin.threads import single_threaded_blas
 
 CURVATURE_FLOOR = 1e-12
@@ -52,7 +52,7 @@ class SMO:
     samples: the paper takes its stopping rule from LIBSVM. As in Algorithm 1, the rule is then looked at after every step."""
 
     working_set: int = 2
-    shrinking: ShrinkingRule = DEFAULT_RULE
+    shrinking: ShrinkingRule | FSafeAsPrinted = DEFAULT_RULE
     cache_mb: float = 500.0
     epsilon: float = 1e-3
     stop: StoppingRule = "gap"
@@ -63,7 +63,8 @@ class SMO:
             raise ValueError(f"epsilon must be positive; got {self.epsilon!r}.")
         if self.working_set not in (1, 2):
             raise ValueError(f"working_set must be 1 or 2; got {self.working_set!r}.")
-        if isinstance(self.shrinking, type) or not hasattr(self.shrinking, "removable"):
+        is_rule = isinstance(self.shrinking, FSafeAsPrinted) or hasattr(self.shrinking, "removable")
+        if isinstance(self.shrinking, type) or not is_rule:
             raise TypeError(f"shrinking must be a rule such as FSafe(0.1) or NoShrinking(); got {self.shrinking!r}.")
         if not self.cache_mb >= 0.0:
             raise ValueError(f"cache_mb must be zero or positive; got {self.cache_mb!r}.")
@@ -75,6 +76,8 @@ class SMO:
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> SMOState:
         if problem.has_offset and self.working_set == 1:
             raise ValueError("With an offset a step must change two samples: set working_set=2.")
+        if problem.has_offset and isinstance(self.shrinking, FSafeAsPrinted):
+            raise ValueError("FSafeAsPrinted sets one alpha at a time, which an offset does not allow: use FSafe.")
         state = SMOState.start(problem, self.cache_mb)
         state.removals_are_safe = self.shrinking.is_safe and problem.kernel.is_positive_semidefinite
         state.looks_at_violation = ends_by_own_rule(self) or not problem.kernel.is_positive_semidefinite
@@ -136,8 +139,16 @@ class SMO:
         elif state.is_still or state.is_stalled:
             state.end_or_refresh()
         if not state.looks_done and state.steps >= state.next_removal:
-            state.remove(self.shrinking.removable(state.active_set()))
+            self._shrink(state)
             state.next_removal = state.steps + min(state.present, self.shrinking.every)
+
+    def _shrink(self, state: SMOState) -> None:
+        """Line 10."""
+        if not isinstance(self.shrinking, FSafeAsPrinted):
+            state.remove(self.shrinking.removable(state.active_set()))
+        elif state.resets < self.shrinking.most_resets:
+            state.set_to_bounds(screened := self.shrinking.screened(state.active_set()))
+            state.remove(screened.at_zero | screened.at_C)
 
     def _check_all(self, state: SMOState, target: float) -> None:
         """Lines 12 and 13. What was removed safely is not taken back."""
@@ -173,6 +184,7 @@ class SMOState:
     removals_are_safe: bool = False
     removals: int = 0
     resets: int = 0
+    set_alphas: int = 0  # by a removal
     next_check: int = 0
     next_removal: int = 0
     checking_evaluations: int = 0
@@ -283,6 +295,18 @@ class SMOState:
         gradient = whole.y * (whole.kinks - self.active_set().b)
         wrong = np.where(whole.alpha > 0.0, -gradient, gradient)[self.active :]
         return bool(np.all(wrong <= allowed))
+
+    def set_to_bounds(self, screened: Screened) -> None:
+        """Rule (1): alpha_i = 0 or alpha_i = C, and all active kinks and the dual value with it."""
+        _, y, C, alpha, kinks, diagonal = self.variables
+        bounds = np.where(screened.at_C, C[: self.active], 0.0)
+        for i in np.flatnonzero((screened.at_zero | screened.at_C) & (alpha[: self.active] != bounds)):
+            self.rows.fetch(np.array([i]), self.active, self.progress)
+            change = bounds[i] - alpha[i]
+            self.progress["dual"] += change * (y[i] * kinks[i] - 0.5 * change * diagonal[i])
+            kinks[: self.active] -= change * y[i] * self.rows.cache.values[self.rows.cache.slot_of[i], : self.active]
+            alpha[i] = bounds[i]
+            self.set_alphas += 1
 
     def remove(self, removable: Array) -> None:
         """Line 10."""

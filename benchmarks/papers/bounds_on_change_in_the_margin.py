@@ -76,7 +76,6 @@ from maxmargin.margin_bounds import PrunedLoss, Spheres
 from maxmargin.problem import LinearProblem
 from maxmargin.solvers.coded_centres import CodedCentres
 from maxmargin.solvers.pegasos import Pegasos
-from maxmargin.solvers.pegasos_as_printed import PrintedState
 from maxmargin.solvers.pegasos_state import PegasosState
 from maxmargin.solvers.pruned_gradient import DescentState, PrunedGradient, cost_from_lambda
 
@@ -229,12 +228,10 @@ def table_3_of(case: Case, split_for: Callable[[], Split], k: int, T: int, repea
     rounds: list[list[list[float]]] = []
     for _ in range(repeats):
         plain, printed, pruned = states = [_pegasos(problem, k, kind) for kind in (PLAIN, PRINTED, OURS)]
-        pieces = []
         rounds.append([])
         while plain.iterations < T:
             block = min(max(20, T // BLOCKS), T - plain.iterations)
             rounds[-1].append([seconds_of_run(partial(state.run, block)) for state in states])
-            pieces.append(_pieces(printed))
     plain_seconds, printed_seconds, pruned_seconds = (float(seconds) for seconds in np.min(rounds, axis=0).sum(axis=0))
     w = plain.w
     line = Stochastic(
@@ -247,22 +244,12 @@ def table_3_of(case: Case, split_for: Callable[[], Split], k: int, T: int, repea
         1.0 - printed.examined / (k * T),
         1.0 - pruned.examined / (k * T),
         printed.times_stored * len(y) / (k * T),
-        float(np.mean(pieces)),
         max(difference(state.w, w) for state in (printed, pruned)),
         case.lambda_3 * problem.primal(w[: problem.n_weights]),
         _error(split.test, np.append(w[: problem.rows.n_features], 0.0)),
     )
     print(f"{case.name} k = {k}: as printed {line.printed_speed_up:.2f}x, ours {line.speed_up:.2f}x", flush=True)
     return [line]
-
-
-def _pieces(state: PegasosState) -> float:
-    """The share of all samples that line 8 of Algorithm 3 as printed would pass over at the present w: those have no loss, and
-    nothing is read of them. Those of line 10 have their row added all the same."""
-    if not isinstance(state, PrintedState) or not state.record["prunes"][0]:
-        return 0.0
-    distance = float(np.linalg.norm(state.w - state.base))
-    return float(np.mean(state.stored["margin"] - distance * state.stored["norm"] > 1.0))
 
 
 def _pegasos(problem: LinearProblem, k: int, kind: str, overhead: float = 10.0) -> PegasosState:

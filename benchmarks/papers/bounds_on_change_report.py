@@ -59,7 +59,6 @@ class Stochastic(NamedTuple):
     printed_share: float
     pruned_share: float
     stored_share: float
-    zero_share: float
     difference: float
     objective: float
     test_error: float
@@ -116,7 +115,7 @@ def table_2(lines: Iterable[Descent]) -> Table:
 
 def table_3(lines: Iterable[Stochastic]) -> Table:
     columns = "data", "k", "T", "without (s)", "as printed (s)", "ours (s)", "as printed", "ours", "paper"
-    more = "skipped as printed", "without loss (line 8)", "stored as printed", "skipped, ours"
+    more = "skipped as printed", "stored as printed", "skipped, ours"
     table = Table(*columns, *more, "|w - w_plain| / |w|", "objective", "test error %")
     for line in lines:
         table.add(
@@ -130,7 +129,6 @@ def table_3(lines: Iterable[Stochastic]) -> Table:
             f"{line.speed_up:.2f}",
             f"{BY_NAME[line.name].paper_3[line.k]:.2f}",
             f"{100 * line.printed_share:.0f}%",
-            f"{100 * line.zero_share:.0f}%",
             f"{100 * line.stored_share:.0f}%",
             f"{100 * line.pruned_share:.0f}%",
             f"{line.difference:.0e}",

@@ -11,9 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.compiled.caching import njit
-from maxmargin.compiled.margin_bounds import FAST, loss_of, slope_of
-from maxmargin.compiled.rows import row_add, row_dot
+from maxmargin.compiled.margin_bounds import FAR, FAST, NEAR, loss_of, slope_of
+from maxmargin.compiled.rows import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot
 from maxmargin.data import Array
+
+AHEAD_FAR, AHEAD_NEAR = int(FAR), int(NEAR)
+"""How many samples ahead a row is located and fetched."""
 
 
 class SortedList(NamedTuple):
@@ -54,58 +57,53 @@ def sum_all(rows, y, C, stride, samples, sums):
         row_add(rows, row, C[row * stride] * np.float64(y[row]), sums[i + 1])
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def slope_added(rows, y, C, stride, w, low, high, curvature, is_step, row, gradient, average, weight):
-    """Lines 9 to 11, and 19 to 21: computes the margin of one sample, and returns its loss and its slope, each times
-    C_i."""
-    sign, cost = np.float64(y[row]), C[row * stride]
-    margin = sign * row_dot(rows, row, w)
-    slope = slope_of(margin, low, high, curvature)
-    if slope != 0.0:
-        if not is_step:
-            row_add(rows, row, cost * slope * sign, gradient)
-        if weight != 0.0:
-            average[row] += weight * slope
-    return cost * loss_of(margin, low, high, curvature, is_step), cost * slope
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+def left_open(listed, low, high, shift, reach):
+    """Lines 6 to 8, 14 and 15: the places, from the first to before the last, that the bounds do not decide. They depend on the
+    stored margins alone, so that all rows can be asked for before they are needed."""
+    first, end = listed.boundary, listed.boundary
+    while end < listed.samples.shape[0] and listed.margins[end] + shift - reach < high:  # line 7
+        end += 1
+    while first > 0 and listed.margins[first - 1] + shift + reach >= low:  # line 15
+        first -= 1
+    return first, end
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def traverse(rows, y, C, stride, w, low, high, curvature, is_step, listed, shift, reach, moved, gradient, average, weight):
-    """Algorithm 2, lines 6 to 23, for one list. ``shift`` is how far all margins of the list moved with the offset,
-    ``reach`` is m_delta, and ``moved`` is room for Sum_Boundary on its way to Sum_i. ``gradient`` receives sum_i C_i s_i
-    y_i x_i."""
-    loss, slopes, examined = 0.0, 0.0, 0
-    for i in range(listed.boundary, listed.samples.shape[0]):
-        if listed.margins[i] + shift - reach >= high:  # line 7
-            break
-        row = np.uint64(listed.samples[i])
-        added, slope = slope_added(rows, y, C, stride, w, low, high, curvature, is_step, row, gradient, average, weight)
-        loss, slopes, examined = loss + added, slopes + slope, examined + 1
+    """Algorithm 2, lines 6 to 23, for one list. ``shift`` is how far all margins of the list moved with the offset, ``reach``
+    is m_delta, and ``moved`` is room for Sum_Boundary on its way to Sum_i. ``gradient`` receives sum_i C_i s_i y_i x_i."""
+    first, end = left_open(listed, low, high, shift, reach)
+    loss, slopes = listed.costs[first], listed.costs[first]
     stores_all = listed.sums.shape[0] > 1
-    if not stores_all:
+    moves = first > 0 and not stores_all and not is_step
+    if moves:
         for j in range(moved.shape[0]):
             moved[j] = listed.sums[0, j]
-    first = 0
-    for i in range(listed.boundary - 1, -1, -1):
-        if listed.margins[i] + shift + reach < low:  # line 15
-            first = i + 1
-            break
+    for i in range(first, end):
+        if i + AHEAD_FAR < end:
+            prefetch_row_start(rows, np.uint64(listed.samples[i + AHEAD_FAR]))
+            prefetch(y, np.uint64(listed.samples[i + AHEAD_FAR]))
+        if i + AHEAD_NEAR < end:
+            prefetch_whole_row(rows, np.uint64(listed.samples[i + AHEAD_NEAR]))
         row = np.uint64(listed.samples[i])
-        added, slope = slope_added(rows, y, C, stride, w, low, high, curvature, is_step, row, gradient, average, weight)
-        loss, slopes, examined = loss + added, slopes + slope, examined + 1
-        if not stores_all:  # Sum_i from the sum that has one sample more
-            row_add(rows, row, -C[row * stride] * np.float64(y[row]), moved)
-    if first > 0:
+        sign, cost = np.float64(y[row]), C[row * stride]
+        margin = sign * row_dot(rows, row, w)
+        slope = slope_of(margin, low, high, curvature)
+        loss += cost * loss_of(margin, low, high, curvature, is_step)  # lines 11 and 21
+        slopes += cost * slope
+        if slope != 0.0 and not is_step:
+            row_add(rows, row, cost * slope * sign, gradient)  # lines 10 and 20
+        if weight != 0.0:
+            average[row] += weight * slope
+        if moves and i < listed.boundary:  # Sum_i from the sum that has one sample more
+            row_add(rows, row, -cost * sign, moved)
+    if first > 0 and not is_step:
         settled = listed.sums[first] if stores_all else moved
-        loss += listed.costs[first]
-        slopes += listed.costs[first]
-        if not is_step:
-            product = 0.0
-            for j in range(w.shape[0]):
-                gradient[j] += settled[j]  # line 16
-                product += w[j] * settled[j]
-            loss -= product  # line 17
-    return Traversal(loss, slopes, first, examined)
+        for j in range(w.shape[0]):
+            gradient[j] += settled[j]  # line 16
+            loss -= w[j] * settled[j]  # line 17
+    return Traversal(loss, slopes, first, end - first)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")

@@ -114,14 +114,14 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
 
 def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
     """From values that are each known to an error. No value of the RBF kernel is greater than one, so that one bound serves all
-    samples."""
-    outputs = held.values @ (alpha * problem.signs)
+    samples. Models may have coefficients of either sign in the place of alpha."""
+    outputs, sizes = held.values @ (alpha * problem.signs), np.abs(alpha)
     additions = gamma(len(alpha) + 2.0)
     if isinstance(problem.kernel, RBF):
-        error = SECOND_ORDER * (held.error + additions) * float(alpha.sum())
+        error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
         return Sums(outputs, np.broadcast_to(error, len(alpha)))
-    errors = problem.kernel.sum_errors(problem.points, alpha, problem.points)
-    return Sums(outputs, errors + additions * (np.abs(held.values) @ alpha))
+    errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)
+    return Sums(outputs, errors + additions * (np.abs(held.values) @ sizes))
 
 
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:

@@ -376,7 +376,8 @@ def main() -> None:
     parts += ["## A plain evaluation by layout", layouts(results.layouts), NOTES]
     parts += ["## The effect of h", widths_table(results.widths), "## Rules for the step", steps_table(results.steps)]
     parts += ["## How long Pegasos has to run", run_lengths_table(results.lengths)]
-    parts += ["## Text, for as long as in the paper", long_run_table(results.long), *trials]
+    parts += ["## Text, for as long as in the paper", long_run_table(results.long)] if results.long else []
+    parts += trials
     parts += [f"## Figure 3: points to examine for zero-one loss\n\n![Figure 3]({STEM}.png)"]
     write_figure(options.results / f"{STEM}.png", figure_3(synthetic))
     write_report(options.results / f"{STEM}.md", "Guillory and Bilmes (2007), made again", parts, quick)

@@ -30,7 +30,7 @@ from maxmargin.certificate.predictions import (
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.dcd import DCD
 from tests.catalogue import LOSSES, PROBLEMS, labelled
-from tests.test_screening import brute_force, feasible_point, gram, problems, small_problem
+from tests.screening.test_rules import brute_force, feasible_point, gram, problems, small_problem
 
 fast = settings(max_examples=40, deadline=None)
 losses = pytest.mark.parametrize("loss", LOSSES)

@@ -17,7 +17,7 @@ from maxmargin.problem.losses import Huber
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.pruned_gradient import PrunedGradient, cost_from_lambda
 from tests.catalogue import PROBLEMS, labelled
-from tests.test_margin_bounds import LAYOUTS, SHAPES, assert_exact, made, walk
+from tests.margin_bounds.test_pruned_loss import LAYOUTS, SHAPES, assert_exact, made, walk
 
 VARIANTS = {
     "as in the paper's experiments": PrintedEvaluation(),

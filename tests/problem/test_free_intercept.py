@@ -20,7 +20,7 @@ from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution, Status
 from tests.catalogue import LOSSES, feasible_point, labelled
-from tests.test_certificate import exact_gap
+from tests.certificate.test_linear import exact_gap
 
 losses = pytest.mark.parametrize("loss_name", LOSSES)
 box_losses = pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=["hinge", "squared_hinge"])

@@ -17,7 +17,7 @@ from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution, Status
 from tests.catalogue import LOSSES
-from tests.test_certificate import exact_gap
+from tests.certificate.test_linear import exact_gap
 
 AWKWARD = {
     "plain": lambda X: X,

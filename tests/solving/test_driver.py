@@ -17,7 +17,7 @@ from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solving.driver import seed_from, solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import LOSSES, PROBLEMS, labelled
-from tests.test_certificate import exact_gap
+from tests.certificate.test_linear import exact_gap
 
 
 @pytest.fixture

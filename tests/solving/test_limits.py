@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import LinearSVC, limits
+from maxmargin import LinearSVC
 from maxmargin.certificate.linear import certify
+from maxmargin.data import limits
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.threads import Crew, single_threaded_blas
 from maxmargin.estimators.one_vs_rest import run_jobs
@@ -31,8 +32,8 @@ from maxmargin.solving.driver import STALL_EPOCHS, solve
 from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.solution import Status
 from tests.catalogue import labelled
-from tests.test_avsf import wide_with_a_few_contradictions
-from tests.test_threads import blas_threads
+from tests.data.test_threads import blas_threads
+from tests.solvers.linear.test_avsf import wide_with_a_few_contradictions
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def test_the_last_certificate_begins_when_the_time_that_it_takes_is_left(monkeyp
         return clock.seconds
 
     monkeypatch.setattr(limits, "time", SimpleNamespace(perf_counter=reading))
-    monkeypatch.setattr(sys.modules["maxmargin.solve"], "time", limits.time)
+    monkeypatch.setattr(sys.modules["maxmargin.solving.driver"], "time", limits.time)
     certified, begun = DCD.candidate, []
 
     def slow(solver, problem, state):

@@ -20,7 +20,7 @@ from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution, Status
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
-from tests.test_avsf import wide_with_a_few_contradictions
+from tests.solvers.linear.test_avsf import wide_with_a_few_contradictions
 
 losses = pytest.mark.parametrize("loss_name", LOSSES)
 

@@ -14,7 +14,7 @@ from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import labelled
-from tests.test_newton import columns, from_scratch
+from tests.solvers.linear.test_newton import columns, from_scratch
 
 
 def one_hot(n: int, sizes: tuple[int, ...], seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:

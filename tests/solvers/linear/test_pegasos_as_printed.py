@@ -18,7 +18,7 @@ from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import PROBLEMS, labelled
-from tests.test_pegasos import MADE, made
+from tests.solvers.linear.test_pegasos import MADE, made
 
 RULES = {"adaptive": PrintedBounds(), "periodic": PrintedBounds(Resort.PERIODIC)}
 

@@ -19,7 +19,7 @@ _HOMES = {
     "SquaredHinge": "maxmargin.problem.losses",
     "LeastSquares": "maxmargin.problem.losses",
     "Huber": "maxmargin.problem.losses",
-    "Certificate": "maxmargin.certificate.linear",
+    "Certificate": "maxmargin.certificate.certificate",
     "certify": "maxmargin.certificate.linear",
     "Solution": "maxmargin.solving.solution",
     "Status": "maxmargin.solving.solution",
@@ -68,9 +68,9 @@ __all__ = ["__version__", *_HOMES]
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from maxmargin.certificate.certificate import Certificate as Certificate
     from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
-    from maxmargin.certificate.linear import Certificate as Certificate
     from maxmargin.certificate.linear import certify as certify
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
     from maxmargin.estimators.svc import SVC as SVC

@@ -19,6 +19,9 @@ _HOMES = {
     "SquaredHinge": "maxmargin.problem.losses",
     "LeastSquares": "maxmargin.problem.losses",
     "Huber": "maxmargin.problem.losses",
+    "EpsilonInsensitive": "maxmargin.problem.regression_losses",
+    "SquaredEpsilonInsensitive": "maxmargin.problem.regression_losses",
+    "Quantile": "maxmargin.problem.regression_losses",
     "Certificate": "maxmargin.certificate.certificate",
     "certify": "maxmargin.certificate.linear",
     "Solution": "maxmargin.solving.solution",
@@ -91,6 +94,9 @@ if TYPE_CHECKING:
     from maxmargin.problem.losses import Huber as Huber
     from maxmargin.problem.losses import LeastSquares as LeastSquares
     from maxmargin.problem.losses import SquaredHinge as SquaredHinge
+    from maxmargin.problem.regression_losses import EpsilonInsensitive as EpsilonInsensitive
+    from maxmargin.problem.regression_losses import Quantile as Quantile
+    from maxmargin.problem.regression_losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
     from maxmargin.screening.shrinking import FSafe as FSafe
     from maxmargin.screening.shrinking import FSafeAsPrinted as FSafeAsPrinted
     from maxmargin.screening.shrinking import Joachims as Joachims

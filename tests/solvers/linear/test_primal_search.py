@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.solvers.base import Budget
@@ -167,6 +168,6 @@ def test_threads_measure_the_same_margins(monkeypatch):
     _, alpha = feasible_point(problem, 0)
     w = reduction.problem.weights(alpha)
     alone = PrimalSearch(reduction.problem, reduction).look(w, alpha)
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
     assert PrimalSearch(reduction.problem, reduction).look(w, alpha) == pytest.approx(alone, rel=1e-12)

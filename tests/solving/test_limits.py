@@ -31,8 +31,9 @@ from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.phases import Ascent, Handover
 from maxmargin.solvers.presolve import RenumberedColumns
-from maxmargin.solving.driver import STALL_EPOCHS, solve
+from maxmargin.solving.driver import solve
 from maxmargin.solving.incumbent import unsolved
+from maxmargin.solving.policy import DrivingPolicy
 from maxmargin.solving.solution import Status
 from tests.catalogue import labelled
 from tests.data.test_threads import blas_threads
@@ -219,7 +220,7 @@ def test_seven_equal_rows_of_1e37_end(loss, solver):
     problem = LinearProblem.build(X, np.where(np.arange(7) % 2 == 0, 1, -1), 56.0, loss, 1.0)
     solution = solve(problem, solver)
     assert solution.status in (Status.PRECISION_LIMIT, Status.CERTIFIED)
-    assert solution.epochs <= 2 * STALL_EPOCHS
+    assert solution.epochs <= 2 * DrivingPolicy().stall_epochs
 
 
 # Small truths

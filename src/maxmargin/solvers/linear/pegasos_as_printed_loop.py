@@ -11,7 +11,7 @@ from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import prefetch
 from maxmargin.data.rows import Array
 from maxmargin.margin_bounds.pruned_loss_loops import FAST
-from maxmargin.solvers.linear.pegasos_loop import count_draws, draw, examine_draws, step_and_project
+from maxmargin.solvers.linear.pegasos_loop import INTERNAL, count_draws, draw, examine_draws, step_and_project
 
 PRINTED = np.dtype([("margin", "f8"), ("norm", "f8")])
 """The margin of a sample at w', and its norm."""
@@ -36,7 +36,7 @@ class NormBounds(NamedTuple):
     rule: Rule
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(**INTERNAL)
 def is_due(state, rule, k):
     """Lines 1 to 3, or section 3: a) and b)."""
     if state.since < rule.period:
@@ -45,7 +45,7 @@ def is_due(state, rule, k):
     return not rule.is_adaptive or state.recent < 0.5 * k or benefit > rule.sort_cost
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(**INTERNAL, fastmath=FAST)
 def distance_moved(point, rounding):
     """Line 5: |w - w'|, and what rounding can add."""
     v, base, scale = point.v, point.base, point.record[0].scale
@@ -58,7 +58,7 @@ def distance_moved(point, rounding):
     return np.sqrt(total) + rounding * (scale * np.sqrt(here) + np.sqrt(there))
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(**INTERNAL)
 def decide_by_norms(stored, batch, pieces, distance):
     """Lines 8 and 10: which draws the bounds (2) leave open, and which have the slope one. Returns how many there are of
     each."""

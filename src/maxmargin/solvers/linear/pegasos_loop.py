@@ -6,7 +6,7 @@ arrays and in the one-element record ``record``: it can stop after any iteration
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,15 @@ STATE = np.dtype(
         ("examined", "f8"),  # margins computed since the start
     ]
 )
+INTERNAL: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "boundscheck": False,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+"""Options of functions that only loops call. Python cannot call them, which saves the compilation of a wrapper each."""
 FAR, NEAR = np.uint64(16), np.uint64(8)
 """How many draws ahead a row is located and fetched."""
 ROUNDING = 4e-6
@@ -118,7 +127,7 @@ SMALLEST_SCALE = 1e-9
 """Below this scale v is multiplied by it, so that v does not overflow."""
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(**INTERNAL)
 def draw(drawn, n, word):
     for s in range(drawn.shape[0]):
         word = next_random(word)
@@ -132,7 +141,7 @@ def best_factor(product, sqnorm):
     return product / sqnorm if sqnorm > 0.0 else 1.0
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(**INTERNAL, fastmath=FAST)
 def carried_move(point, bias, shifts):
     """From what was carried along; nothing but the constant feature is known of the centres."""
     v, base, state = point.v, point.base, point.record[0]
@@ -144,7 +153,7 @@ def carried_move(point, bias, shifts):
     return Moved(factor, np.sqrt(max(squares - factor * product, 0.0) + rounding), 0.0)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(**INTERNAL, fastmath=FAST)
 def measured_move(point, bounds, bias):
     """Computed from w and w'. ``shifts`` becomes the products of w - c w' with the steps of the codes, and with the mean of
     either class."""
@@ -174,7 +183,7 @@ def measured_move(point, bounds, bias):
     return Moved(factor, outside, np.sqrt(within) * centres.half_step)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"contract"})
+@njit(**INTERNAL, fastmath={"contract"})
 def decide(bounds, batch, pieces, moved):
     """Lines 8 and 10 of Algorithm 3: the draws that the bounds (2) do not decide, and those whose slope must be one."""
     stored, shifts, drawn, undecided, active = bounds.stored, bounds.shifts, batch.drawn, batch.undecided, batch.active
@@ -196,7 +205,7 @@ def decide(bounds, batch, pieces, moved):
     return n_undecided, n_active
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(**INTERNAL)
 def prefetch_first(rows, y, samples, count):
     """The rows that a loop begins with, before it fetches others ahead of itself: of a short list they are a large part."""
     for s in range(min(FAR, count)):
@@ -206,7 +215,7 @@ def prefetch_first(rows, y, samples, count):
         prefetch_whole_row(rows, np.uint64(samples[s]))
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(**INTERNAL, fastmath=FAST)
 def examine_draws(samples, point, pieces, chosen, n_chosen, batch, n_active):
     """Line 13: the margins of the chosen draws; those with a slope join the active ones."""
     rows, y, active, slopes = samples.rows, samples.y, batch.active, batch.slopes
@@ -226,7 +235,7 @@ def examine_draws(samples, point, pieces, chosen, n_chosen, batch, n_active):
     return n_active
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(**INTERNAL, fastmath=FAST)
 def step_and_project(samples, stored, point, batch, descent, n_active, n_linear):
     """w = (1 - 1 / t) w + (1 / (lambda t k)) sum over the draws of C_i s_i y_i x_i, then into the ball. The first ``n_linear``
     of the active draws have not been seen yet, and have the slope one."""
@@ -258,7 +267,7 @@ def step_and_project(samples, stored, point, batch, descent, n_active, n_linear)
     state.t += 1.0
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(inline="always")
 def project(point, ball):
     """Shrink w into the ball, and take up the scale in v before it gets too small."""
     v, state = point.v, point.record[0]
@@ -273,7 +282,7 @@ def project(point, ball):
         state.scale = 1.0
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(**INTERNAL)
 def count_draws(averages, batch, n_active, n_linear):
     for s in range(batch.drawn.shape[0]):
         averages[batch.drawn[s]].count += np.float32(1.0)
@@ -281,14 +290,14 @@ def count_draws(averages, batch, n_active, n_linear):
         averages[batch.active[s]].slopes += np.float32(batch.slopes[s] if s >= n_linear else 1.0)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(inline="always")
 def should_store(state, pruning, k):
     """Section 3: a), or b), by when what was stored has paid for itself."""
     has_paid = state.skipped - state.since * state.recent > pruning.store_worth
     return has_paid or (state.since >= pruning.period and state.recent < 0.5 * k)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(inline="always")
 def note_pruned(state, pruning, k, n_undecided):
     """Count the margins of an iteration, and stop pruning where it saves too little."""
     skipped = k - n_undecided

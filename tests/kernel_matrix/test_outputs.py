@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 import maxmargin.kernel_matrix.blocks as kernel_blocks
 import maxmargin.kernel_matrix.outputs as kernel_outputs
 from maxmargin import SVC
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.estimators.pairs import pair_weights
 from maxmargin.kernel_matrix.outputs import ClassCoefficients, given_values, outputs_of_values, pair_outputs
 from maxmargin.problem.kernels import RBF, Custom, Linear, Points, Polynomial, Sigmoid
@@ -79,7 +80,7 @@ def test_wide_samples_tiles_of_any_shape_and_threads_change_nothing(name, of_mod
     monkeypatch.setattr(kernel_blocks, "NARROW_FEATURES", 1)
     monkeypatch.setattr(kernel_outputs, "ROWS_A_STRIP", 7)
     monkeypatch.setattr(kernel_outputs, "COLUMNS_A_TILE", 5)
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     found = pair_outputs(KERNELS[name], FORMS[of_model](vectors), dual_coef, N_SUPPORT, FORMS[of_X](X))
     assert np.allclose(found, expected, rtol=0.0, atol=1e-12 * np.abs(expected).max())
 

@@ -8,6 +8,7 @@ from scipy import sparse
 
 import maxmargin.kernel_matrix.blocks as kernel_blocks
 import maxmargin.kernel_matrix.rows as kernel_rows
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.kernel_matrix.rows import KernelRows, RowCache
 from maxmargin.kernel_matrix.tile_loops import exp2_all
 from maxmargin.problem.kernel import KernelProblem
@@ -83,7 +84,7 @@ def test_tiles_of_any_shape_and_any_number_of_threads_give_the_same_rows(form, m
     monkeypatch.setattr(kernel_rows, "COLUMNS_A_TILE", 13)
     monkeypatch.setattr(kernel_blocks, "LEAST_WIDTH", 5)
     monkeypatch.setattr(kernel_blocks, "GREATEST_WIDTH", 5)
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     sums = np.zeros(300)
     rows = KernelRows(problem, np.float64)
     rows.add_to(sums, np.arange(300), np.linspace(-1.0, 1.0, 300))

@@ -12,6 +12,7 @@ from scipy import sparse
 import maxmargin.kernel_matrix.blocks as kernel_blocks
 import maxmargin.kernel_matrix.shared as kernel_pairs
 from maxmargin import SVC, BatchedSMO
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.estimators.kernel_classifier import kernel_solver
 from maxmargin.estimators.pairs import KernelProblems, Pair
 from maxmargin.kernel_matrix.shared import HeldRows, PairProblem, SharedValues, Sizes, padded
@@ -62,7 +63,7 @@ def unshared(monkeypatch):
 def test_the_matrix_of_every_pair_is_what_the_definition_says(name, form, tile, monkeypatch):
     monkeypatch.setattr(kernel_blocks, "ROWS_A_STRIP", tile[0])
     monkeypatch.setattr(kernel_blocks, "COLUMNS_A_TILE", tile[1])
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     X, codes = samples()
     matrix = sparse.csr_array(X) if form == "sparse" else X
     shared, kernel = SharedValues(matrix, KERNELS[name], codes), KERNELS[name]

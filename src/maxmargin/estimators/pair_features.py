@@ -34,7 +34,7 @@ from maxmargin.problem.kernels import SECOND_ORDER, Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.linear.auto import Costs, newton_weights
+from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
@@ -66,7 +66,7 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     stored = problem.rows.n_stored / max(1, n_samples)
     a_value = NS_A_VALUE + (NS_A_NONZERO if problem.rows.is_sparse else NS_A_FEATURE) * stored
     has_matrix = newton_weights(problem) <= MOST_MATRIX_WEIGHTS
-    is_cheaper = Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
+    is_cheaper = LinearCosts().newton(problem) <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
     return (has_matrix and is_cheaper) or problem.n_weights <= FEW_WEIGHTS
 
 

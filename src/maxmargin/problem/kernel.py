@@ -20,7 +20,7 @@ import numpy as np
 
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.held_values import MOST_SAMPLES, HeldValues, held_values
-from maxmargin.problem.kernels import Kernel, Points, Precomputed
+from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of, signs_of
 from maxmargin.problem.losses import Hinge
 
@@ -51,12 +51,12 @@ class KernelProblem:
 
     @classmethod
     def build(cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, check: bool = True) -> KernelProblem:
-        """Check everything; a kernel that is not one of ours must have ``block`` and ``diagonal``. ``check=False`` trusts that
+        """Check everything; a kernel that is not one of ours must inherit from ``Kernel``. ``check=False`` trusts that
         scikit-learn's ``check_array`` has seen X already."""
-        if isinstance(kernel, type) or not hasattr(kernel, "block"):
+        if isinstance(kernel, type) or not hasattr(kernel, "gram"):
             raise TypeError(f"kernel must be a kernel object such as RBF(gamma=1.0); got {kernel!r}.")
         rows = Rows.from_matrix(X, check=check)
-        if isinstance(kernel, Precomputed):
+        if kernel.is_given:
             _check_gram(rows)
         return cls(rows, signs_of(y, rows), costs_of(C, rows), kernel, bool(has_offset))
 
@@ -101,10 +101,7 @@ class KernelProblem:
 
     def gram(self, chosen: Any, among: Any) -> Array:
         """k(x_i, x_j) for the chosen i and the j among which, in float64."""
-        if isinstance(self.kernel, Precomputed):
-            part = self.rows.matrix[chosen][:, among]
-            return np.asarray(part.toarray() if self.rows.is_sparse else part, dtype=np.float64)
-        return self.kernel.block(self.points[chosen], self.points[among])
+        return self.kernel.gram(self.points, chosen, among)
 
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= 0.0) & (alpha <= self.C)))

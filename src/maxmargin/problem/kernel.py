@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,10 +37,22 @@ class SignedVariables(NamedTuple):
     s: Array
 
 
+class FastValues(Protocol):
+    """Where solvers find kernel values that outlive a problem: a ``maxmargin.kernel_matrix.matrix.KernelMatrix`` of its
+    samples, or what makes one. They are fast, and not exact: no certificate reads them."""
+
+    @property
+    def dtype(self) -> Any:
+        """Of the values."""
+
+    def for_one_solve(self) -> Any:
+        """The kernel matrix, with a count of evaluations that begins with this solve."""
+
+
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """max D(alpha) over the box, and over sum_i alpha_i y_i = 0 if ``has_offset``. ``matrix`` gives the whole kernel matrix
-    where several problems share its parts."""
+    """max D(alpha) over the box, and over sum_i alpha_i y_i = 0 if ``has_offset``. ``matrix`` gives the whole kernel matrix in
+    float64 where several problems share its parts; ``fast_values`` are for solvers alone."""
 
     rows: Rows
     y: Array
@@ -48,6 +60,7 @@ class KernelProblem:
     kernel: Kernel
     has_offset: bool = True
     matrix: Callable[[], HeldValues] | None = field(default=None, repr=False, kw_only=True)
+    fast_values: FastValues | None = field(default=None, repr=False, kw_only=True)
 
     @classmethod
     def build(cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, check: bool = True) -> KernelProblem:

@@ -129,6 +129,10 @@ class Kernel(Protocol):
         """k(x_i, x_j) for the chosen i and the j among which, all of them numbers of points, in float64."""
         return self.block(points[chosen], points[among])
 
+    def part(self, points: Points, samples: Array) -> Points:
+        """Some of the points, in this order. Of values that are given, the columns are chosen too."""
+        return points[samples]
+
     def quick_block(self, one: Points, other: Points) -> Array:
         """``block`` with the same bound on its rounding error, by compiled code where there is some."""
         return self.block(one, other)
@@ -340,6 +344,9 @@ class Precomputed(Kernel):
 
     def block(self, one: Points, other: Points) -> Array:
         raise TypeError("A precomputed kernel has no points to compute from.")
+
+    def part(self, points: Points, samples: Array) -> Points:
+        return Points(points.matrix[samples][:, samples])
 
     def gram(self, points: Points, chosen: Any, among: Any) -> Array:
         if isinstance(among, slice) and not sparse.issparse(points.matrix):

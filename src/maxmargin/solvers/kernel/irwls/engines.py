@@ -15,7 +15,7 @@ import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.problem.losses import UNIT_ROUNDOFF
-from maxmargin.solvers.kernel.batched_smo_loops import RUN, extremes, solve_with_offset, solve_without_offset
+from maxmargin.solvers.kernel.batched_smo_loops import RUN, LocalProblem, extremes, solve_with_offset, solve_without_offset
 from maxmargin.solvers.kernel.irwls.active_set_newton import Outcome, WorkingSet, optimise
 from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, climb
 from maxmargin.solvers.kernel.irwls.start import Fading
@@ -117,7 +117,7 @@ def by_smo(work: WorkingSet, tolerance: float, so_far: Solved) -> Solved:
     v, s, lower, upper = (np.zeros(padded) for _ in range(4))
     v[:size], s[:size], lower[:size], upper[:size] = work.v, work.s, work.lower, work.upper
     solve = solve_with_offset if work.has_offset else solve_without_offset
-    steps = solve(K, np.diagonal(K).copy(), v, s, lower, upper, tolerance, STEPS_A_VARIABLE * size)
+    steps = solve(LocalProblem(K, np.diagonal(K).copy(), v, s, lower, upper), tolerance, STEPS_A_VARIABLE * size)
     top, bottom = extremes(v[:size], s[:size], work.lower, work.upper)
     b = 0.5 * (top + bottom) if work.has_offset else 0.0
     return so_far._replace(s=s[:size], b=b, steps=so_far.steps + int(steps), was_handed_over=True)

@@ -28,9 +28,10 @@ from maxmargin.data import Array
 from maxmargin.kernel_problem import KernelProblem
 from maxmargin.kernel_rows import MEGABYTE, KernelRows
 from maxmargin.limits import check_point
-from maxmargin.solvers.active_rows import FEW_SAMPLES, ActiveRows
+from maxmargin.solvers.active_rows import FEW_SAMPLES
 from maxmargin.solvers.base import Budget, StoppingRule, check_stop
 from maxmargin.solvers.irwls_engines import COLD_SHARE, SMALL_SET, ActiveSetNewton, Engine, Task, jitter_of
+from maxmargin.solvers.irwls_rows import MatrixRows, rows_of
 from maxmargin.solvers.irwls_state import FIRST_EPSILON, IRWLSState
 from maxmargin.solvers.irwls_table_1 import Table1
 from maxmargin.solvers.selection import Errors, RandomViolators, Selection, worst_pair
@@ -39,6 +40,8 @@ from maxmargin.threads import single_threaded_blas
 
 MOST_CHUNKS = 256
 """Working sets that the compiled loop makes at a time: some ten milliseconds, so that Ctrl-C is heard."""
+START_SIZE = 64
+"""Of the compiled working sets with which a problem of few samples begins where the size is left to the solver."""
 USUAL_SIZE, GREATEST_SIZE = 500, 4000
 """Of a working set whose size is left to the solver."""
 INNER_ITERATIONS = 60
@@ -127,7 +130,7 @@ class IRWLS:
         state = IRWLSState(
             **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
-            rows=ActiveRows(problem, self.cache_mb),
+            rows=rows_of(problem, self.cache_mb),
             diagonal=problem.diagonal,
             samples=np.flatnonzero(problem.C > 0.0),
             has_offset=problem.has_offset,
@@ -144,15 +147,24 @@ class IRWLS:
     def _held_matrix(self, problem: KernelProblem, state: IRWLSState) -> Array | None:
         """The kernel matrix, where chunks are made by the compiled loop."""
         n = problem.n_samples
-        is_small = self.working_set is not None and self.working_set <= SMALL_SET and n <= FEW_SAMPLES
+        is_small = self._small_size <= SMALL_SET and n <= FEW_SAMPLES
         is_ours = isinstance(self.engine, ActiveSetNewton) and hasattr(self.selection, "strategy")
-        is_whole = isinstance(self.shrinking, NoShrinking) and state.active == n
+        is_whole = state.active == n and (isinstance(self.shrinking, NoShrinking) or self.working_set is None)
         if not (is_small and is_ours and is_whole) or n * n * np.dtype(np.float64).itemsize > self.cache_mb * MEGABYTE:
             return None
-        rows = KernelRows(problem, np.float64, 0.0)
-        K = rows.square(np.arange(n))
-        state.evaluations_held = rows.kernel_evaluations
-        return K if np.isfinite(K).all() else None
+        if isinstance(state.rows, MatrixRows):
+            K = state.rows.padded
+        else:
+            rows = KernelRows(problem, np.float64, 0.0)
+            K = rows.square(np.arange(n))
+            state.evaluations_held = rows.kernel_evaluations
+        decisive = state.diagonal if state.is_definite else K  # no value of a positive semidefinite kernel is greater
+        return K if np.isfinite(decisive).all() else None
+
+    @property
+    def _small_size(self) -> int:
+        """Of the working sets that the compiled loop makes."""
+        return START_SIZE if self.working_set is None else self.working_set
 
     def advance(self, problem: KernelProblem, state: IRWLSState, budget: Budget) -> None:
         if state.looks_done and not state.is_stuck:
@@ -164,22 +176,26 @@ class IRWLS:
                 self.iterate(state)
 
     def _run_chunks(self, state: IRWLSState, target: float) -> bool:
-        """Many chunks by the compiled loop. True if it left one unsolved."""
-        assert self.working_set is not None
-        assert state.held is not None
+        """Many chunks by the compiled loop. True if the next working set is not for it: it left one unsolved, or it was only to
+        begin."""
+        assert isinstance(self.engine, ActiveSetNewton)
         plan = Plan(
-            size=min(self.working_set, state.active),
+            size=min(self._small_size, state.active),
             strategy=self.selection.strategy,  # type: ignore[attr-defined]
             adds_worst_pair=bool(self.adds_worst_pair),
             local_tolerance=float(self.local_tolerance),
             max_iterations=int(self.max_inner_iterations),
-            jitter=jitter_of(state.diagonal, self.working_set + 2),
+            jitter=jitter_of(state.diagonal, self._small_size + 2),
+            pairs=self.engine.pairs(self._small_size),
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,
             max_chunks=MOST_CHUNKS,
         )
-        return state.run_chunks(plan)
+        is_unsolved = state.run_chunks(plan)
+        if self.working_set is None:
+            state.held = None
+        return is_unsolved or (self.working_set is None and not self._is_over(state, target))
 
     def _is_over(self, state: IRWLSState, target: float) -> bool:
         """Step 5."""

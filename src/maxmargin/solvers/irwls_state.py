@@ -15,6 +15,7 @@ from maxmargin.screening import best_offsets, offset_level
 from maxmargin.solvers.active_rows import ActiveRows
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.irwls_engines import Solved
+from maxmargin.solvers.irwls_rows import MatrixRows
 from maxmargin.solvers.irwls_step import WorkingSet
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.selection import Errors
@@ -43,7 +44,7 @@ class IRWLSState:
     upper: Array
     s: Array
     f: Array
-    rows: ActiveRows
+    rows: MatrixRows | ActiveRows
     diagonal: Array
     samples: Array  # those with C_i > 0 that are not left out; the f of the others is as old as that
     has_offset: bool
@@ -237,6 +238,7 @@ class IRWLSState:
         self.word = np.uint64(report.word)
         self.b = float(report.b) if np.isfinite(report.b) else 0.0
         self.chunks += int(report.chunks)
+        self.handovers += int(report.handovers)
         self.steps += int(report.steps)
         self.inner_iterations += int(report.iterations)
         self.factorisations += int(report.iterations)

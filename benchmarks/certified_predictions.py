@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.datasets import load, load_test, write_text
 from benchmarks.measure import Table, arguments, seconds_text, write_figure, write_report
 from maxmargin import SVC, LinearSVC
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 GAPS = tuple(10.0**-k for k in range(2, 13))
 KERNEL_GAPS = tuple(10.0**-k for k in range(2, 13, 2))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"

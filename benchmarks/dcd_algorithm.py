@@ -13,7 +13,7 @@ from benchmarks.measure import Table, arguments, geometric_mean, interleaved, se
 from benchmarks.peers import DUAL_SOLVERS, liblinear_fit, liblinear_problem
 from benchmarks.references import reference
 from maxmargin import DCD, LinearProblem
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.solvers.base import Budget
 
 EPSILONS = (0.1, 0.01)

@@ -41,7 +41,7 @@ from benchmarks.measure import (
     write_report,
 )
 from maxmargin import SVC, KernelProblem, certify_kernel
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 TARGETS = (1e-3, 1e-6)
 """What everyone is asked for."""

@@ -25,9 +25,9 @@ from sklearn.svm import SVC as Peer
 from benchmarks.kernel_problems import raw
 from benchmarks.measure import Table, arguments, interleaved, seconds_text, write_report
 from maxmargin import RBF, SVC, KernelProblem, certify_kernel
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.estimators.pairs import Pair, pair_weights
-from maxmargin.kernel_pairs import SharedValues
+from maxmargin.kernel_matrix.shared import SharedValues
 
 TARGET = 1e-3
 TOLERANCES = (0.001, 0.0003, 0.0001)

@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 
 from benchmarks.datasets import Data, data_folder, load
 from maxmargin import RBF, KernelProblem
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 COVTYPE_ROWS = 30_000
 MNIST_ROWS = 20_000

@@ -28,8 +28,8 @@ from benchmarks.measure import (
 from benchmarks.peers import DUAL_SOLVERS, Fit, LiblinearProblem, liblinear_fit, liblinear_problem, sklearn_fit
 from benchmarks.references import reference
 from maxmargin import LinearSVC
-from maxmargin.certificate import Judge
-from maxmargin.data import Array
+from maxmargin.certificate.linear import Judge
+from maxmargin.data.rows import Array
 
 COSTS = (0.01, 0.1, 1.0)
 TARGET = 1e-3

@@ -34,8 +34,8 @@ from benchmarks.measure import arguments, digest_of_sources, fastest_of, interle
 from benchmarks.peers import PEERS, Fit, Peer, PeerProcess
 from benchmarks.references import Reference, reference
 from maxmargin import LinearSVC
-from maxmargin.data import Array
-from maxmargin.solvers.newton_passes import MOST_MATRIX_WEIGHTS
+from maxmargin.data.rows import Array
+from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 QUICK_NAMES, QUICK_COSTS, QUICK_SECONDS_A_FIT = ("a9a", "ijcnn1"), (0.1, 100.0), 1.0

@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from benchmarks.datasets import Data, load
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 DUAL_SOLVERS = {"hinge": 3, "squared_hinge": 1}
 """LIBLINEAR's -s for dual coordinate descent."""

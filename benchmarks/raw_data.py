@@ -44,7 +44,7 @@ from benchmarks.measure import (
     write_report,
 )
 from maxmargin import SVC, LinearSVC
-from maxmargin.solution import Status
+from maxmargin.solving.solution import Status
 from tests import raw_catalogue
 
 MOST_ROWS, QUICK_ROWS = 5000, 300

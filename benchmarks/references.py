@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.datasets import CACHE, Data, write_atomically
 from maxmargin import Certificate, LinearProblem, certify, solve
-from maxmargin.data import Array
-from maxmargin.losses import Hinge, Loss, SquaredHinge
+from maxmargin.data.rows import Array
+from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 TOLERANCE = 1e-9

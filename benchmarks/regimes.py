@@ -40,14 +40,14 @@ from benchmarks.measure import (
 )
 from benchmarks.peers import DUAL_SOLVERS, TRON, Fit, liblinear_fit, liblinear_problem
 from maxmargin import LinearSVC
-from maxmargin.certificate import certify
-from maxmargin.data import Array
-from maxmargin.kernel_certificate import certify_kernel
-from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import RBF
-from maxmargin.losses import SquaredHinge
-from maxmargin.problem import LinearProblem
-from maxmargin.solve import solve
+from maxmargin.certificate.kernel import certify_kernel
+from maxmargin.certificate.linear import certify
+from maxmargin.data.rows import Array
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import RBF
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import SquaredHinge
+from maxmargin.solving.driver import solve
 
 TARGETS = (1e-3, 1e-6)
 LEVELS = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.datasets import Data
 from benchmarks.references import Reference
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.solvers.base import Budget, Solver
 
 ALL_EPOCHS_UP_TO = 20

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as TheirSVC
 
 from maxmargin import Certificate, Hinge, LinearProblem, LinearSVC, certify, solve
-from maxmargin.plots import Curve, draw_gaps
+from maxmargin.displays.convergence import Curve, draw_gaps
 
 TOL = 1e-6
 PICTURE = Path("demo.png")

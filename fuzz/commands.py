@@ -16,12 +16,11 @@ from pathlib import Path
 from fuzz import seeds, targets
 from fuzz.mutations import mutated_bytes, mutated_tree, mutated_words
 from fuzz.targets import READERS, Target, Wrong, ask
-from maxmargin.cli import app
+from maxmargin.cli.commands import app
 
-FILES = ("outputs", "proof", "checkpoint", "model_file")
-MODULES = tuple(
-    f"src/maxmargin/{name}.py" for name in ("cli", "console", "options", "report", *(f"io/{name}" for name in FILES))
-)
+COMMANDS = ("cli/commands", "cli/progress", "cli/options", "cli/report")
+FILES = ("io/outputs", "models/proof", "models/checkpoint", "models/model_file")
+MODULES = tuple(f"src/maxmargin/{name}.py" for name in (*COMMANDS, *FILES))
 FOLDER_OF_SEEDS: list[Path] = []
 DEVICES = {"null": (1, 3), "full": (1, 7)}
 """Major and minor numbers on Linux."""

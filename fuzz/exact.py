@@ -11,11 +11,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from maxmargin.data import Array
-from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import RBF, Linear, Polynomial, Precomputed
-from maxmargin.losses import Hinge, Huber, LeastSquares, SquaredHinge
-from maxmargin.problem import LinearProblem
+from maxmargin.data.rows import Array
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import RBF, Linear, Polynomial, Precomputed
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, Huber, LeastSquares, SquaredHinge
 
 EXP_BITS = 400
 """Places after the binary point of an exp; some are lost by squaring."""

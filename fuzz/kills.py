@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.io import load_model, read_svmlight, write_svmlight
-from maxmargin.io.checkpoint import Checkpoint, fingerprint
-from maxmargin.losses import Hinge
-from maxmargin.problem import LinearProblem
+from maxmargin.models.checkpoint import Checkpoint, fingerprint
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge
 
 SAMPLES, FEATURES, C = 4000, 40, 30.0
 LONGEST_SECONDS = 5.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 TOKENS = (
     *b"nan inf -inf : :: 1e999 qid: # \n \r \x00 \xff , 0: 99999999999:1 - + e . 2147483647:1 2147483648:1 1.0:1".split(b" "),

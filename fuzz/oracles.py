@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 FEATURE = re.compile(rb"(\d+):(" + NUMBER.pattern + rb")")

@@ -16,14 +16,14 @@ import numpy as np
 from fuzz.exact import EXP_ERROR, Values, kernel_matrix, kernel_values, linear_values
 from fuzz.targets import ask
 from maxmargin import SVC, LinearSVC
-from maxmargin.certificate import Certificate, certify
-from maxmargin.data import Array, Rows
-from maxmargin.kernel_certificate import certify_kernel
-from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import RBF, Linear, Polynomial, Precomputed
-from maxmargin.losses import Hinge, Huber, LeastSquares, Loss, SquaredHinge
-from maxmargin.problem import LinearProblem
-from maxmargin.solve import solve
+from maxmargin.certificate.kernel import certify_kernel
+from maxmargin.certificate.linear import Certificate, certify
+from maxmargin.data.rows import Array, Rows
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import RBF, Linear, Polynomial, Precomputed
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, Huber, LeastSquares, Loss, SquaredHinge
+from maxmargin.solving.driver import solve
 
 TOLERANCES = (1e-1, 1e-3, 1e-3, 1e-6, 1e-6, 1e-9, 0.0)
 COSTS = (0.0625, 0.5, 1.0, 2.0, 64.0)

@@ -14,13 +14,13 @@ from scipy import sparse
 
 from fuzz.mutations import DEEP, NESTED
 from maxmargin import SVC, LinearSVC
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.io import save_model, write_liblinear, write_libsvm, write_svmlight
-from maxmargin.io.checkpoint import Checkpoint, Checkpointed
-from maxmargin.io.model_file import _digest
-from maxmargin.problem import LinearProblem
-from maxmargin.solve import solve
-from maxmargin.solvers.dcd import DCD
+from maxmargin.models.checkpoint import Checkpoint, Checkpointed
+from maxmargin.models.model_file import _digest
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.linear.dcd import DCD
+from maxmargin.solving.driver import solve
 
 TEXTS = (
     b"1 1:0.5 3:2 7:1e-3\n-1 2:1 5:-0.25\n+1 1:1 2:2 3:3\n",

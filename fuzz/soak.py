@@ -17,7 +17,7 @@ from typing import Any
 
 from fuzz import kills, problems
 from fuzz.state import FOLDER, ROOT, Progress, State, check_home, digest_of
-from maxmargin.threads import single_threaded_blas
+from maxmargin.data.threads import single_threaded_blas
 
 RECORD = Path(__file__).with_name("SOAK.md")
 STATE_OF_KILLS = "kills.json"
@@ -67,14 +67,14 @@ KILLS, MOST_KILLS = "kills", 200
 
 def code() -> tuple[str, ...]:
     """Everything between a problem and its answer; files, commands and streams are not."""
-    skipped = ("io/", "cli", "console", "options", "report", "plots", "streams", "compiled/svmlight", "compiled/caching")
+    skipped = ("io/", "models/", "cli/", "displays/", "streams", "estimators/streams", "data/caching")
     source = ROOT / "src" / "maxmargin"
     names = (path.relative_to(source).as_posix() for path in source.rglob("*.py"))
     return tuple(f"src/maxmargin/{name}" for name in names if not name.startswith(skipped))
 
 
 def code_of_kills() -> tuple[str, ...]:
-    names = ("io/checkpoint", "io/outputs", "io/model_file", "io/tensors", "cli", "console")
+    names = ("models/checkpoint", "io/outputs", "models/model_file", "models/tensors", "cli/commands", "cli/progress")
     return tuple(f"src/maxmargin/{name}.py" for name in names)
 
 

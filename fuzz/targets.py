@@ -31,17 +31,18 @@ from fuzz import seeds
 from fuzz.mutations import TYPES, mutated_array, mutated_bytes, mutated_tree, mutated_words
 from fuzz.oracles import dense_from_parts, fields_of_lines, svmlight_reading
 from maxmargin import SVC
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.io import MalformedFile, load_model, read_data, read_liblinear, read_libsvm, read_svmlight, stream_svmlight
-from maxmargin.io.checkpoint import Checkpoint
 from maxmargin.io.kernel_values import read_kernel
-from maxmargin.kernel_problem import SYMMETRY
+from maxmargin.models.checkpoint import Checkpoint
+from maxmargin.problem.kernel import SYMMETRY
 
 READERS = "src/maxmargin/io"
-COMMON = (f"{READERS}/files.py", f"{READERS}/memory.py", "src/maxmargin/data.py")
-SVMLIGHT = (*COMMON, f"{READERS}/svmlight.py", f"{READERS}/text.py", "src/maxmargin/compiled/svmlight.py")
-NATIVE = (*COMMON, *(f"{READERS}/{name}.py" for name in ("model_file", "headers", "layouts", "schema", "tensors")))
-TEXT_MODELS = (*COMMON, *(f"{READERS}/{name}.py" for name in ("text_lines", "liblinear_models", "libsvm_models")))
+MODELS = "src/maxmargin/models"
+COMMON = (f"{READERS}/files.py", f"{READERS}/memory.py", "src/maxmargin/data/rows.py")
+SVMLIGHT = (*COMMON, f"{READERS}/svmlight.py", f"{READERS}/text.py", "src/maxmargin/io/svmlight_loops.py")
+NATIVE = (*COMMON, *(f"{MODELS}/{name}.py" for name in ("model_file", "headers", "layouts", "schema", "tensors")))
+TEXT_MODELS = (*COMMON, *(f"{MODELS}/{name}.py" for name in ("text_lines", "liblinear", "libsvm")))
 TABLES = (*COMMON, f"{READERS}/tables.py")
 
 IMPOSSIBLE = (KeyError, ValueError, TypeError, SafetensorError)
@@ -376,5 +377,5 @@ TARGETS = [
     ),
     Target("LIBLINEAR model", 5, TEXT_MODELS, text_model_case("LIBLINEAR")),
     Target("LIBSVM model", 6, TEXT_MODELS, text_model_case("LIBSVM")),
-    Target("checkpoint", 3, (*NATIVE, f"{READERS}/checkpoint.py"), checkpoint_case),
+    Target("checkpoint", 3, (*NATIVE, f"{MODELS}/checkpoint.py"), checkpoint_case),
 ]

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data import Array
-from maxmargin.losses import Hinge, LeastSquares, Loss, SquaredHinge
-from maxmargin.problem import LinearProblem
-from maxmargin.solvers.auto import Auto
-from maxmargin.solvers.avsf import AVSF
+from maxmargin.data.rows import Array
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, LeastSquares, Loss, SquaredHinge
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.dcd import DCD, Order, Shrinking
-from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.linear.auto import Auto
+from maxmargin.solvers.linear.avsf import AVSF
+from maxmargin.solvers.linear.dcd import DCD, Order, Shrinking
+from maxmargin.solvers.linear.newton.newton import Newton
 
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "least_squares": LeastSquares()}
 

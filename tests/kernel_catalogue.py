@@ -13,11 +13,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import laplacian_kernel
 
-from maxmargin.data import Array
-from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
+from maxmargin.data.rows import Array
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
+from maxmargin.screening.shrinking import FSafe, Joachims, NoShrinking, Safe, ShrinkingRule
 from maxmargin.solvers.registry import KERNEL_SOLVERS, kernel_solver_named
-from maxmargin.solvers.shrinking import FSafe, Joachims, NoShrinking, Safe, ShrinkingRule
 from tests.catalogue import labelled
 
 KERNELS: dict[str, Kernel] = {

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.compiled.random import first_word
-from maxmargin.data import Array
+from maxmargin.data.random_loops import first_word
+from maxmargin.data.rows import Array
 
 WORD = 2**64 - 1
 
 
 @dataclass
 class Words:
-    """xorshift64 and ranges by multiply-shift, as ``maxmargin.compiled.random`` has them."""
+    """xorshift64 and ranges by multiply-shift, as ``maxmargin.data.random_loops`` has them."""
 
     state: int
 

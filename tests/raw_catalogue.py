@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import datasets
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 SEED = 20240229
 

@@ -11,53 +11,35 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "maxmargin"
 
-ORDER = [
-    "lazy",
-    "limits",
-    "threads",
+ROOMS = [
+    "_lazy",
     "data",
-    "losses",
-    "kernels",
-    "feature_maps",
     "problem",
-    "kernel_matrix",
-    "kernel_problem",
     "certificate",
-    "kernel_sums",
-    "kernel_certificate",
-    "model_certificate",
-    "kernel_blocks",
-    "kernel_rows",
-    "kernel_pairs",
-    "kernel_outputs",
-    "reductions",
+    "kernel_matrix",
     "screening",
-    "spheres",
-    "decisions",
-    "offset_bounds",
-    "ellipsoids",
     "margin_bounds",
-    "sorted_sums",
-    "kernel_margin_bounds",
-    "solution",
     "solvers",
-    "answers",
-    "solve",
+    "solving",
+    "model_selection",
+    "scale_out",
     "estimators",
     "streams",
     "io",
-    "report",
-    "console",
-    "options",
+    "models",
     "cli",
+    "displays",
     "__main__",
-    "plots",
 ]
-"""A module may import those to its left; ``compiled`` may be imported by all, and imports only ``data`` itself."""
+"""A module may import from its own room and from the rooms above it in this list."""
 
 
 def modules() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+
+
+def loops() -> list[Path]:
+    return [path for path in modules() if path.stem.endswith(("_loop", "_loops"))]
 
 
 def room(name: str) -> str:
@@ -78,59 +60,64 @@ def imports_of(path: Path) -> set[str]:
     return {name for name in found if name.count(".")}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: name_of(path))
-def test_no_import_points_back(path):
+def loop_imports_of(path: Path) -> set[str]:
+    """The names of the compiled modules that this one imports from."""
+    compiled = {name_of(loop) for loop in loops()}
+    return {home for name in imports_of(path) for home in (name, name.rpartition(".")[0]) if home in compiled}
+
+
+def test_every_room_is_known():
+    found = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"} - {"__init__", "__pycache__"}
+    assert found <= set(ROOMS)
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_imports_go_down_the_list_of_rooms_and_never_up(path):
     home = room(name_of(path))
-    for imported in imports_of(path):
-        other = room(imported)
-        if home == "compiled":
-            assert other in ("compiled", "data"), imported
-        elif other not in ("compiled", home):
-            assert ORDER.index(other) < ORDER.index(home), f"{home} imports {imported}"
+    for imported in imports_of(path) - {"maxmargin.__version__"}:
+        assert ROOMS.index(room(imported)) <= ROOMS.index(home), f"{home} imports {imported}"
 
 
-JUDGES = {"certificate": ("certificate", "precise_certificate"), "kernel_sums": ("kernel_certificate", "precise_sums")}
-"""Modules that judge, and the compiled modules that are theirs alone."""
-EXACT = "maxmargin.compiled.error_free"
-"""Sums and products that lose nothing: what all judges may use, and nobody else."""
-
-
-@pytest.mark.parametrize("judge", JUDGES)
-def test_the_judge_imports_no_solver_and_no_compiled_code_of_one(judge):
-    own = {f"maxmargin.compiled.{name}" for name in JUDGES[judge]}
-    judged_by = imports_of(PACKAGE / f"{judge}.py")
-    assert {name.rpartition(".")[0] for name in judged_by if room(name) == "compiled"} == own
-    rooms = ("limits", "threads", "data", "losses", "kernels", "kernel_matrix", "problem", "certificate", "compiled")
-    assert all(room(name) in rooms for name in judged_by)
-    paths = [PACKAGE / "compiled" / f"{name}.py" for name in JUDGES[judge]]
-    assert {name.rpartition(".")[0] for path in paths for name in imports_of(path)} <= own | {
-        EXACT,
-        "maxmargin.compiled.caching",
+@pytest.mark.parametrize("path", loops(), ids=name_of)
+def test_a_loop_imports_nothing_but_loops_and_what_they_see(path):
+    allowed = {name_of(loop) for loop in loops()} | {
+        "maxmargin.data.caching",
+        "maxmargin.data.rows",
+        "maxmargin.problem.held_values",
     }
-    judges = {f"{name}.py" for names in JUDGES.values() for name in names}
-    for path in modules():
-        if room(name_of(path)) in ("solvers", "compiled") and path not in paths:
-            allowed = {EXACT} if path.name in judges else set()
-            assert not any(name.rpartition(".")[0] in (own | {EXACT}) - allowed for name in imports_of(path)), path
+    assert {name.rpartition(".")[0] for name in imports_of(path)} <= allowed
 
 
-def test_the_judge_of_kernels_imports_judges_only():
-    allowed = {"certificate", "data", "kernel_matrix", "kernel_problem", "kernel_sums", "kernels", "losses"}
-    assert {room(name) for name in imports_of(PACKAGE / "kernel_certificate.py")} <= allowed
+def judges() -> list[Path]:
+    return [path for path in modules() if room(name_of(path)) == "certificate"]
+
+
+JUDGES_LOOPS = {"maxmargin.data.error_free_loops", "maxmargin.problem.kernel_loops"}
+"""Loops below the certificate that are the judges' own: sums that lose nothing, and kernel values by their definition."""
+
+
+@pytest.mark.parametrize("path", judges(), ids=name_of)
+def test_the_judge_imports_problem_and_data_and_no_loop_of_a_solver(path):
+    assert {room(name) for name in imports_of(path)} <= {"data", "problem", "certificate"}
+    own = {name_of(judge) for judge in judges()} | JUDGES_LOOPS
+    assert loop_imports_of(path) <= own
+
+
+@pytest.mark.parametrize("path", [path for path in modules() if path not in judges()], ids=name_of)
+def test_no_solver_uses_a_loop_of_the_judge(path):
+    own = {name_of(judge) for judge in judges()} | JUDGES_LOOPS
+    allowed = {"maxmargin.problem.held_values", *JUDGES_LOOPS}
+    assert name_of(path) in allowed or not loop_imports_of(path) & own
 
 
 def test_the_matrix_that_a_judge_reads_is_made_by_judges_only():
     """Solvers may read it too, and never write to it."""
-    judged_by = imports_of(PACKAGE / "kernel_matrix.py")
-    assert {room(name) for name in judged_by} <= {"compiled", "data", "kernels", "limits", "threads"}
-    assert {name.rpartition(".")[0] for name in judged_by if room(name) == "compiled"} == {
-        "maxmargin.compiled.kernel_certificate"
-    }
+    assert loop_imports_of(PACKAGE / "problem" / "held_values.py") == {"maxmargin.problem.kernel_loops"}
 
 
-@pytest.mark.parametrize("compiled", [name for names in JUDGES.values() for name in names])
-def test_fast_math_never_feeds_a_certificate(compiled):
-    assert "fastmath" not in (PACKAGE / "compiled" / f"{compiled}.py").read_text()
+@pytest.mark.parametrize("path", [path for path in loops() if path in judges() or name_of(path) in JUDGES_LOOPS], ids=name_of)
+def test_fast_math_never_feeds_a_certificate(path):
+    assert "fastmath" not in path.read_text()
 
 
 def run_python(code: str) -> str:
@@ -147,7 +134,7 @@ def test_importing_an_estimator_loads_no_matplotlib():
 
 
 @pytest.mark.parametrize(
-    "module", ["io", "io.svmlight", "io.model_file", "io.checkpoint", "solve", "estimators.linear_classifier"]
+    "module", ["io", "io.svmlight", "models.model_file", "models.checkpoint", "solving.driver", "estimators.linear_classifier"]
 )
 def test_what_trains_from_a_file_loads_no_scikit_learn(module):
     code = f"import sys, maxmargin.{module}; print({{'sklearn', 'joblib', 'pandas'}} & set(sys.modules))"
@@ -160,12 +147,6 @@ def test_every_public_name_can_be_loaded(package):
     assert run_python(code) == "[]"
     code = f"import {package} as package; print(set(package.__all__) - set(dir(package)))"
     assert run_python(code) == "set()"
-
-
-@pytest.mark.parametrize("first", ["maxmargin.solve", "maxmargin.estimators.linear_svc"])
-def test_solve_is_the_function_whatever_was_imported_before(first):
-    assert run_python(f"import maxmargin, {first}; print(callable(maxmargin.solve), maxmargin.solve.__name__)") == "True solve"
-    assert run_python(f"import {first}; from maxmargin import solve; print(solve.__name__)") == "solve"
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():

@@ -12,9 +12,9 @@ import pytest
 
 from fuzz import commands, exact, mutations, problems, run, soak, state, targets
 from fuzz.targets import Wrong
-from maxmargin.certificate import Certificate
+from maxmargin.certificate.linear import Certificate
 from maxmargin.io import MalformedFile
-from maxmargin.kernels import RBF
+from maxmargin.problem.kernels import RBF
 
 TARGETS = {target.name: target for target in run.all_targets()}
 

@@ -24,8 +24,8 @@ from benchmarks.papers.sections import sections_of_others
 from benchmarks.references import linear_problem
 from maxmargin import DCD, LinearProblem, certify
 from maxmargin.io import read_svmlight
-from maxmargin.solvers.avsf import AVSF
 from maxmargin.solvers.base import Budget, Solver
+from maxmargin.solvers.linear.avsf import AVSF
 
 BASELINE, ADAPTIVE = "DCD", "AVSF"
 SOLVERS: dict[str, Callable[[float], Solver]] = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.compiled.caching import njit
-from maxmargin.compiled.random import below, next_random
-from maxmargin.compiled.rows import row_add, row_dot, row_sqnorm
+from maxmargin.data.caching import njit
+from maxmargin.data.random_loops import below, next_random
+from maxmargin.data.row_loops import row_add, row_dot, row_sqnorm
 
 KNOWN = np.dtype([("margin", "f8"), ("norm", "f8"), ("path", "f8"), ("alpha", "f8"), ("U", "f8"), ("D", "f8")])
 """A sample: its margin when that was last computed or stored, its norm, and how far w had travelled by then."""

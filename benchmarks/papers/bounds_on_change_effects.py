@@ -13,12 +13,12 @@ import numpy as np
 
 from benchmarks.measure import Table
 from benchmarks.papers.bounds_on_change_data import Case, Split
-from maxmargin.data import Array
-from maxmargin.losses import Hinge, Huber
-from maxmargin.margin_bounds import PrunedLoss
-from maxmargin.problem import LinearProblem
-from maxmargin.solvers.pegasos import Pegasos
-from maxmargin.solvers.pruned_gradient import PrunedGradient, cost_from_lambda
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, Huber
+from maxmargin.solvers.linear.pegasos import Pegasos
+from maxmargin.solvers.linear.pruned_gradient import PrunedGradient, cost_from_lambda
 
 WIDTHS = (0.1, 0.01, 0.001)
 WIDTH_ITERATIONS, STEP_ITERATIONS, LONG_ITERATIONS = 500, 500, 6031

@@ -70,14 +70,14 @@ from benchmarks.papers.bounds_tried import (
     quadratic_table,
     quadratic_trial,
 )
-from maxmargin.data import Array
-from maxmargin.losses import Hinge, Huber
-from maxmargin.margin_bounds import PrunedLoss, Spheres
-from maxmargin.problem import LinearProblem
-from maxmargin.solvers.coded_centres import CodedCentres
-from maxmargin.solvers.pegasos import Pegasos
-from maxmargin.solvers.pegasos_state import PegasosState
-from maxmargin.solvers.pruned_gradient import DescentState, PrunedGradient, cost_from_lambda
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.coded_centres import CodedCentres
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss, Spheres
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, Huber
+from maxmargin.solvers.linear.pegasos import Pegasos
+from maxmargin.solvers.linear.pegasos_state import PegasosState
+from maxmargin.solvers.linear.pruned_gradient import DescentState, PrunedGradient, cost_from_lambda
 
 STEM = "bounds_on_change_in_the_margin"
 WIDTH = 0.01

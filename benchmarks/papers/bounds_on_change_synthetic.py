@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from maxmargin.data import Array
-from maxmargin.losses import Hinge
-from maxmargin.margin_bounds import ZERO_ONE, PrunedLoss, Spheres
-from maxmargin.problem import LinearProblem
-from maxmargin.sorted_sums import SortedSums
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.pruned_loss import ZERO_ONE, PrunedLoss, Spheres
+from maxmargin.margin_bounds.sorted_sums import SortedSums
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge
 
 
 class Synthetic(NamedTuple):

@@ -7,7 +7,8 @@ w', whose margins are stored by a pass over all samples. There |w - w'| is carri
 what the new and the stored margin tell. The iterates are bit for bit those of DCD without shrinking.
 
 **Quadratic pieces.** Squared hinge loss over the samples that are for certain below the margin one is a quadratic function of
-w, known from sums of x_i x_i'. As in ``maxmargin.margin_bounds``, the sums belong to w', and the undecided samples are
+w, known from sums of x_i x_i'. As in ``maxmargin.margin_bounds.pruned_loss``, the sums belong to w', and the undecided
+samples are
 corrected one by one; when margins are stored again, the samples that have changed sides change the sum.
 """
 
@@ -30,15 +31,15 @@ from benchmarks.papers.bounded_sweep_loop import (
     bounded_sweep,
     store_margins,
 )
-from maxmargin.compiled.random import first_word
-from maxmargin.data import Array
-from maxmargin.losses import Hinge, Loss, SquaredHinge
-from maxmargin.margin_bounds import ROUNDED_UP, Evaluation, PrunedLoss, Spheres, Tally
-from maxmargin.problem import LinearProblem
+from maxmargin.data.random_loops import first_word
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.pruned_loss import ROUNDED_UP, Evaluation, PrunedLoss, Spheres, Tally
+from maxmargin.margin_bounds.sorted_sums import Resort, Resorting
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.dcd import DCD
-from maxmargin.solvers.pruned_gradient import PrunedGradient, cost_from_lambda
-from maxmargin.sorted_sums import Resort, Resorting
+from maxmargin.solvers.linear.dcd import DCD
+from maxmargin.solvers.linear.pruned_gradient import PrunedGradient, cost_from_lambda
 
 MOST_SWEEPS = 100
 SWEEPS_BETWEEN = 3

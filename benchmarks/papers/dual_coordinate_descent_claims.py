@@ -22,7 +22,7 @@ from benchmarks.papers.sections import section, write_sections
 from benchmarks.peers import TRON, liblinear_fit, liblinear_problem
 from benchmarks.references import LOSSES, linear_problem
 from maxmargin import DCD, LinearProblem, Pegasos, solve
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.io import read_svmlight
 from maxmargin.solvers.base import Budget, Solver
 

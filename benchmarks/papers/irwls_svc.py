@@ -31,9 +31,9 @@ from benchmarks.papers.irwls_svc_engines import InteriorPoint, Recorder, Timed
 from benchmarks.papers.irwls_svc_fits import at_the_papers_q, table_3
 from benchmarks.papers.irwls_svc_verdicts import Verdicts, judge_selections
 from maxmargin import IRWLS, ActiveSetNewton, Largest, RandomViolators, Smallest, Table1, certify_kernel
-from maxmargin.solvers.irwls_engines import Engine, Task
-from maxmargin.solvers.selection import Selection
-from maxmargin.threads import single_threaded_blas
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.solvers.kernel.irwls.engines import Engine, Task
+from maxmargin.solvers.kernel.irwls.selection import Selection
 
 EPSILON = 1e-3
 STRATEGIES: dict[str, Selection] = {"largest": Largest(), "smallest": Smallest(), "random": RandomViolators()}

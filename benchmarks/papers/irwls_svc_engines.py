@@ -9,9 +9,9 @@ from importlib import import_module
 import numpy as np
 
 from maxmargin import ActiveSetNewton
-from maxmargin.data import Array
-from maxmargin.solvers.irwls_engines import Engine, Solved, Task
-from maxmargin.solvers.irwls_step import WorkingSet
+from maxmargin.data.rows import Array
+from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet
+from maxmargin.solvers.kernel.irwls.engines import Engine, Solved, Task
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from benchmarks.measure import Table, fastest_of, interleaved_by_length, seconds
 from benchmarks.papers.irwls_svc_data import Entry
 from benchmarks.papers.irwls_svc_verdicts import Verdicts
 from maxmargin import IRWLS, certify_kernel, solve
-from maxmargin.kernel_problem import KernelProblem
+from maxmargin.problem.kernel import KernelProblem
 from maxmargin.solvers.base import Budget
 
 TARGETS = (1e-3, 1e-6)

@@ -20,14 +20,14 @@ from matplotlib.figure import Figure
 from benchmarks.datasets import Data, load_digits
 from benchmarks.measure import Table, arguments, write_figure, write_report
 from benchmarks.papers.sections import sections_of_others
-from maxmargin.data import Array, Rows
-from maxmargin.kernel_certificate import certify_kernel
-from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import RBF, Points, Precomputed
-from maxmargin.screening import gap_terms
+from maxmargin.certificate.kernel import certify_kernel
+from maxmargin.data.rows import Array, Rows
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import RBF, Points, Precomputed
+from maxmargin.screening.rules import gap_terms
+from maxmargin.screening.shrinking import FSafe, Joachims, NoShrinking, Safe, ShrinkingRule
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.shrinking import FSafe, Joachims, NoShrinking, Safe, ShrinkingRule
-from maxmargin.solvers.smo import SMO, SMOState
+from maxmargin.solvers.kernel.smo import SMO, SMOState
 
 SIGMA, C = 6.0, 1.0
 SHARES = (0.5, 0.75, 0.875, 0.9375)

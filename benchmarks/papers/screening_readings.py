@@ -27,12 +27,12 @@ from benchmarks.papers.safe_screening import (
 )
 from benchmarks.papers.sections import section, write_sections
 from maxmargin import solve
-from maxmargin.data import Array
-from maxmargin.kernel_problem import KernelProblem
-from maxmargin.screening import gap_ball, gradient_reach, screen
+from maxmargin.data.rows import Array
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.screening.rules import gap_ball, gradient_reach, screen
+from maxmargin.screening.shrinking import ActiveSet, FSafe, FSafeAsPrinted, Joachims
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.shrinking import ActiveSet, FSafe, FSafeAsPrinted, Joachims
-from maxmargin.solvers.smo import SMO, SMOState
+from maxmargin.solvers.kernel.smo import SMO, SMOState
 
 TITLE = "Which reading of rule (1) the paper's counts belong to"
 EPSILON = 1e-3

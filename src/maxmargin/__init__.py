@@ -5,132 +5,115 @@ Names are loaded when they are first used: ``import maxmargin`` itself loads nei
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from maxmargin.lazy import lazy_names
+from maxmargin._lazy import lazy_names
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "solve": "maxmargin.solving.driver",
     "LinearSVC": "maxmargin.estimators.linear_svc",
-    "LinearProblem": "maxmargin.problem",
-    "Hinge": "maxmargin.losses",
-    "SquaredHinge": "maxmargin.losses",
-    "LeastSquares": "maxmargin.losses",
-    "Huber": "maxmargin.losses",
-    "Certificate": "maxmargin.certificate",
-    "certify": "maxmargin.certificate",
-    "Solution": "maxmargin.solution",
-    "Status": "maxmargin.solution",
-    "Progress": "maxmargin.solution",
-    "Auto": "maxmargin.solvers.auto",
-    "AVSF": "maxmargin.solvers.avsf",
-    "DCD": "maxmargin.solvers.dcd",
-    "Newton": "maxmargin.solvers.newton",
-    "Pegasos": "maxmargin.solvers.pegasos",
-    "PrunedGradient": "maxmargin.solvers.pruned_gradient",
-    "PrunedLoss": "maxmargin.margin_bounds",
-    "SortedSums": "maxmargin.sorted_sums",
-    "PrintedEvaluation": "maxmargin.sorted_sums",
-    "PrintedBounds": "maxmargin.solvers.pegasos_as_printed",
-    "Resort": "maxmargin.sorted_sums",
-    "Spheres": "maxmargin.spheres",
-    "Order": "maxmargin.solvers.dcd",
-    "Shrinking": "maxmargin.solvers.dcd",
+    "LinearProblem": "maxmargin.problem.linear",
+    "Hinge": "maxmargin.problem.losses",
+    "SquaredHinge": "maxmargin.problem.losses",
+    "LeastSquares": "maxmargin.problem.losses",
+    "Huber": "maxmargin.problem.losses",
+    "Certificate": "maxmargin.certificate.linear",
+    "certify": "maxmargin.certificate.linear",
+    "Solution": "maxmargin.solving.solution",
+    "Status": "maxmargin.solving.solution",
+    "Progress": "maxmargin.solving.solution",
+    "Auto": "maxmargin.solvers.linear.auto",
+    "AVSF": "maxmargin.solvers.linear.avsf",
+    "DCD": "maxmargin.solvers.linear.dcd",
+    "Newton": "maxmargin.solvers.linear.newton.newton",
+    "Pegasos": "maxmargin.solvers.linear.pegasos",
+    "PrunedGradient": "maxmargin.solvers.linear.pruned_gradient",
+    "PrunedLoss": "maxmargin.margin_bounds.pruned_loss",
+    "SortedSums": "maxmargin.margin_bounds.sorted_sums",
+    "PrintedEvaluation": "maxmargin.margin_bounds.sorted_sums",
+    "PrintedBounds": "maxmargin.solvers.linear.pegasos_as_printed",
+    "Resort": "maxmargin.margin_bounds.sorted_sums",
+    "Spheres": "maxmargin.margin_bounds.spheres",
+    "Order": "maxmargin.solvers.linear.dcd",
+    "Shrinking": "maxmargin.solvers.linear.dcd",
     "SVC": "maxmargin.estimators.svc",
-    "KernelProblem": "maxmargin.kernel_problem",
-    "certify_kernel": "maxmargin.kernel_certificate",
-    "KernelVerdict": "maxmargin.kernel_certificate",
-    "Linear": "maxmargin.kernels",
-    "RBF": "maxmargin.kernels",
-    "Polynomial": "maxmargin.kernels",
-    "Sigmoid": "maxmargin.kernels",
-    "Precomputed": "maxmargin.kernels",
-    "Custom": "maxmargin.kernels",
-    "SMO": "maxmargin.solvers.smo",
-    "BatchedSMO": "maxmargin.solvers.batched_smo",
-    "IRWLS": "maxmargin.solvers.irwls",
-    "ActiveSetNewton": "maxmargin.solvers.irwls_engines",
-    "Table1": "maxmargin.solvers.irwls_table_1",
-    "Largest": "maxmargin.solvers.selection",
-    "Smallest": "maxmargin.solvers.selection",
-    "RandomViolators": "maxmargin.solvers.selection",
-    "NoShrinking": "maxmargin.solvers.shrinking",
-    "Joachims": "maxmargin.solvers.shrinking",
-    "Safe": "maxmargin.solvers.shrinking",
-    "FSafe": "maxmargin.solvers.shrinking",
-    "FSafeAsPrinted": "maxmargin.solvers.shrinking",
+    "KernelProblem": "maxmargin.problem.kernel",
+    "certify_kernel": "maxmargin.certificate.kernel",
+    "KernelVerdict": "maxmargin.certificate.kernel",
+    "Linear": "maxmargin.problem.kernels",
+    "RBF": "maxmargin.problem.kernels",
+    "Polynomial": "maxmargin.problem.kernels",
+    "Sigmoid": "maxmargin.problem.kernels",
+    "Precomputed": "maxmargin.problem.kernels",
+    "Custom": "maxmargin.problem.kernels",
+    "SMO": "maxmargin.solvers.kernel.smo",
+    "BatchedSMO": "maxmargin.solvers.kernel.batched_smo",
+    "IRWLS": "maxmargin.solvers.kernel.irwls.irwls",
+    "ActiveSetNewton": "maxmargin.solvers.kernel.irwls.engines",
+    "Table1": "maxmargin.solvers.kernel.irwls.table_1",
+    "Largest": "maxmargin.solvers.kernel.irwls.selection",
+    "Smallest": "maxmargin.solvers.kernel.irwls.selection",
+    "RandomViolators": "maxmargin.solvers.kernel.irwls.selection",
+    "NoShrinking": "maxmargin.screening.shrinking",
+    "Joachims": "maxmargin.screening.shrinking",
+    "Safe": "maxmargin.screening.shrinking",
+    "FSafe": "maxmargin.screening.shrinking",
+    "FSafeAsPrinted": "maxmargin.screening.shrinking",
 }
 
-__all__ = ["__version__", "solve", *_HOMES]
+__all__ = ["__version__", *_HOMES]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
-    from maxmargin.certificate import Certificate as Certificate
-    from maxmargin.certificate import certify as certify
+    from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
+    from maxmargin.certificate.kernel import certify_kernel as certify_kernel
+    from maxmargin.certificate.linear import Certificate as Certificate
+    from maxmargin.certificate.linear import certify as certify
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
     from maxmargin.estimators.svc import SVC as SVC
-    from maxmargin.kernel_certificate import KernelVerdict as KernelVerdict
-    from maxmargin.kernel_certificate import certify_kernel as certify_kernel
-    from maxmargin.kernel_problem import KernelProblem as KernelProblem
-    from maxmargin.kernels import RBF as RBF
-    from maxmargin.kernels import Custom as Custom
-    from maxmargin.kernels import Linear as Linear
-    from maxmargin.kernels import Polynomial as Polynomial
-    from maxmargin.kernels import Precomputed as Precomputed
-    from maxmargin.kernels import Sigmoid as Sigmoid
-    from maxmargin.losses import Hinge as Hinge
-    from maxmargin.losses import Huber as Huber
-    from maxmargin.losses import LeastSquares as LeastSquares
-    from maxmargin.losses import SquaredHinge as SquaredHinge
-    from maxmargin.margin_bounds import PrunedLoss as PrunedLoss
-    from maxmargin.problem import LinearProblem as LinearProblem
-    from maxmargin.solution import Progress as Progress
-    from maxmargin.solution import Solution as Solution
-    from maxmargin.solution import Status as Status
-    from maxmargin.solve import solve as solve
-    from maxmargin.solvers.auto import Auto as Auto
-    from maxmargin.solvers.avsf import AVSF as AVSF
-    from maxmargin.solvers.batched_smo import BatchedSMO as BatchedSMO
-    from maxmargin.solvers.dcd import DCD as DCD
-    from maxmargin.solvers.dcd import Order as Order
-    from maxmargin.solvers.dcd import Shrinking as Shrinking
-    from maxmargin.solvers.irwls import IRWLS as IRWLS
-    from maxmargin.solvers.irwls_engines import ActiveSetNewton as ActiveSetNewton
-    from maxmargin.solvers.irwls_table_1 import Table1 as Table1
-    from maxmargin.solvers.newton import Newton as Newton
-    from maxmargin.solvers.pegasos import Pegasos as Pegasos
-    from maxmargin.solvers.pegasos_as_printed import PrintedBounds as PrintedBounds
-    from maxmargin.solvers.pruned_gradient import PrunedGradient as PrunedGradient
-    from maxmargin.solvers.selection import Largest as Largest
-    from maxmargin.solvers.selection import RandomViolators as RandomViolators
-    from maxmargin.solvers.selection import Smallest as Smallest
-    from maxmargin.solvers.shrinking import FSafe as FSafe
-    from maxmargin.solvers.shrinking import FSafeAsPrinted as FSafeAsPrinted
-    from maxmargin.solvers.shrinking import Joachims as Joachims
-    from maxmargin.solvers.shrinking import NoShrinking as NoShrinking
-    from maxmargin.solvers.shrinking import Safe as Safe
-    from maxmargin.solvers.smo import SMO as SMO
-    from maxmargin.sorted_sums import PrintedEvaluation as PrintedEvaluation
-    from maxmargin.sorted_sums import Resort as Resort
-    from maxmargin.sorted_sums import SortedSums as SortedSums
-    from maxmargin.spheres import Spheres as Spheres
-
-
-class _Package(ModuleType):
-    """``maxmargin.solve`` is the function, also after the import system has bound the submodule of that name here."""
-
-    @property
-    def solve(self) -> Any:
-        return import_module("maxmargin.solve").solve
-
-    @solve.setter
-    def solve(self, submodule: ModuleType) -> None:
-        """The name belongs to the function."""
-
-
-sys.modules[__name__].__class__ = _Package
+    from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
+    from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation
+    from maxmargin.margin_bounds.sorted_sums import Resort as Resort
+    from maxmargin.margin_bounds.sorted_sums import SortedSums as SortedSums
+    from maxmargin.margin_bounds.spheres import Spheres as Spheres
+    from maxmargin.problem.kernel import KernelProblem as KernelProblem
+    from maxmargin.problem.kernels import RBF as RBF
+    from maxmargin.problem.kernels import Custom as Custom
+    from maxmargin.problem.kernels import Linear as Linear
+    from maxmargin.problem.kernels import Polynomial as Polynomial
+    from maxmargin.problem.kernels import Precomputed as Precomputed
+    from maxmargin.problem.kernels import Sigmoid as Sigmoid
+    from maxmargin.problem.linear import LinearProblem as LinearProblem
+    from maxmargin.problem.losses import Hinge as Hinge
+    from maxmargin.problem.losses import Huber as Huber
+    from maxmargin.problem.losses import LeastSquares as LeastSquares
+    from maxmargin.problem.losses import SquaredHinge as SquaredHinge
+    from maxmargin.screening.shrinking import FSafe as FSafe
+    from maxmargin.screening.shrinking import FSafeAsPrinted as FSafeAsPrinted
+    from maxmargin.screening.shrinking import Joachims as Joachims
+    from maxmargin.screening.shrinking import NoShrinking as NoShrinking
+    from maxmargin.screening.shrinking import Safe as Safe
+    from maxmargin.solvers.kernel.batched_smo import BatchedSMO as BatchedSMO
+    from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton as ActiveSetNewton
+    from maxmargin.solvers.kernel.irwls.irwls import IRWLS as IRWLS
+    from maxmargin.solvers.kernel.irwls.selection import Largest as Largest
+    from maxmargin.solvers.kernel.irwls.selection import RandomViolators as RandomViolators
+    from maxmargin.solvers.kernel.irwls.selection import Smallest as Smallest
+    from maxmargin.solvers.kernel.irwls.table_1 import Table1 as Table1
+    from maxmargin.solvers.kernel.smo import SMO as SMO
+    from maxmargin.solvers.linear.auto import Auto as Auto
+    from maxmargin.solvers.linear.avsf import AVSF as AVSF
+    from maxmargin.solvers.linear.dcd import DCD as DCD
+    from maxmargin.solvers.linear.dcd import Order as Order
+    from maxmargin.solvers.linear.dcd import Shrinking as Shrinking
+    from maxmargin.solvers.linear.newton.newton import Newton as Newton
+    from maxmargin.solvers.linear.pegasos import Pegasos as Pegasos
+    from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds as PrintedBounds
+    from maxmargin.solvers.linear.pruned_gradient import PrunedGradient as PrunedGradient
+    from maxmargin.solving.driver import solve as solve
+    from maxmargin.solving.solution import Progress as Progress
+    from maxmargin.solving.solution import Solution as Solution
+    from maxmargin.solving.solution import Status as Status

@@ -1,5 +1,5 @@
 """``python -m maxmargin`` is the command ``maxmargin``."""
 
-from maxmargin.cli import main
+from maxmargin.cli.commands import main
 
 main()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

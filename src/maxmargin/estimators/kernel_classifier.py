@@ -14,23 +14,23 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data import Array
-from maxmargin.decisions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
+from maxmargin.certificate.kernel_sums import kernel_sums
+from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
+from maxmargin.data.limits import Stop
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights
-from maxmargin.kernel_outputs import ROWS_A_BLOCK, given_values, outputs_of_values, pair_outputs
-from maxmargin.kernel_sums import kernel_sums
-from maxmargin.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
-from maxmargin.limits import Stop
-from maxmargin.solution import Solution
-from maxmargin.solve import Limits, drive, seed_from
+from maxmargin.kernel_matrix.outputs import ROWS_A_BLOCK, given_values, outputs_of_values, pair_outputs
+from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
+from maxmargin.screening.shrinking import DEFAULT_RULE, NoShrinking
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.registry import kernel_solver_named
-from maxmargin.solvers.shrinking import DEFAULT_RULE, NoShrinking
-from maxmargin.threads import single_threaded_blas
+from maxmargin.solving.driver import Limits, drive, seed_from
+from maxmargin.solving.solution import Solution
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 

@@ -14,18 +14,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from maxmargin.answers import unsolved
-from maxmargin.data import Array, Rows
-from maxmargin.decisions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
-from maxmargin.ellipsoids import enclose, sharpened
+from maxmargin.certificate.ellipsoid import enclose, sharpened
+from maxmargin.certificate.predictions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
+from maxmargin.data.limits import Stop
+from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
-from maxmargin.limits import Stop
-from maxmargin.losses import Hinge, Loss, SquaredHinge
-from maxmargin.problem import LinearProblem
-from maxmargin.solution import Solution
-from maxmargin.solve import Limits, drive, seed_from
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.registry import solver_named
+from maxmargin.solving.driver import Limits, drive, seed_from
+from maxmargin.solving.incumbent import unsolved
+from maxmargin.solving.solution import Solution
 
 NOTHING = np.empty(0)
 """In place of an alpha that nobody asked to keep: with many classes they would outweigh X."""

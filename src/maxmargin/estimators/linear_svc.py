@@ -11,8 +11,8 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.data import DTYPES, Array, sound
-from maxmargin.decisions import CertifiedLabels
+from maxmargin.certificate.predictions import CertifiedLabels
+from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import LinearClassifier
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
@@ -139,7 +139,7 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
 
         The labels are those of ``predict``. The smaller the gap, the more are proved: r is of the size of its square root.
         With ``sharp_proofs`` what this leaves open is tried again with an ellipsoid in place of the ball
-        (:mod:`maxmargin.ellipsoids`), which proves at a gap of 1e-6 about what the ball proves at 1e-8 and below.
+        (:mod:`maxmargin.certificate.ellipsoid`), which proves at a gap of 1e-6 about what the ball proves at 1e-8 and below.
 
         Returns
         -------

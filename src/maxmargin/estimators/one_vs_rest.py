@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from maxmargin.limits import Stop
-from maxmargin.solution import Progress, Solution
-from maxmargin.solve import Callback, Limits
+from maxmargin.data.limits import Stop
+from maxmargin.solving.driver import Callback, Limits
+from maxmargin.solving.solution import Progress, Solution
 
 Job = Callable[[Stop], Solution]
 

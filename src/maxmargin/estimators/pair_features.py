@@ -21,23 +21,23 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate import Certificate
-from maxmargin.data import Array, Rows
-from maxmargin.decisions import OUTWARDS, Bounds, Decisions, Values, linear_decisions, linear_values
+from maxmargin.certificate.intercept import linear_offset_bound
+from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, Values, linear_decisions, linear_values
+from maxmargin.data.rows import Array, Rows
+from maxmargin.data.threads import available_cores
 from maxmargin.estimators.pairs import Pair
-from maxmargin.feature_maps import FeatureMap, feature_map
-from maxmargin.kernel_blocks import NS_A_FEATURE, NS_A_NONZERO, NS_A_VALUE
-from maxmargin.kernel_rows import MEGABYTE
-from maxmargin.kernels import SECOND_ORDER, Kernel
-from maxmargin.losses import Hinge
-from maxmargin.offset_bounds import linear_offset_bound
-from maxmargin.problem import LinearProblem
-from maxmargin.solution import Solution, Status
-from maxmargin.solve import Limits
-from maxmargin.solvers.auto import Costs, newton_weights
+from maxmargin.kernel_matrix.blocks import NS_A_FEATURE, NS_A_NONZERO, NS_A_VALUE
+from maxmargin.kernel_matrix.rows import MEGABYTE
+from maxmargin.problem.feature_maps import FeatureMap, feature_map
+from maxmargin.problem.kernels import SECOND_ORDER, Kernel
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.newton_passes import MOST_MATRIX_WEIGHTS
-from maxmargin.threads import available_cores
+from maxmargin.solvers.linear.auto import Costs, newton_weights
+from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution, Status
 
 KEPT_SHARE = 1.0 - 2.0**-7
 """The share of tol that the linear problem is solved to; the rest is for the rounding of the features."""

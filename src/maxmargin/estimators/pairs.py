@@ -13,16 +13,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from maxmargin.data import Array, Rows
-from maxmargin.kernel_matrix import ClassValues
-from maxmargin.kernel_pairs import PairProblem, SharedValues
-from maxmargin.kernel_problem import KernelProblem
-from maxmargin.kernels import Kernel, Precomputed
-from maxmargin.problem import LinearProblem
-from maxmargin.solution import Solution
-from maxmargin.solve import Limits
+from maxmargin.data.rows import Array, Rows
+from maxmargin.data.threads import available_cores
+from maxmargin.kernel_matrix.shared import PairProblem, SharedValues
+from maxmargin.problem.held_values import ClassValues
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Kernel, Precomputed
+from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver
-from maxmargin.threads import available_cores
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 SHORT_PAIR = 512
 """Pairs of so few samples are solved by one thread. They take a millisecond, most of it in Python, where threads wait for each

@@ -11,8 +11,8 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.data import DTYPES, Array, sound
-from maxmargin.decisions import CertifiedLabels, proved_votes, votes
+from maxmargin.certificate.predictions import CertifiedLabels, proved_votes, votes
+from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified

@@ -5,19 +5,19 @@ Names are loaded when they are first used: reading data loads no scikit-learn.
 
 from typing import TYPE_CHECKING
 
-from maxmargin.lazy import lazy_names
+from maxmargin._lazy import lazy_names
 
 _HOMES = {
     "MalformedFile": "maxmargin.io.files",
-    "load_model": "maxmargin.io.model_file",
+    "load_model": "maxmargin.models.model_file",
     "read_data": "maxmargin.io.tables",
-    "read_liblinear": "maxmargin.io.liblinear_models",
-    "read_libsvm": "maxmargin.io.libsvm_models",
+    "read_liblinear": "maxmargin.models.liblinear",
+    "read_libsvm": "maxmargin.models.libsvm",
     "read_svmlight": "maxmargin.io.svmlight",
-    "save_model": "maxmargin.io.model_file",
+    "save_model": "maxmargin.models.model_file",
     "stream_svmlight": "maxmargin.io.svmlight",
-    "write_liblinear": "maxmargin.io.liblinear_models",
-    "write_libsvm": "maxmargin.io.libsvm_models",
+    "write_liblinear": "maxmargin.models.liblinear",
+    "write_libsvm": "maxmargin.models.libsvm",
     "write_svmlight": "maxmargin.io.svmlight",
 }
 
@@ -27,13 +27,13 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from maxmargin.io.files import MalformedFile as MalformedFile
-    from maxmargin.io.liblinear_models import read_liblinear as read_liblinear
-    from maxmargin.io.liblinear_models import write_liblinear as write_liblinear
-    from maxmargin.io.libsvm_models import read_libsvm as read_libsvm
-    from maxmargin.io.libsvm_models import write_libsvm as write_libsvm
-    from maxmargin.io.model_file import load_model as load_model
-    from maxmargin.io.model_file import save_model as save_model
     from maxmargin.io.svmlight import read_svmlight as read_svmlight
     from maxmargin.io.svmlight import stream_svmlight as stream_svmlight
     from maxmargin.io.svmlight import write_svmlight as write_svmlight
     from maxmargin.io.tables import read_data as read_data
+    from maxmargin.models.liblinear import read_liblinear as read_liblinear
+    from maxmargin.models.liblinear import write_liblinear as write_liblinear
+    from maxmargin.models.libsvm import read_libsvm as read_libsvm
+    from maxmargin.models.libsvm import write_libsvm as write_libsvm
+    from maxmargin.models.model_file import load_model as load_model
+    from maxmargin.models.model_file import save_model as save_model

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 
 BLOCK_BYTES = 1 << 22
 """Bytes that are read or decompressed at a time."""

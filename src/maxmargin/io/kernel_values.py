@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.io.files import MalformedFile, windows_of
 from maxmargin.io.svmlight import read_svmlight, stream_svmlight
 from maxmargin.io.tables import is_text, read_data
-from maxmargin.kernel_problem import unequal_pair
+from maxmargin.problem.kernel import unequal_pair
 
 WINDOW_BYTES = 1 << 24
 

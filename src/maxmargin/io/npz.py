@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data import Array, sound
+from maxmargin.data.rows import Array, sound
 from maxmargin.io.files import MalformedFile, explained, is_regular
 from maxmargin.io.memory import check_room, check_width
 

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data import DTYPES, Array
+from maxmargin.data.rows import DTYPES, Array
+from maxmargin.data.threads import available_cores
 from maxmargin.io.files import MOST_LINE_BYTES, MalformedFile, is_packed, is_regular, too_long, windows_of
 from maxmargin.io.memory import check_room, check_width
 from maxmargin.io.outputs import Output, written
 from maxmargin.io.text import Changed, Text, TextInMemory, TextOnDisk
-from maxmargin.threads import available_cores
 
 CHUNK_BYTES = 1 << 22
 """Bytes of text that one thread parses at a time, and the rest of a line."""
@@ -268,7 +268,7 @@ def _line_end(path: Path, text: Text, at: int) -> int:
 
 
 def _parse_chunk(path: Path, text: Text, chunk: _Chunk, arrays: _Arrays) -> _Outcome:
-    from maxmargin.compiled.svmlight import FINE, POWERS_OF_FIVE, UNDECIDED_FULL, parse
+    from maxmargin.io.svmlight_loops import FINE, POWERS_OF_FIVE, UNDECIDED_FULL, parse
 
     piece = text.piece(chunk.start, chunk.stop)
     if _counted(piece) != (chunk.n_rows, chunk.n_elements):
@@ -343,7 +343,7 @@ def _matrix(path: Path, parsed: _Parsed, n_features: int | None, zero_based: boo
 
 
 def _complaint(path: Path, text: Array, problem: int, at: int) -> MalformedFile:
-    from maxmargin.compiled import svmlight as parser
+    from maxmargin.io import svmlight_loops as parser
 
     sentences = {
         parser.BAD_LABEL: "the label is not a number",

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data.rows import Array
 from maxmargin.io.files import MalformedFile, read_only
 
 

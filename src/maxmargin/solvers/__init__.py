@@ -1,1 +1,1 @@
-"""One paper's algorithm, one file."""
+"""The solvers. ``base`` says what one is, ``registry`` knows them by name; one folder for linear problems, one for kernels."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
-from maxmargin.data import Array
-from maxmargin.kernel_problem import KernelProblem
-from maxmargin.problem import LinearProblem
+from maxmargin.data.rows import Array
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.linear import LinearProblem
 
 StoppingRule = Literal["gap", "paper"]
 """What ends a solve. "gap": a certificate that shows a relative gap within ``tol``. "paper": the stopping rule of the solver's

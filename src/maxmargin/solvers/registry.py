@@ -9,21 +9,21 @@ from typing import Any
 from maxmargin.solvers.base import KernelSolver, Solver
 
 SOLVERS: dict[str, tuple[str, str]] = {
-    "auto": ("auto", "Auto"),
-    "dcd": ("dcd", "DCD"),
-    "avsf": ("avsf", "AVSF"),
-    "newton": ("newton", "Newton"),
-    "pegasos": ("pegasos", "Pegasos"),
-    "pruned-gradient": ("pruned_gradient", "PrunedGradient"),
+    "auto": ("linear.auto", "Auto"),
+    "dcd": ("linear.dcd", "DCD"),
+    "avsf": ("linear.avsf", "AVSF"),
+    "newton": ("linear.newton.newton", "Newton"),
+    "pegasos": ("linear.pegasos", "Pegasos"),
+    "pruned-gradient": ("linear.pruned_gradient", "PrunedGradient"),
 }
 """Names, and the module and class that each is: loaded when it is asked for."""
 
 
 KERNEL_SOLVERS: dict[str, tuple[str, str]] = {
-    "auto": ("kernel_auto", "KernelAuto"),
-    "batched-smo": ("batched_smo", "BatchedSMO"),
-    "smo": ("smo", "SMO"),
-    "irwls": ("irwls", "IRWLS"),
+    "auto": ("kernel.auto", "KernelAuto"),
+    "batched-smo": ("kernel.batched_smo", "BatchedSMO"),
+    "smo": ("kernel.smo", "SMO"),
+    "irwls": ("kernel.irwls.irwls", "IRWLS"),
 }
 
 

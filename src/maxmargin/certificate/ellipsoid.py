@@ -1,0 +1,281 @@
+r"""An ellipsoid around an answer that holds the exact optimum: far smaller than the ball of the certificate.
+
+The ball uses of the gap only that P and D are strongly convex by their norms. What is left out is what the samples say. For the
+exact optimum w*, with any w and feasible alpha and :math:`\delta = w - w(\alpha)`, :math:`u = w^* - w`,
+
+.. math:: \text{gap} = P(w) - D(\alpha) \ge P(w) - P(w^*) + P(w^*) - D(\alpha)
+          \ge \tfrac12 |u|^2 + \tfrac12 |u + \delta|^2 + \sum_i t_i(m_i^*, \alpha_i),
+
+where :math:`t_i \ge 0` are the gap terms of :mod:`maxmargin.problem.losses`, now at the margins of w*. A term is zero only
+where the
+margin is what alpha says it is: for hinge loss and :math:`0 < \alpha_i < C_i`, at 1. So every *free* sample holds the optimum
+fast in its own direction. Let :math:`r_i = m_i^* - \text{target}_i`, known to be at most :math:`\rho_i` in magnitude; then
+:math:`t_i \ge q_i r_i^2` with
+
+==============  =====================================  ==========================  =====================================
+loss            :math:`t_i`                            target                      :math:`q_i`
+==============  =====================================  ==========================  =====================================
+hinge           >= s |r|, s = min(alpha, C - alpha)    1                           :math:`s / \rho`
+squared hinge   C r^2 up to r = alpha / 2C,            1 - alpha / 2C              C, or :math:`\alpha / \rho - \alpha^2
+                then alpha r - alpha^2 / 4C                                        / 4 C \rho^2` if rho > alpha / 2C
+least squares   C r^2                                  1 - alpha / 2C              C
+==============  =====================================  ==========================  =====================================
+
+As no term is above the gap, :math:`\rho = \text{gap} / s` and :math:`2\, \text{gap} / \alpha` will do to begin with. Now the
+right hand side is a quadratic :math:`F(u) \le \text{gap}`, with :math:`A = I + \sum_i q_i x_i x_i'` (without the 1 of a free
+intercept) and :math:`g = \nabla F(0) = \delta + 2 \sum_i q_i (m_i - \text{target}_i) y_i x_i`. Its minimum is
+:math:`F(0) - h^2` with :math:`h = \tfrac12 |g|_{A^{-1}}`, so that
+
+.. math:: |u \cdot x| \le \left( \sqrt{\text{gap} - F(0) + h^2} + h \right) |x|_{A^{-1}} \quad \text{for every x.}
+
+That bounds the r_i in turn, and so the q_i grow; a few rounds are enough. With hinge loss the bound falls like the
+gap and not like its root, as the first q_i are :math:`s^2 / \text{gap}`; with squared hinge :math:`A` is about the Hessian. A
+free intercept is one of the coordinates, and needs no bound of its own.
+
+**Rounding.** Every q_i may be made smaller, and a matrix below A may take its place: both only widen the ellipsoid. So the q
+are capped until the rounding of A and of its factorisation, in norm below
+:math:`e = (\gamma_{n+6} + 2 \gamma_{d+2}) (\operatorname{tr} A + d)` (Higham, Accuracy and Stability of Numerical Algorithms,
+sections 3.5 and 10.1), is below a hundredth; and A - 4eI is factorised in place of A: then LL' <= A for the computed L, and
+:math:`|x|_{A^{-1}} \le |L^{-1} x|`, the solution of a triangular system, whose error Higham's section 8.1 bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma
+from maxmargin.certificate.predictions import OUTWARDS, Decisions, linear_values, norms
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import UNIT_ROUNDOFF, Hinge, LeastSquares, Loss, SquaredHinge
+
+MOST_WEIGHTS = 4096
+"""Beyond this many the matrix is too much to make and to keep."""
+ELEMENTS_A_BLOCK = 1 << 22
+HINGE_ROUNDS, ROUNDS = 5, 2
+GREATEST_SHIFT = 0.01
+"""4 e, the part of A that is given up for rounding."""
+GREATEST_CURVATURE = 1e200
+WELL_CONDITIONED = 0.01
+"""The relative error of a triangular solution that is allowed for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ellipsoid:
+    """|u . x| <= radius |L^-1 x| for u = w* - w, with L the lower triangular ``factor``; x ends with the ``constant`` feature
+    if that is not zero."""
+
+    factor: Array
+    radius: float
+    constant: float
+
+    def reach(self, X: Any) -> Array:
+        """How far the exact decision values can be from those of w, for each row; not counting the rounding of the latter."""
+        reach = np.empty(X.shape[0])
+        for block, rows in _dense_blocks(X, np.arange(X.shape[0]), self.constant):
+            reach[block] = _lengths(self.factor, rows)
+        return np.where(np.isnan(reach), np.inf, reach * (self.radius * OUTWARDS))
+
+
+def enclose(problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate) -> Ellipsoid | None:
+    """The ellipsoid of an answer and its certificate; None where there is none, or it would be too large a matrix."""
+    is_known = isinstance(problem.loss, (Hinge, SquaredHinge, LeastSquares))
+    if problem.n_weights > MOST_WEIGHTS or not is_known or not math.isfinite(certificate.distance_bound):
+        return None
+    with np.errstate(all="ignore"), single_threaded_blas():
+        free = _Free.of(problem, w, alpha, certificate)
+        found = None
+        for _ in range(HINGE_ROUNDS if isinstance(problem.loss, Hinge) else ROUNDS):
+            better = free.ellipsoid()
+            if better is None:
+                break
+            found = better
+            free.learn(found)
+        return found
+
+
+@dataclass(eq=False)
+class _Free:
+    """The samples that hold the optimum fast, and what is known of their margins at it."""
+
+    problem: LinearProblem
+    chosen: Array
+    alpha: Array  # that a feasible point has at least, and at most
+    most: Array
+    offsets: Array  # m_i - target_i
+    errors: Array  # of the offsets
+    rho: Array
+    gap: float
+    delta: Array
+    delta_error: float
+
+    @classmethod
+    def of(cls, problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate) -> _Free:
+        gap = (certificate.gap + certificate.rounding_error) * OUTWARDS
+        excess, delta_error = _imbalance(problem, w, alpha)
+        chosen = np.flatnonzero(_slack(problem.loss, alpha, problem.C) > 0.0)
+        C, own = problem.C[chosen], alpha[chosen]
+        outputs = linear_values(problem.rows.matrix[chosen], w[None, : problem.rows.n_features], _intercept(problem, w))
+        target = np.ones(len(own)) if isinstance(problem.loss, Hinge) else 1.0 - own / (2.0 * C)
+        margins = problem.y[chosen] * outputs.values[:, 0]
+        errors = outputs.errors[:, 0] + 8.0 * UNIT_ROUNDOFF * (np.abs(margins) + np.abs(target))
+        if not isinstance(problem.loss, Hinge):
+            errors = errors + excess * np.abs(own) / C
+        least = own * (1.0 - excess) if not isinstance(problem.loss, LeastSquares) else own
+        slack = _slack(problem.loss, least, C, own)
+        rho = gap / slack if isinstance(problem.loss, Hinge) else 2.0 * gap / slack
+        delta = (w - problem.weights(alpha))[: problem.n_penalised]
+        return cls(problem, chosen, least, own, margins - target, errors, rho * OUTWARDS, gap, delta, delta_error)
+
+    def curvatures(self) -> Array:
+        """q_i, rounded downwards."""
+        loss, C = self.problem.loss, self.problem.C[self.chosen]
+        if isinstance(loss, LeastSquares):
+            q = C
+        elif isinstance(loss, Hinge):
+            q = _slack(loss, self.alpha, C, self.most) / self.rho
+        else:
+            share = self.alpha / self.rho
+            is_inside = self.rho <= self.alpha / (2.0 * C) * (1.0 - 8.0 * UNIT_ROUNDOFF)
+            q = np.where(is_inside, C, np.maximum(0.0, share - np.square(share) / (4.0 * C) * OUTWARDS))
+        result: Array = np.clip(np.where(np.isnan(q), 0.0, q), 0.0, GREATEST_CURVATURE) * (1.0 - 16.0 * UNIT_ROUNDOFF)
+        return result
+
+    def ellipsoid(self) -> Ellipsoid | None:
+        """For the present rho."""
+        problem, q = self.problem, self.curvatures()
+        lengths = norms(problem.rows.matrix[self.chosen]) + problem.intercept_scaling
+        trace = float(q @ np.square(lengths))
+        size = problem.n_weights
+        share = (gamma(len(q) + 6.0) + 2.0 * gamma(size + 2.0)) * OUTWARDS
+        room = GREATEST_SHIFT / (4.0 * share) - size
+        if room <= 0.0:
+            return None
+        if not trace <= room:
+            q = np.minimum(q, room / (len(q) * np.square(lengths)))
+            trace = room
+        matrix, gradient = self._sums(q)
+        matrix[np.diag_indices(size)] -= 4.0 * share * (trace + size)
+        from scipy import linalg
+
+        try:
+            factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            return None
+        return self._around(factor, q, gradient, lengths)
+
+    def _sums(self, q: Array) -> tuple[Array, Array]:
+        """A and g."""
+        problem, size = self.problem, self.problem.n_weights
+        matrix, gradient = np.zeros((size, size), order="F"), np.zeros(size)
+        matrix[np.diag_indices(problem.n_penalised)] = 1.0
+        gradient[: problem.n_penalised] = self.delta
+        from scipy.linalg.blas import dsyrk
+
+        pulls = 2.0 * q * self.offsets * problem.y[self.chosen]
+        for block, rows in _dense_blocks(problem.rows.matrix, self.chosen, problem.intercept_scaling):
+            scaled = rows * np.sqrt(q[block, None])
+            matrix = dsyrk(1.0, scaled.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)  # its lower half
+            gradient += pulls[block] @ rows
+        return matrix, gradient
+
+    def _around(self, factor: Array, q: Array, gradient: Array, lengths: Array) -> Ellipsoid | None:
+        inverse_norm = _inverse_norm(self.problem, factor)
+        condition = gamma(len(factor) + 2.0) * float(np.linalg.norm(factor)) * inverse_norm
+        if not condition <= 0.5 * WELL_CONDITIONED:
+            return None
+        shift = 0.5 * float(_lengths(factor, gradient[None, :])[0])
+        scale = float(q @ (np.abs(self.offsets) * lengths))
+        shift_error = (
+            math.sqrt(float(q @ np.square(self.errors)))  # |A^-1/2 X' Q e| <= |Q^1/2 e|
+            + inverse_norm * (gamma(len(q) + 8.0) * scale + 0.5 * self.delta_error)
+        )
+        shift = min(shift + shift_error, math.sqrt(self.gap))  # F(0) - h^2 >= 0, and F(0) <= gap
+        radius = (math.sqrt(max(0.0, min(self.gap, self.gap - self._least_value(q) + shift**2))) + shift) * OUTWARDS
+        constant = self.problem.intercept_scaling
+        return Ellipsoid(factor, radius, constant) if math.isfinite(radius) else None
+
+    def _least_value(self, q: Array) -> float:
+        """F(0), rounded downwards."""
+        length = max(0.0, float(np.linalg.norm(self.delta)) * (1.0 - gamma(len(self.delta) + 4.0)) - self.delta_error)
+        offsets = np.maximum(0.0, np.abs(self.offsets) - self.errors)
+        return (0.5 * length**2 + float(q @ np.square(offsets))) * (1.0 - gamma(len(q) + 8.0))
+
+    def learn(self, ellipsoid: Ellipsoid) -> None:
+        """What the ellipsoid says of the margins at the optimum."""
+        reach = ellipsoid.reach(self.problem.rows.matrix[self.chosen])
+        self.rho = np.minimum(self.rho, (np.abs(self.offsets) + self.errors + reach) * OUTWARDS)
+
+
+def _slack(loss: Loss, alpha: Array, C: Array, most: Array | None = None) -> Array:
+    """The s of hinge loss for an alpha that lies between two values; of the others what makes t_i more than nothing."""
+    if isinstance(loss, Hinge):
+        return np.minimum(alpha, C - (alpha if most is None else most))
+    return np.where(C > 0.0, np.abs(alpha), 0.0)
+
+
+def _intercept(problem: LinearProblem, w: Array) -> Array:
+    return np.array([w[-1] * problem.intercept_scaling if problem.intercept_scaling != 0.0 else 0.0])
+
+
+def _imbalance(problem: LinearProblem, w: Array, alpha: Array) -> tuple[float, float]:
+    """The share by which a feasible point's alpha can be smaller, as in the certificate; and how wrong delta can be."""
+    size = np.abs(alpha)
+    scale = float(size @ (norms(problem.rows.matrix) + problem.intercept_scaling))
+    error = gamma(problem.n_samples + 8.0) * scale + 4.0 * UNIT_ROUNDOFF * float(np.linalg.norm(w))
+    total = float(size.sum())
+    if problem.penalizes_intercept or total == 0.0:
+        return 0.0, error
+    excess = 2.0 * (abs(float(np.sum(alpha * problem.y))) + gamma(PAIRWISE_ROUNDINGS) * total) / total
+    return excess, error + excess * scale
+
+
+def _inverse_norm(problem: LinearProblem, factor: Array) -> float:
+    """|L^-1| at most."""
+    if problem.penalizes_intercept:
+        return 1.0 / math.sqrt(1.0 - 2.0 * GREATEST_SHIFT)  # LL' >= A - 4 e I - e I
+    inverse = _solved(factor, np.eye(len(factor)))
+    norm = float(np.linalg.norm(inverse)) * OUTWARDS
+    error = gamma(len(factor) + 2.0) * float(np.linalg.norm(factor)) * norm
+    return norm / (1.0 - 2.0 * error) if error < 0.25 else math.inf
+
+
+def _lengths(factor: Array, rows: Array) -> Array:
+    """|L^-1 x| for each row, rounded upwards."""
+    solved = _solved(factor, rows.T)
+    lengths: Array = np.sqrt(np.einsum("ij,ij->j", solved, solved)) * (1.0 + WELL_CONDITIONED)
+    return lengths
+
+
+def _solved(factor: Array, right: Array) -> Array:
+    from scipy.linalg import solve_triangular  # it takes a while to load, and few fits need it
+
+    return np.asarray(solve_triangular(factor, right, lower=True, check_finite=False))
+
+
+def _dense_blocks(X: Any, chosen: Array, constant: float) -> Iterator[tuple[slice, Array]]:
+    """The chosen rows as dense float64 with the constant feature, some at a time."""
+    size = max(1, ELEMENTS_A_BLOCK // (X.shape[1] + 1))
+    X = sparse.csr_array(X) if sparse.issparse(X) else X
+    for start in range(0, len(chosen), size):
+        block = slice(start, min(start + size, len(chosen)))
+        rows = X[chosen[block]]
+        rows = (rows.toarray() if sparse.issparse(rows) else rows).astype(np.float64, copy=False)
+        yield block, np.column_stack([rows, np.full(len(rows), constant)]) if constant != 0.0 else rows
+
+
+def sharpened(decisions: Decisions, ellipsoids: Sequence[Ellipsoid | None], X: Any, chosen: Array) -> Decisions:
+    """The decisions of the chosen rows of X, with the lesser of two reaches: what they have, and that of the ellipsoid of each
+    binary problem and of rounding, which is in ``decisions.errors``."""
+    rows, reach = X[chosen], decisions.reach[chosen]
+    for k, ellipsoid in enumerate(ellipsoids):
+        if ellipsoid is not None:
+            reach[:, k] = np.minimum(reach[:, k], (ellipsoid.reach(rows) + decisions.errors[chosen, k]) * OUTWARDS)
+    return Decisions(decisions.values[chosen], reach, decisions.errors[chosen])

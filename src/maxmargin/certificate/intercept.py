@@ -1,0 +1,123 @@
+r"""How far the intercept of an answer can be from that of the exact optimum, where it is free.
+
+The gap bounds the distance of w from w*, not that of b from b*. But b* minimises the sum of the losses for the outputs
+:math:`f_i^* = \langle w^*, \phi(x_i) \rangle`, each of which is within a known :math:`\rho_i = |w - w^*| |\phi(x_i)|` of the
+:math:`f_i` at hand, and for every convex loss of the margin the slope in b,
+
+.. math:: G(b; f) = \sum_i C_i y_i \ell'(y_i (f_i + b)),
+
+rises with b and with each f_i. So :math:`G(b; f + \rho) < 0` proves b* > b and :math:`G(b; f - \rho) > 0` proves b* < b. With
+hinge loss that is the interval of quantiles of docs/screening.md; with the smooth losses two roots are enclosed by bisection.
+The optimal offsets may be an interval: what is bounded is the distance to the farthest of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from maxmargin.certificate.kernel import KernelVerdict
+from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma
+from maxmargin.certificate.predictions import OUTWARDS, linear_values, norms
+from maxmargin.data.rows import Array
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import UNIT_ROUNDOFF, Hinge, Huber, LeastSquares, Loss, SquaredHinge
+from maxmargin.problem.offset import Interval, offset_interval
+
+SHARPNESS = 0.01
+"""A root is enclosed to this share of its distance from b."""
+MOST_DOUBLINGS, MOST_HALVINGS = 200, 60
+
+
+def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate, data_error: float = 0.0) -> float:
+    """|b - b*| at most; zero where the intercept is penalised and so part of w, or absent. One pass over X, and another one
+    where the elements of X are themselves known to a relative ``data_error`` only."""
+    if problem.penalizes_intercept:
+        return 0.0
+    if not math.isfinite(certificate.distance_bound):
+        return math.inf
+    with np.errstate(all="ignore"):
+        outputs = linear_values(problem.rows.matrix, w[None, : problem.rows.n_features], np.zeros(1))
+        reach = certificate.distance_bound * norms(problem.rows.matrix) * (1.0 + data_error) + outputs.errors[:, 0]
+        if data_error:
+            reach += data_error * (np.abs(problem.rows.matrix) @ np.abs(w[: problem.rows.n_features]))
+        b = float(w[-1]) * problem.intercept_scaling
+        return _bound(problem, outputs.values[:, 0], reach, b)
+
+
+def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float:
+    """|b - b*| at most; zero without an offset, and infinite where the kernel is not positive semidefinite."""
+    if not problem.has_offset:
+        return 0.0
+    if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
+        return math.inf
+    with np.errstate(all="ignore"):
+        entry_error = problem.held.error if problem.held else problem.kernel.rounding_error(problem.points, problem.points)
+        lengths = np.sqrt(np.maximum(_one_or_all(problem.diagonal) + entry_error, 0.0)) * OUTWARDS
+        reach = verdict.certificate.distance_bound * lengths + _one_or_all(verdict.output_errors)
+        return _bound(problem, verdict.outputs, reach, verdict.b)
+
+
+def _one_or_all(numbers: Array) -> Array | float:
+    """One number where it is the same for all samples."""
+    return float(numbers[0]) if numbers.strides == (0,) else numbers
+
+
+def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> float:
+    interval = _interval(problem, outputs, reach, b)
+    farthest = max(interval.high - b, b - interval.low)
+    return float(farthest + 4.0 * UNIT_ROUNDOFF * (farthest + abs(b))) if math.isfinite(farthest) else math.inf
+
+
+def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
+    """Every optimal offset, when each optimal output is within ``reach`` of the one given."""
+    if not (np.isfinite(outputs).all() and np.isfinite(reach).all()):
+        return Interval(-math.inf, math.inf)
+    y, C, loss = problem.y, problem.C, problem.loss
+    if isinstance(loss, Hinge):
+        kinks = y - outputs
+        greatest = float(np.abs(kinks).max(initial=0.0))
+        return offset_interval(kinks, C, float(C[y > 0].sum()), reach + 2.0 * UNIT_ROUNDOFF * (greatest + reach))
+
+    def sign(b: float, f: Array) -> int:
+        """Of G(b; f) with a smooth loss; 0 where rounding hides it."""
+        slopes, steepest = _slopes(loss, y * (f + b))
+        slope = -float(np.sum(y * C * slopes))
+        scale = float(np.sum(C * (steepest * (1.0 + np.abs(f) + abs(b)) + np.abs(slopes))))
+        return 0 if abs(slope) <= gamma(PAIRWISE_ROUNDINGS + 8.0) * scale else (1 if slope > 0.0 else -1)
+
+    step = float(np.mean(reach)) + UNIT_ROUNDOFF * (1.0 + abs(b))
+    low = b - _reach_of_sign(lambda distance: sign(b - distance, outputs + reach) < 0, step)
+    high = b + _reach_of_sign(lambda distance: sign(b + distance, outputs - reach) > 0, step)
+    return Interval(low, high)
+
+
+def _slopes(loss: Loss, margins: Array) -> tuple[Array, float]:
+    """Minus the derivative of a smooth loss, and how much it changes at most for a unit of the margin."""
+    if isinstance(loss, LeastSquares):
+        return 2.0 * (1.0 - margins), 2.0
+    if isinstance(loss, Huber):
+        return np.clip((1.0 + loss.width - margins) / (2.0 * loss.width), 0.0, 1.0), 1.0 + 1.0 / loss.width
+    assert isinstance(loss, SquaredHinge)
+    return 2.0 * np.maximum(0.0, 1.0 - margins), 2.0
+
+
+def _reach_of_sign(holds: Callable[[float], bool], step: float) -> float:
+    """A distance at which the condition, which holds from some distance on, holds: near the least one; else infinite."""
+    far = step
+    for _ in range(MOST_DOUBLINGS):
+        if holds(far):
+            break
+        far *= 2.0
+    else:
+        return math.inf
+    near = 0.5 * far if far > step else 0.0
+    for _ in range(MOST_HALVINGS):
+        if far - near <= SHARPNESS * far:
+            break
+        middle = 0.5 * (near + far)
+        near, far = (near, middle) if holds(middle) else (middle, far)
+    return far

@@ -1,0 +1,176 @@
+r"""The judge of kernel machines: the duality gap of alpha, recomputed from the data by the definition of the kernel.
+
+The gap is the sum of :math:`(C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0, m_i - 1)`, each term of which is never
+negative, minus :math:`b \sum_i \alpha_i y_i`, which is zero up to rounding with an offset. Kernel values are made anew in
+float64, block by block, for the columns of the support vectors; nothing of a solver's gradient is used, and no compiled
+code of a solver's. Where the gap is small enough for a tolerance and only the bound on its rounding error is not, the outputs
+of the samples that the bound hangs on, which are those at the margin, are made once more in twice the precision.
+
+**A kernel that is not positive semidefinite** has no such proof: :math:`|w|^2` may be negative, and the dual value bounds
+nothing. What can be said is whether alpha is stationary, and the measure of that is LIBSVM's violation,
+
+.. math:: \max_{i \,\text{can rise}} (y_i - f_i) - \min_{i \,\text{can fall}} (y_i - f_i) ,
+
+where a sample can rise if :math:`\alpha_i y_i` can. Without an offset both are compared with zero."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from maxmargin.certificate.kernel_sums import Sums, kernel_sums, precise_sums
+from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
+from maxmargin.data.rows import Array
+from maxmargin.problem.held_values import HeldValues
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import RBF, SECOND_ORDER, Precomputed
+from maxmargin.problem.losses import UNIT_ROUNDOFF
+
+NEGLIGIBLE = 0.1
+"""The share of a tolerance that the samples whose outputs stay as they are may use up by rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelVerdict:
+    """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha.
+    ``output_errors`` bounds the rounding error of each f_i; ``violation`` is LIBSVM's, where there is no proof.
+    ``kernel_evaluations`` are those beyond the matrix that the problem holds."""
+
+    certificate: Certificate
+    b: float
+    outputs: Array
+    output_errors: Array
+    kernel_evaluations: int
+    violation: float = math.inf
+
+    def meets(self, tol: float) -> bool:
+        """Whether the relative gap is proved to be within ``tol``; where there is no proof, whether LIBSVM's violation is."""
+        if self.certificate.is_proof:
+            return self.certificate.meets(tol)
+        return math.isfinite(self.certificate.gap) and self.violation <= tol
+
+
+def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None, tol: float | None = None) -> KernelVerdict:
+    """Judge alpha, with its own best offset or with the b given. With ``tol`` the rounding error is made small enough to tell
+    whether the relative gap is within it, if that can be done."""
+    alpha = vector(alpha, problem.n_samples, "alpha")
+    support = np.flatnonzero(alpha)
+    if not problem.is_feasible(alpha):
+        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
+    with np.errstate(all="ignore"):
+        verdict = _verdict(problem, alpha, support, outputs_of(problem, alpha, support), b)
+        certificate = verdict.certificate
+        if tol is None or certificate.relative_gap > tol or certificate.meets(tol):
+            return verdict
+        return _sharpened(problem, alpha, support, verdict, b, tol)
+
+
+def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float | None) -> KernelVerdict:
+    b = problem.best_offset(sums.outputs) if b is None else float(b)
+    certificate = _certificate(problem, alpha, support, sums, b)
+    violated = math.inf if certificate.is_proof else violation(problem, alpha, sums.outputs)
+    evaluations = problem.n_samples * len(support) if problem.held is None else 0
+    return KernelVerdict(certificate, b, *sums, evaluations, violated)
+
+
+def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
+    """LIBSVM's: see the head of this module."""
+    is_above_zero, is_below_C, kinks = alpha > 0.0, alpha < problem.C, problem.y - outputs
+    top = float(kinks[np.where(problem.y > 0, is_below_C, is_above_zero)].max(initial=-math.inf))
+    bottom = float(kinks[np.where(problem.y > 0, is_above_zero, is_below_C)].min(initial=math.inf))
+    if not problem.has_offset:
+        top, bottom = max(top, 0.0), min(bottom, 0.0)
+    return max(0.0, top - bottom)
+
+
+def _sharpened(
+    problem: KernelProblem, alpha: Array, support: Array, verdict: KernelVerdict, b: float | None, tol: float
+) -> KernelVerdict:
+    """The verdict with precise outputs where they matter for this tolerance; the same one where there are none to be had."""
+    margins, errors = problem.y * (verdict.outputs + verdict.b), verdict.output_errors
+    effects = problem.loss.gap_sensitivity(margins, alpha, problem.C, errors)
+    allowed = tol * verdict.certificate.scale
+    decisive = np.flatnonzero(effects > NEGLIGIBLE * allowed / problem.n_samples)
+    precise = precise_sums(problem.kernel, problem.points, support, (alpha * problem.y)[support], decisive)
+    if precise is None:
+        return verdict
+    sums = Sums(verdict.outputs.copy(), errors.copy())
+    sums.outputs[decisive], sums.errors[decisive] = precise
+    sharper = _verdict(problem, alpha, support, sums, b)
+    return replace(sharper, kernel_evaluations=sharper.kernel_evaluations + len(decisive) * len(support))
+
+
+def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
+    """f_i for every sample, and how wrong each can be: kernel values by their own rounding, and sums by their additions."""
+    if problem.held is not None:
+        return _held_sums(problem, problem.held, alpha)
+    signed = (alpha * problem.y)[support]
+    if isinstance(problem.kernel, Precomputed):
+        return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
+    return kernel_sums(problem.kernel, problem.points, support, signed)
+
+
+def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
+    """From values that are each known to an error. No value of the RBF kernel is greater than one, so that one bound serves all
+    samples. Models may have coefficients of either sign in the place of alpha."""
+    outputs, sizes = held.values @ (alpha * problem.signs), np.abs(alpha)
+    additions = gamma(len(alpha) + 2.0)
+    if isinstance(problem.kernel, RBF):
+        error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
+        return Sums(outputs, np.broadcast_to(error, len(alpha)))
+    errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)
+    return Sums(outputs, errors + additions * (np.abs(held.values) @ sizes))
+
+
+def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
+    y, C, loss, outputs = problem.signs, problem.C, problem.loss, sums.outputs
+    margins, signed = y * (outputs + b), alpha * y
+    sqnorm, total = float(signed @ outputs), float(alpha.sum())
+    imbalance = float(signed.sum()) if problem.has_offset else 0.0
+    shift, fall, charge_error, move = charge(problem, alpha, outputs, b, imbalance, total)
+    primal = 0.5 * sqnorm + float(C @ loss.value(margins))
+    dual = total - 0.5 * sqnorm - fall
+    gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
+    errors = sums.errors
+    if len(support):  # without them the margins are +b and -b, exactly
+        errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
+    rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
+    rounding += gamma(PAIRWISE_ROUNDINGS) * gap
+    if not all(map(math.isfinite, (primal, dual, gap, rounding))):
+        return refusal(alpha)
+    is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -rounding  # a kernel on trust may be found out
+    return Certificate(
+        primal=primal,
+        dual=dual,
+        gap=gap,
+        relative_gap=relative(gap, primal, dual),
+        rounding_error=rounding,
+        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if is_proof else math.inf,
+        n_support=len(support),
+        n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
+    )
+
+
+def charge(
+    problem: KernelProblem, alpha: Array, outputs: Array, b: float, imbalance: float, total: float
+) -> tuple[float, float, float, float]:
+    """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that
+    feasible alpha' whose heavier class is scaled by 1 - e, e <= 2 |r| / sum alpha, which is at most
+
+        e sum_i alpha_i |1 - y_i f_i| + e^2 (sum_i alpha_i k(x_i, x_i)^1/2)^2 / 2;
+
+    how far rounding can hide an r, and |w(alpha) - w(alpha')|: the ball is around the point between the two."""
+    if not problem.has_offset or total == 0.0:
+        return 0.0, 0.0, 0.0, 0.0
+    slope = float(alpha @ np.abs(1.0 - problem.signs * outputs))
+    reach = float(alpha @ np.sqrt(np.abs(problem.diagonal)))
+
+    def fall(r: float) -> float:
+        e = 2.0 * r / total
+        return e * slope + 0.5 * (e * reach) ** 2
+
+    r, r_error = abs(imbalance), gamma(PAIRWISE_ROUNDINGS) * total
+    move = 2.0 * (r + r_error) / total * reach
+    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b), move

@@ -1,0 +1,346 @@
+r"""Sums of kernel values in float64, and how wrong they can be: :math:`f_i = \sum_j s_j k(z_j, x_i)` for all samples
+:math:`x_i`, which is what a certificate judges and what a model predicts.
+
+No kernel value is kept. Tiles of dot products small enough for the caches are made on all cores, by matrix products where
+the samples are dense and by compiled code of the certificate's own where they are sparse, and the kernel is a function of
+them. Among the chosen points themselves a dense tile is made once, for both of its sides. Nothing here is shared with a
+solver.
+
+**Rounding, for the RBF kernel.** Let :math:`u = 2^{-53}`, G the greatest :math:`|x|^2`, and m the number of roundings that a
+term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u G`, so that :math:`|x - z|^2` is wrong by at
+most :math:`u G (10 + 2 m)`, and after multiplication with gamma, which adds 3u of at most :math:`4 \gamma G`, the exponent by
+:math:`u \gamma G (22 + 2 m)`. The exponential adds 2u. Where the samples are sparse, the terms are added in groups of eight,
+and the groups with what each addition loses kept apart, so that a sum is wrong by 12u of the sum of the magnitudes. Where
+they are dense, a term meets as many additions as a tile is wide and as there are tiles. To first order, for which 1% is added.
+
+**In twice the precision**, for chosen samples (``compiled.precise_sums``): a dot product of m terms carries the sum of what
+its operations lose, itself right to :math:`m u`, so that the exponent is wrong by at most :math:`8 (m + 2)^2 u^2 \gamma G`.
+The exponential is right to :math:`2^{-70}`: at t <= 0.0014 the terms of its series that are one number are wrong by less than
+2e-25, and eight doublings of t make 256 times that of it. A sum of n terms adds :math:`4 n u^2`, and rounding it to one number
+u of its own magnitude, not of the terms'. For the linear and the polynomial kernel the sums are made in long
+double, where that has more digits than float64."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.certificate.linear import gamma as roundings
+from maxmargin.data.limits import check_point
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import Crew, single_threaded_blas
+from maxmargin.problem.held_values import rbf_block
+from maxmargin.problem.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Custom, Kernel, Linear, Points, Polynomial
+from maxmargin.problem.losses import UNIT_ROUNDOFF
+
+VECTORS_A_TILE, SAMPLES_A_TILE = 512, 256
+EVALUATIONS_TO_PREPARE = 1 << 24
+"""When so many kernel values are to be made, it pays to look for equal rows, and for zeros in a dense X."""
+MOST_DISTINCT, MOST_NONZERO = 0.9, 0.3
+"""Equal rows are counted once when so few are distinct; a dense X is made sparse when so little of it is not zero."""
+SAMPLES_A_TASK = 1024
+"""A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
+STRIPS_A_TURN = 16
+"""Strips whose sums are held at a time before they are added up."""
+GROUP_ROUNDINGS = 12.0
+EXPONENTIAL_ERROR = 2.0**-70
+LONG_ROUNDOFF, LONG_ROWS = 2.0**-63, 64
+"""A long double with a greater roundoff is of no use; and how many samples are judged in it between two check points."""
+SMALLEST_NORMAL = 2.0**-1021
+"""What stands for kernel values below it."""
+
+
+class Sums(NamedTuple):
+    """f, and by how much each of it can be wrong."""
+
+    outputs: Array
+    errors: Array
+
+    @classmethod
+    def of_columns(cls, gram: Any, signed: Array, n: int) -> Sums:
+        """From kernel values that are given: ``gram(rows)`` has a column for each coefficient."""
+        outputs, magnitudes = np.zeros(n), np.zeros(n)
+        for start in range(0, n, VECTORS_A_TILE):
+            check_point()
+            rows = slice(start, start + VECTORS_A_TILE)
+            block = gram(rows)
+            outputs[rows] = block @ signed
+            magnitudes[rows] = np.abs(block, out=block) @ np.abs(signed)
+        return cls(outputs, roundings(len(signed) + 2.0) * magnitudes)
+
+
+def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> Sums:
+    """f at the samples, or at the points themselves, from the chosen points and their signed coefficients."""
+    if isinstance(kernel, RBF):
+        return _rbf_sums(kernel, points, chosen, signed, samples)
+    samples = points if samples is None else samples
+    outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
+
+    def add(vectors: Points, part: slice, here: slice) -> None:
+        block = kernel.block(vectors, samples[here])
+        outputs[here] += signed[part] @ block
+        magnitudes[here] += np.abs(signed[part]) @ np.abs(block, out=block)
+
+    _tiles(points, chosen, len(samples), add, may_share=not isinstance(kernel, Custom))
+    errors = kernel.sum_errors(points[chosen], np.abs(signed), samples) + roundings(len(chosen) + 2.0) * magnitudes
+    return Sums(outputs, errors)
+
+
+def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = True) -> None:
+    """``add(vectors, part, here)`` for every part of the chosen and every tile of the n samples, tiles on all cores if they
+    may be."""
+    crew = Crew(n * len(chosen) if may_share else 0)
+    with single_threaded_blas():
+        for first in range(0, len(chosen), VECTORS_A_TILE):
+            part = slice(first, first + VECTORS_A_TILE)
+            vectors = points[chosen[part]]
+
+            def task(start: int, vectors: Points = vectors, part: slice = part) -> None:
+                stop = min(n, start + SAMPLES_A_TASK)
+                for begin in range(start, stop, SAMPLES_A_TILE):
+                    add(vectors, part, slice(begin, min(stop, begin + SAMPLES_A_TILE)))
+
+            crew.run([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+
+
+def _rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+    is_large = len(chosen) * len(points if samples is None else samples) > EVALUATIONS_TO_PREPARE
+    points = _prepared(points, is_large)
+    others = points if samples is None else _prepared(samples, is_large)
+    if not (_is_narrow(points) and _is_narrow(others)):
+        return _tile_sums(kernel, points, chosen, signed, None if samples is None else others)
+    if samples is not None or not is_large:
+        return _sparse_sums(kernel, points, chosen, signed, others)
+    group, first = equal_points(points.matrix)
+    if len(first) > MOST_DISTINCT * len(points):
+        return _sparse_sums(kernel, points, chosen, signed, others)
+    distinct = points[first]
+    keys, place = np.unique(2 * group[chosen] + (signed > 0.0), return_inverse=True)
+    scales, n_added = np.bincount(place, signed), float(np.bincount(place).max(initial=0))
+    sums = _sparse_sums(kernel, distinct, keys // 2, scales, distinct, n_added)
+    return Sums(sums.outputs[group], sums.errors[group])
+
+
+def _prepared(points: Points, is_large: bool) -> Points:
+    """With norms that are right to the last digit, and as CSR where enough of a dense matrix is zero."""
+    from maxmargin.problem.kernel_loops import dense_sqnorms, sparse_sqnorms
+
+    matrix = points.matrix
+    if is_large and not sparse.issparse(matrix) and matrix.shape[1] <= DENSE_FEATURES:
+        is_sparse = np.count_nonzero(matrix) < MOST_NONZERO * matrix.size
+        matrix = sparse.csr_array(matrix) if is_sparse else matrix
+    sqnorms = sparse_sqnorms(*_arrays(matrix)) if sparse.issparse(matrix) else dense_sqnorms(np.ascontiguousarray(matrix))
+    return Points(matrix, sqnorms)
+
+
+def _is_narrow(points: Points) -> bool:
+    return sparse.issparse(points.matrix) and points.matrix.shape[1] <= DENSE_FEATURES
+
+
+def _rbf_error(kernel: RBF, points: Points, samples: Points, n_additions: float) -> float:
+    """Of a sum, relative to that of the magnitudes: see the head of this module."""
+    greatest = float(max(points.sqnorms.max(initial=0.0), samples.sqnorms.max(initial=0.0)))
+    m = max(_dot_roundings(points.matrix), _dot_roundings(samples.matrix))
+    exponent = kernel.gamma * greatest * (22.0 + 2.0 * m) * UNIT_ROUNDOFF
+    return SECOND_ORDER * (math.expm1(min(exponent, 700.0)) + (2.0 + n_additions) * UNIT_ROUNDOFF)
+
+
+def _dot_roundings(matrix: Any) -> float:
+    """That a term of a dot product meets: one for each element, or in the compiled code four, and one for each four."""
+    if not sparse.issparse(matrix):
+        return float(matrix.shape[1] + 1)
+    most = np.diff(matrix.indptr).max(initial=0)
+    return float(most + 1 if matrix.shape[1] > DENSE_FEATURES else most // 4 + 8)
+
+
+def _sparse_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0) -> Sums:
+    """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
+    themselves sums of up to ``n_added`` numbers."""
+    plus, minus = (
+        _positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), samples)
+        for is_here in (signed > 0.0, signed < 0.0)
+    )
+    error = _rbf_error(kernel, points, samples, GROUP_ROUNDINGS)
+    return Sums(plus - minus, (error + roundings(n_added)) * (plus + minus))
+
+
+def _positive_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
+    from maxmargin.problem.kernel_loops import judge_sparse
+
+    n, log2_scale, width = len(samples), -kernel.gamma / math.log(2.0), points.matrix.shape[1]
+    totals, rests = np.zeros(n), np.zeros(n)
+    vectors, others = _arrays(points.matrix), _arrays(samples.matrix)
+
+    def task(start: int) -> None:
+        part = start, min(n, start + SAMPLES_A_TASK)
+        judge_sparse(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, width, log2_scale, *part, totals, rests)
+
+    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+    return totals + rests
+
+
+def _tile_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+    """From tiles of kernel values, and their products with the coefficients and with the magnitudes of those."""
+    vectors, scales = points[chosen], np.stack([signed, np.abs(signed)])
+    others = points if samples is None else samples
+    with single_threaded_blas():
+        if samples is not None:
+            sums = _sums_at(kernel, vectors, scales, samples)
+        else:
+            is_chosen = np.zeros(len(points), np.bool_)
+            is_chosen[chosen] = True
+            sums = np.empty((2, len(points)))
+            sums[:, chosen] = _sums_among(kernel, vectors, scales)
+            sums[:, ~is_chosen] = _sums_at(kernel, vectors, scales, points[~is_chosen])
+    n_additions = min(len(chosen), VECTORS_A_TILE) + -(-len(chosen) // SAMPLES_A_TILE) + 2.0
+    return Sums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
+
+
+def _sums_at(kernel: RBF, vectors: Points, scales: Array, samples: Points) -> Array:
+    """sum_j scales_j k(z_j, x) for the samples x and either row of scales."""
+    n, sums = len(samples), np.zeros((2, len(samples)))
+
+    def task(start: int) -> None:
+        for begin in range(start, min(n, start + SAMPLES_A_TASK), SAMPLES_A_TILE):
+            here = slice(begin, min(n, start + SAMPLES_A_TASK, begin + SAMPLES_A_TILE))
+            x = samples[here]
+            for first in range(0, len(vectors), VECTORS_A_TILE):
+                part = slice(first, first + VECTORS_A_TILE)
+                tile = rbf_block(kernel, x, vectors[part])
+                for row, one in zip(sums, scales, strict=True):  # twice a product with a vector is faster than one with two
+                    row[here] += tile @ one[part]
+
+    Crew(n * len(vectors)).run_long([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+    return sums
+
+
+def _sums_among(kernel: RBF, vectors: Points, scales: Array) -> Array:
+    """The same at the vectors themselves. A task makes the tiles from the diagonal to the right for some of them, and says what
+    these add to its own sums and to those after; the parts are added in one order, whoever made them."""
+    n = len(vectors)
+
+    def task(start: int) -> Array:
+        here = slice(start, min(n, start + SAMPLES_A_TILE))
+        x, width, found = vectors[here], here.stop - start, np.zeros((2, n - start))
+        tile = rbf_block(kernel, x, x)
+        for row, one in zip(found, scales, strict=True):
+            row[:width] = tile @ one[here]
+        for first in range(here.stop, n, VECTORS_A_TILE):
+            part = slice(first, min(n, first + VECTORS_A_TILE))
+            tile = rbf_block(kernel, x, vectors[part])
+            for row, one in zip(found, scales, strict=True):
+                row[:width] += tile @ one[part]
+                row[part.start - start : part.stop - start] = one[here] @ tile
+        return found
+
+    sums, crew = np.zeros((2, n)), Crew(n * n // 2)
+    for begin in range(0, n, STRIPS_A_TURN * SAMPLES_A_TILE):
+        starts = range(begin, min(n, begin + STRIPS_A_TURN * SAMPLES_A_TILE), SAMPLES_A_TILE)
+        for start, found in zip(starts, crew.run([(start,) for start in starts], task), strict=True):
+            sums[:, start:] += found
+    return sums
+
+
+def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+    """f at some of the points, with far smaller errors; None where there is no way to that: for other kernels, and for the RBF
+    kernel of too many features."""
+    if isinstance(kernel, Linear | Polynomial):
+        return _long_sums(kernel, points[chosen], signed, points[samples])
+    return _precise_rbf_sums(kernel, points, chosen, signed, samples) if isinstance(kernel, RBF) else None
+
+
+def _long_sums(kernel: Linear | Polynomial, vectors: Points, signed: Array, samples: Points) -> Sums | None:
+    """In the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64 with
+    that."""
+    number, roundoff = np.longdouble, 0.5 * float(np.finfo(np.longdouble).eps)
+    if roundoff > LONG_ROUNDOFF or vectors.matrix.shape[1] > DENSE_FEATURES:
+        return None
+    outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
+    others, scales = _dense(vectors).astype(number).T, signed.astype(number)
+    for start in range(0, len(samples), LONG_ROWS):
+        check_point()
+        rows = slice(start, start + LONG_ROWS)
+        block = _dense(samples[rows]).astype(number) @ others
+        if isinstance(kernel, Polynomial):
+            base = number(kernel.gamma) * block + number(kernel.coef0)
+            block = np.ones_like(base)
+            for _ in range(int(kernel.degree)):
+                block *= base
+        outputs[rows] = block @ scales
+        magnitudes[rows] = np.abs(block) @ np.abs(scales)
+    share = roundoff / UNIT_ROUNDOFF
+    errors = kernel.sum_errors(vectors, np.abs(signed), samples) + roundings(len(signed) + 2.0) * magnitudes
+    return Sums(outputs, SECOND_ORDER * share * errors + 2.0 * UNIT_ROUNDOFF * np.abs(outputs))
+
+
+def _dense(points: Points) -> Array:
+    return np.asarray(points.matrix.toarray() if sparse.issparse(points.matrix) else points.matrix)
+
+
+def _precise_rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+    """Right to nearly the last digit of float64."""
+    from maxmargin.certificate.precise_kernel_loops import WIDTH, precise_rbf_sums, precise_sqnorms
+
+    if points.matrix.shape[1] > DENSE_FEATURES:
+        return None
+    vectors, others = (sparse.csr_array(points.matrix[rows]) for rows in (chosen, samples))
+    norms, other_norms = precise_sqnorms(_arrays(vectors)), precise_sqnorms(_arrays(others))
+    halves = np.zeros((2, 2, len(samples)))  # by the sign of the coefficients, as pairs
+    for half, is_here in zip(halves, (signed > 0.0, signed < 0.0), strict=True):
+        part, scales = vectors[is_here], np.abs(signed[is_here])
+        part_norms = norms[0][is_here], norms[1][is_here]
+
+        def task(start: int, one: Any, scales: Array, one_norms: Any, sums: Array, rests: Array) -> None:
+            other, part = _arrays(others), (start, min(len(samples), start + WIDTH))
+            width = others.shape[1]
+            precise_rbf_sums(one, scales, one_norms, other, other_norms, width, kernel.gamma, *part, sums, rests)
+
+        here = _arrays(part), scales, part_norms, half[0], half[1]
+        Crew(len(samples) * len(scales)).run_long([(start, *here) for start in range(0, len(samples), WIDTH)], task)
+    return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
+
+
+def _rounded(kernel: RBF, halves: Array, signed: Array, greatest: float, vectors: Any) -> Sums:
+    """The difference of the two halves, in which nothing may be lost before the last rounding."""
+    (plus, plus_rest), (minus, minus_rest) = halves
+    difference = plus - minus
+    back = plus - difference
+    lost = (plus - (difference + back)) + (back - minus)
+    outputs = difference + (lost + (plus_rest - minus_rest))
+    m, u = float(np.diff(vectors.indptr).max(initial=0)), UNIT_ROUNDOFF
+    exponent = 8.0 * (m + 2.0) ** 2 * u**2 * kernel.gamma * greatest
+    share = SECOND_ORDER * (exponent + EXPONENTIAL_ERROR + 4.0 * len(signed) * u**2)
+    tiny = SMALLEST_NORMAL * float(np.abs(signed).sum())
+    return Sums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
+
+
+def equal_points(matrix: Any) -> tuple[Array, Array]:
+    """For each row of a CSR matrix the number of its set of equal rows, and the first row of each set. Rows that have the same
+    product with a fixed vector are compared, neighbour by neighbour; equal rows between which another one comes are missed."""
+    n, lengths = matrix.shape[0], np.diff(matrix.indptr)
+    products = matrix @ np.cos(np.arange(1.0, matrix.shape[1] + 1.0))
+    order = np.argsort(products, kind="stable")
+    one, other = order[:-1], order[1:]
+    is_equal = (products[one] == products[other]) & (lengths[one] == lengths[other])
+    alike = np.flatnonzero(is_equal)
+    is_equal[alike] = _are_equal(matrix, one[alike], other[alike], lengths)
+    is_first = np.concatenate([[True], ~is_equal])[:n]
+    group = np.empty(n, np.intp)
+    group[order] = np.cumsum(is_first) - 1
+    return group, order[is_first]
+
+
+def _are_equal(matrix: Any, one: Array, other: Array, lengths: Array) -> Array:
+    """Whether these pairs of rows, of equal lengths, have the same elements."""
+    counts = lengths[one]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    a, b = np.repeat(matrix.indptr[one], counts) + within, np.repeat(matrix.indptr[other], counts) + within
+    differs = (matrix.indices[a] != matrix.indices[b]) | (matrix.data[a] != matrix.data[b])
+    return np.bincount(np.repeat(np.arange(len(one)), counts), differs, len(one)) == 0.0
+
+
+def _arrays(matrix: Any) -> tuple[Array, Array, Array]:
+    return matrix.data, matrix.indices, matrix.indptr

@@ -1,0 +1,137 @@
+"""RBF sums in twice the precision of float64, for the few samples on whose outputs the rounding error of a certificate hangs.
+
+A number is a pair: a float64 and what it lacks, which is at most half a unit in its last place (T. J. Dekker, "A
+floating-point technique for extending the available precision", Numerische Mathematik 18, 1971). ``fma`` makes the rounding
+error of a product exact. Samples are columns, so that every loop over them runs in vectors; nothing here uses fast-math.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.data.caching import njit
+from maxmargin.data.error_free_loops import fma, two_sum
+from maxmargin.problem.kernel_loops import LEAST, MANTISSA_BITS, ONE_BITS, SHIFT, put_columns
+
+WIDTH = 64
+"""Samples at a time."""
+LOG2_E, LOG2_E_REST = 1.4426950408889634, 2.0355273740931033e-17
+LN_2, LN_2_REST = 0.6931471805599453, 2.3190468138462996e-17
+HALVINGS = 8
+SMALL = 0.5**HALVINGS
+
+
+@njit(inline="always")
+def normal(a, b):
+    """a + b for |a| >= |b| (Dekker)."""
+    total = a + b
+    return total, b - (total - a)
+
+
+@njit(inline="always")
+def add(a, a_rest, b, b_rest):
+    total, rest = two_sum(a, b)
+    return normal(total, rest + (a_rest + b_rest))
+
+
+@njit(inline="always")
+def times(a, a_rest, b, b_rest):
+    product = a * b
+    return normal(product, fma(a, b, -product) + fma(a, b_rest, a_rest * b))
+
+
+@njit(inline="always")
+def exp2_minus_1(r, r_rest):
+    """2^r - 1 for |r| <= 1/2: e^t - 1 for t = r ln 2 / 256 by its series, whose terms from t^3 on need no second number as
+    they are below 1e-6 of the first; then eight times e^(2t) - 1 = e (2 + e)."""
+    t, t_rest = times(SMALL * r, SMALL * r_rest, LN_2, LN_2_REST)
+    square, square_rest = times(t, t_rest, t, t_rest)
+    tail = fma(fma(fma(fma(1.0 / 5040.0, t, 1.0 / 720.0), t, 1.0 / 120.0), t, 1.0 / 24.0), t, 1.0 / 6.0)
+    e, e_rest = add(0.5 * square, 0.5 * square_rest, tail * t * square, 0.0)
+    e, e_rest = add(t, t_rest, e, e_rest)
+    for _ in range(HALVINGS):
+        double, double_rest = add(2.0, 0.0, e, e_rest)
+        e, e_rest = times(e, e_rest, double, double_rest)
+    return e, e_rest
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def precise_sqnorms(rows):
+    """|x_i|^2 as pairs, for a matrix (values, indices, indptr)."""
+    values, _indices, indptr = rows
+    n = indptr.shape[0] - 1
+    sqnorms, rests = np.empty(n), np.empty(n)
+    for i in range(n):
+        total = rest = 0.0
+        for s in range(indptr[i], indptr[i + 1]):
+            x = np.float64(values[s])
+            square, square_rest = times(x, 0.0, x, 0.0)
+            total, rest = add(total, rest, square, square_rest)
+        sqnorms[i], rests[i] = total, rest
+    return sqnorms, rests
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def precise_rbf_sums(vectors, scales, vector_norms, samples, sample_norms, n_features, gamma, start, stop, sums, rests):
+    """sums_i + rests_i = sum_j scale_j exp(-gamma |x_j - x_i|^2) for the samples start <= i < stop, over all vectors j. Both
+    matrices are (values, indices, indptr), and norms are pairs."""
+    columns = np.zeros(n_features * WIDTH)
+    dots, dot_rests, powers = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH)
+    factor, factor_rest = times(LOG2_E, LOG2_E_REST, -gamma, 0.0)
+    for first in range(start, stop, WIDTH):
+        last = min(stop, first + WIDTH)
+        put_columns(samples, first, last, 1.0, WIDTH, columns)
+        here, here_rests = sample_norms[0][first:last], sample_norms[1][first:last]
+        for j in range(scales.shape[0]):
+            precise_dots(vectors, j, columns, dots, dot_rests)
+            exponents(vector_norms[0][j], vector_norms[1][j], here, here_rests, factor, factor_rest, dots, dot_rests, powers)
+            add_powers(scales[j], dots, dot_rests, powers, sums[first:last], rests[first:last])
+        put_columns(samples, first, last, 0.0, WIDTH, columns)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def precise_dots(vectors, j, columns, dots, dot_rests):
+    """x_j . x_i for the samples that are columns."""
+    values, indices, indptr = vectors
+    width = np.uint64(WIDTH)
+    dots[:] = 0.0
+    dot_rests[:] = 0.0
+    for s in range(indptr[j], indptr[j + 1]):
+        value, column = np.float64(values[s]), np.uint64(indices[s]) * width
+        for i in range(width):
+            x = columns[column + i]
+            product = value * x
+            total, rest = two_sum(dots[i], product)
+            dots[i] = total
+            dot_rests[i] += rest + fma(value, x, -product)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def exponents(norm, norm_rest, norms, norm_rests, factor, factor_rest, dots, dot_rests, powers):
+    """-gamma |x_j - x_i|^2 / ln 2 = whole + r with |r| <= 1/2: r in the place of the dot products, and whole, shifted, in
+    ``powers``."""
+    for i in range(np.uint64(norms.shape[0])):
+        dot, dot_rest = normal(dots[i], dot_rests[i])
+        square, square_rest = add(norm, norm_rest, norms[i], norm_rests[i])
+        square, square_rest = add(square, square_rest, -2.0 * dot, -2.0 * dot_rest)
+        is_positive = square > 0.0
+        x, x_rest = times(square if is_positive else 0.0, square_rest if is_positive else 0.0, factor, factor_rest)
+        is_small = x > LEAST
+        x, x_rest = x if is_small else LEAST, x_rest if is_small else 0.0
+        whole = x + SHIFT
+        powers[i] = whole
+        dots[i], dot_rests[i] = normal(x - (whole - SHIFT), x_rest)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def add_powers(scale, r, r_rest, powers, sums, rests):
+    """Add scale 2^(whole + r)."""
+    bits = powers.view(np.int64)
+    n = np.uint64(sums.shape[0])
+    for i in range(n):
+        bits[i] = (bits[i] << MANTISSA_BITS) + ONE_BITS
+    for i in range(n):
+        e, e_rest = exp2_minus_1(r[i], r_rest[i])
+        value, value_rest = add(1.0, 0.0, e, e_rest)
+        value, value_rest = times(value, value_rest, scale, 0.0)
+        sums[i], rests[i] = add(sums[i], rests[i], value * powers[i], value_rest * powers[i])

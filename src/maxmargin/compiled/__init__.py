@@ -1,1 +1,0 @@
-"""The loops, in Numba. Each file is read beside the module that calls it."""

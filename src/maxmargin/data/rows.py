@@ -1,0 +1,159 @@
+"""Rows: one validated view of the matrix X, whatever the user brought.
+
+Solvers and the certificate read X through the two named tuples below and through nothing else, so each
+loop is compiled once for a dense and once for a sparse layout, and never for anything more exotic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Array: TypeAlias = npt.NDArray[Any]
+
+DTYPES = (np.float64, np.float32)
+"""The element types that are taken as they are; everything else becomes float64."""
+
+
+class DenseRows(NamedTuple):
+    """What a compiled loop sees of a dense X: row i is ``values[i]`` with ``bias`` appended."""
+
+    values: Array
+    bias: float
+
+
+class CsrRows(NamedTuple):
+    """What a compiled loop sees of a sparse X: row i lies in ``indptr[i]:indptr[i + 1]``, then ``bias``."""
+
+    values: Array
+    indices: Array
+    indptr: Array
+    bias: float
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A finite, two-dimensional X as C-ordered float32/float64 or as canonical CSR, shared and never written to.
+
+    No copy is made of a C-ordered float array or of a CSR matrix that is sorted and free of duplicates;
+    dense stays dense, float32 stays float32.
+    """
+
+    matrix: Any
+
+    @classmethod
+    def from_matrix(cls, X: Any, *, check: bool = True) -> Rows:
+        """View X as rows. ``check=False`` trusts that scikit-learn's ``check_array`` has seen X already."""
+        if isinstance(X, Rows):
+            return X
+        if check:
+            from sklearn.utils.validation import check_array  # takes a second, and what our own reader made needs no check
+
+            X = check_array(sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        return cls(_canonical(X) if sparse.issparse(X) else np.asarray(X))
+
+    @property
+    def is_sparse(self) -> bool:
+        return sparse.issparse(self.matrix)
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.matrix.shape[1])
+
+    @property
+    def n_stored(self) -> int:
+        """Stored elements: what one pass over X reads."""
+        return int(self.matrix.nnz if self.is_sparse else self.matrix.size)
+
+    @property
+    def nbytes(self) -> int:
+        if not self.is_sparse:
+            return int(self.matrix.nbytes)
+        return int(self.matrix.data.nbytes + self.matrix.indices.nbytes + self.matrix.indptr.nbytes)
+
+    def dense(self) -> Array:
+        """X as a dense array: X itself if it is one."""
+        return np.asarray(self.matrix.toarray() if self.is_sparse else self.matrix)
+
+    def column_magnitudes(self) -> Array:
+        """The greatest |x_ij| of each column."""
+        if not self.is_sparse:
+            return np.maximum(self.matrix.max(axis=0), -self.matrix.min(axis=0)).astype(np.float64)
+        magnitudes = np.zeros(self.n_features)
+        np.maximum.at(magnitudes, self.matrix.indices, np.abs(self.matrix.data))
+        return magnitudes
+
+    def compiled(self, bias: float = 0.0) -> DenseRows | CsrRows:
+        """The arrays for a compiled loop, with a constant feature of value ``bias`` appended to every row.
+
+        All are read-only views, so an ordinary and a memory-mapped array meet the same machine code; indices
+        are unsigned because a signed one costs a wrap-around test at every access.
+        """
+        if not self.is_sparse:
+            return DenseRows(_read_only(self.matrix), float(bias))
+        indices = self.matrix.indices
+        unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))
+        indptr = self.matrix.indptr.astype(np.int64, copy=False).view(np.uint64)
+        return CsrRows(_read_only(self.matrix.data), _read_only(unsigned), _read_only(indptr), float(bias))
+
+    def squared_norms(self, bias: float = 0.0) -> Array:
+        """|x_i|^2 + bias^2 in float64, whatever the type of X."""
+        from maxmargin.data.row_loops import squared_norms
+
+        return squared_norms(self.compiled(bias))
+
+
+def _canonical(X: Any) -> Any:
+    """X as CSR with indices in range, sorted and without duplicates; the caller's matrix is never changed."""
+    csr = sound(X).tocsr()
+    if csr.has_canonical_format:
+        return csr
+    if csr is X:
+        csr = X.copy()
+    csr.sum_duplicates()
+    return csr
+
+
+def sound(X: Any) -> Any:
+    """X itself, if its indices are in range.
+
+    SciPy and the compiled loops trust the indices of a sparse matrix, and read and write where they point. A matrix with wrong
+    ones, put together by hand or by a stranger, must reach neither of them."""
+    if sparse.issparse(X) and X.format in ("csr", "csc"):
+        n_major, n_minor = X.shape if X.format == "csr" else X.shape[::-1]
+        _check_compressed(X.indptr, X.indices, len(X.data), n_major, n_minor)
+    elif sparse.issparse(X) and X.format == "coo":
+        for places, extent in zip(X.coords, X.shape, strict=True):
+            _check_range(places, extent)
+    return X
+
+
+def _check_compressed(indptr: Array, indices: Array, n_stored: int, n_major: int, n_minor: int) -> None:
+    """Neighbours are compared, not subtracted: the difference of two int64 can overflow to the other sign."""
+    if indptr.dtype.kind != "i" or len(indptr) != n_major + 1:
+        raise ValueError(f"The sparse X is broken: its indptr must hold {n_major + 1} whole numbers.")
+    if indptr[0] != 0 or indptr[-1] > min(n_stored, len(indices)) or np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError("The sparse X is broken: its indptr must rise from 0 to at most the number of stored values.")
+    _check_range(indices, n_minor)
+
+
+def _check_range(indices: Array, extent: int) -> None:
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"The sparse X is broken: its indices must be whole numbers, not {indices.dtype}.")
+    unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))  # what is negative becomes very large
+    if len(unsigned) and int(unsigned.max()) >= extent:
+        raise ValueError(f"The sparse X is broken: an index lies outside 0 .. {extent - 1}.")
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view

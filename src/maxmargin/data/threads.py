@@ -1,0 +1,114 @@
+"""Threads that share the samples of one problem. The compiled loops release the GIL, so they run side by side."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from maxmargin.data.limits import check_point
+
+T = TypeVar("T")
+
+ELEMENTS_A_THREAD = 1 << 20
+"""Below this many stored elements a thread costs more than it saves."""
+
+TASKS_A_CHECK = 8
+"""Tasks of each thread between two check points; a task is some milliseconds of work."""
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _SingleThreadedBlas:
+    """The limit is one of the whole process, so the first to enter sets it and the last to leave takes it off: were each to
+    restore what it found, two threads that leave in the order in which they came would leave the limit behind.
+
+    threadpoolctl 3.8 lets only the first thread that ever set a limit set others: a limit from another thread silently does
+    nothing. Then BLAS had one thread in the main thread and all cores elsewhere, and the same fit had other bits there. So
+    that claim is given up before each change, which the lock makes safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                _give_up_claims()
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                _give_up_claims()
+                self._limiter.restore_original_limits()
+                _give_up_claims()
+
+
+_blas = _SingleThreadedBlas()
+
+
+def single_threaded_blas() -> _SingleThreadedBlas:
+    """A context in which BLAS and LAPACK use one thread. Their own threads spin while they wait, which makes small
+    factorisations 5 to 20 times slower as soon as another core is busy."""
+    return _blas
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
+
+
+def _give_up_claims() -> None:
+    """Let the present thread set the number of BLAS threads, whichever thread did so before."""
+    for library in _controller().lib_controllers:
+        give_up = getattr(library, "clear_controlling_thread", None)  # since threadpoolctl 3.8
+        if give_up is not None:
+            give_up(force=True)
+
+
+class Crew:
+    """As many threads as there are cores, while each has enough to do to pay for itself."""
+
+    def __init__(self, n_stored: int, overhead: int = 0) -> None:
+        """``n_stored`` elements are to be shared; every thread touches ``overhead`` elements more of its own."""
+        self.size = max(1, min(available_cores(), n_stored // (ELEMENTS_A_THREAD + overhead)))
+        self._pool = ThreadPoolExecutor(self.size) if self.size > 1 else None
+
+    def parts(self, n: int) -> list[tuple[int, int]]:
+        """0 .. n in as many pieces as there are threads."""
+        return list(pairwise(n * k // self.size for k in range(self.size + 1)))
+
+    def share(self, n: int, job: Callable[[int, int, int], T]) -> list[T]:
+        """``job(k, start, stop)`` for the k-th part of 0 .. n, each in its thread."""
+        return self.run([(k, start, stop) for k, (start, stop) in enumerate(self.parts(n))], job)
+
+    def run_long(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
+        """``run`` for tasks that may take long together: with a check point every few of them."""
+        few = TASKS_A_CHECK * self.size
+        return [result for start in range(0, len(tasks), few) for result in self.run(tasks[start : start + few], job)]
+
+    def run(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
+        """A check point, then every task. When one fails, or Ctrl-C ends the wait, the others are done before the error goes
+        on: they write to memory that the caller may use again."""
+        check_point()
+        if self._pool is None or len(tasks) < 2:
+            return [job(*task) for task in tasks]
+        futures = [self._pool.submit(job, *task) for task in tasks]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            wait(futures)
+            raise

@@ -1,0 +1,117 @@
+"""The two traversals of Algorithm 2 of Guillory and Bilmes (2007); ``maxmargin.margin_bounds.sorted_sums`` has the mathematics.
+
+A loss is given by its shape (low, high, curvature, is_step), as in ``maxmargin.margin_bounds.pruned_loss_loops``. ``C`` has one
+element a sample, or one for all: ``stride`` is 1 or 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.data.caching import njit
+from maxmargin.data.row_loops import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.pruned_loss_loops import FAR, FAST, NEAR, loss_of, slope_of
+
+AHEAD_FAR, AHEAD_NEAR = int(FAR), int(NEAR)
+"""How many samples ahead a row is located and fetched."""
+
+
+class SortedList(NamedTuple):
+    """What Algorithm 1 leaves of one list. Entry i of ``costs`` is the sum of C_j over the first i samples. Row i of
+    ``sums`` is sum_j C_j y_j x_j over the same samples; if there is only one row, that row is Sum_Boundary."""
+
+    samples: Array
+    margins: Array
+    costs: Array
+    sums: Array
+    boundary: int
+
+
+class Traversal(NamedTuple):
+    """``first`` is how many samples the stored sum stands for, and ``examined`` how many margins were computed."""
+
+    loss: float
+    slopes: float
+    first: int
+    examined: int
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def sum_to_boundary(rows, y, C, stride, samples, sums):
+    """Algorithm 1, line 5, for i = Boundary alone: the sum over ``samples``."""
+    for i in samples:
+        row = np.uint64(i)
+        row_add(rows, row, C[row * stride] * np.float64(y[row]), sums[0])
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def sum_all(rows, y, C, stride, samples, sums):
+    """Algorithm 1, line 5: row i of ``sums`` is the sum over the first i samples."""
+    for i in range(samples.shape[0]):
+        row = np.uint64(samples[i])
+        for j in range(sums.shape[1]):
+            sums[i + 1, j] = sums[i, j]
+        row_add(rows, row, C[row * stride] * np.float64(y[row]), sums[i + 1])
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+def left_open(listed, low, high, shift, reach):
+    """Lines 6 to 8, 14 and 15: the places, from the first to before the last, that the bounds do not decide. They depend on the
+    stored margins alone, so that all rows can be asked for before they are needed."""
+    first, end = listed.boundary, listed.boundary
+    while end < listed.samples.shape[0] and listed.margins[end] + shift - reach < high:  # line 7
+        end += 1
+    while first > 0 and listed.margins[first - 1] + shift + reach >= low:  # line 15
+        first -= 1
+    return first, end
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def traverse(rows, y, C, stride, w, low, high, curvature, is_step, listed, shift, reach, moved, gradient, average, weight):
+    """Algorithm 2, lines 6 to 23, for one list. ``shift`` is how far all margins of the list moved with the offset, ``reach``
+    is m_delta, and ``moved`` is room for Sum_Boundary on its way to Sum_i. ``gradient`` receives sum_i C_i s_i y_i x_i."""
+    first, end = left_open(listed, low, high, shift, reach)
+    loss, slopes = listed.costs[first], listed.costs[first]
+    stores_all = listed.sums.shape[0] > 1
+    moves = first > 0 and not stores_all and not is_step
+    if moves:
+        for j in range(moved.shape[0]):
+            moved[j] = listed.sums[0, j]
+    for i in range(first, end):
+        if i + AHEAD_FAR < end:
+            prefetch_row_start(rows, np.uint64(listed.samples[i + AHEAD_FAR]))
+            prefetch(y, np.uint64(listed.samples[i + AHEAD_FAR]))
+        if i + AHEAD_NEAR < end:
+            prefetch_whole_row(rows, np.uint64(listed.samples[i + AHEAD_NEAR]))
+        row = np.uint64(listed.samples[i])
+        sign, cost = np.float64(y[row]), C[row * stride]
+        margin = sign * row_dot(rows, row, w)
+        slope = slope_of(margin, low, high, curvature)
+        loss += cost * loss_of(margin, low, high, curvature, is_step)  # lines 11 and 21
+        slopes += cost * slope
+        if slope != 0.0 and not is_step:
+            row_add(rows, row, cost * slope * sign, gradient)  # lines 10 and 20
+        if weight != 0.0:
+            average[row] += weight * slope
+        if moves and i < listed.boundary:  # Sum_i from the sum that has one sample more
+            row_add(rows, row, -cost * sign, moved)
+    if first > 0 and not is_step:
+        settled = listed.sums[first] if stores_all else moved
+        for j in range(w.shape[0]):
+            gradient[j] += settled[j]  # line 16
+            loss -= w[j] * settled[j]  # line 17
+    return Traversal(loss, slopes, first, end - first)
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+def add_prefixes(samples, prefix_weights, average):
+    """average_i += the sum of the prefix weights p with p > the place of sample i: one such weight stands for an
+    evaluation at which the first p samples had the slope one."""
+    total = 0.0
+    for i in range(samples.shape[0] - 1, -1, -1):
+        total += prefix_weights[i + 1]
+        prefix_weights[i + 1] = 0.0
+        average[samples[i]] += total

@@ -1,0 +1,135 @@
+"""The schema of the header of a model file: every field, by the kind of estimator."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from maxmargin.certificate.linear import Certificate
+from maxmargin.models.schema import (
+    Rule,
+    either,
+    fields_of,
+    flag,
+    list_of,
+    number,
+    one_of,
+    pair_of,
+    record,
+    text,
+    whole,
+)
+from maxmargin.solving.solution import Progress, Status
+
+MOST_DEGREE = 1000
+"""The highest degree of a polynomial kernel in a file. Already 2^1000 is near the end of float64."""
+MOST_FEATURES = 2**31
+"""Features of a model: an index of the data has 32 bits."""
+MOST_LABELS_BYTES = 1 << 26
+"""Bytes that the labels may take as an array of texts of one length."""
+
+LABEL = either(whole(-(2**63), 2**64 - 1), number(), flag(), text())
+LABEL_TYPE = re.compile(r"object|\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248]|<U(?P<length>[1-9][0-9]{0,4})")
+NOTHING = one_of(None)
+
+COMMON: dict[str, Rule] = {
+    "C": number(0.0, is_open=True),
+    "tol": number(0.0),
+    "class_weight": either(NOTHING, one_of("balanced"), record({"pairs": list_of(pair_of(LABEL, number(0.0)))})),
+    "verbose": either(flag(), whole()),
+    "random_state": either(NOTHING, whole()),
+    "max_iter": whole(-1),
+    "solver": text(100),
+    "fit_intercept": flag(),
+    "max_seconds": either(NOTHING, number(0.0, is_open=True, is_finite=False)),
+    "warm_start": flag(),
+    "n_jobs": either(NOTHING, whole()),
+    "callback": NOTHING,
+}
+PARAMETERS = {
+    "LinearSVC": {
+        **COMMON,
+        "penalty": one_of("l2"),
+        "loss": one_of("hinge", "squared_hinge"),
+        "dual": one_of("auto", True, False),
+        "multi_class": one_of("ovr"),
+        "intercept_scaling": number(),
+        "penalize_intercept": flag(),
+        "sharp_proofs": flag(),
+    },
+    "SVC": {
+        **COMMON,
+        "kernel": one_of("linear", "poly", "rbf", "sigmoid", "precomputed"),
+        "degree": whole(0, MOST_DEGREE),
+        "gamma": either(one_of("scale", "auto"), number(0.0, is_open=True)),
+        "coef0": number(),
+        "shrinking": flag(),
+        "cache_size": number(0.0, is_open=True),
+        "decision_function_shape": one_of("ovr", "ovo"),
+        "break_ties": flag(),
+    },
+}
+"""What each estimator is made with. A file of an older version may lack some."""
+NEEDED_PARAMETERS = {
+    "LinearSVC": ("loss", "fit_intercept", "intercept_scaling"),
+    "SVC": ("kernel", "degree", "gamma", "coef0", "fit_intercept"),
+}
+
+NEEDED: dict[str, Rule] = {
+    "format": text(100),
+    "version": text(100),
+    "estimator": one_of(*PARAMETERS),
+    "labels": list_of(LABEL, least=2),
+    "label_type": text(20),
+    "n_features_in_": whole(1, MOST_FEATURES),
+    "certificates": list_of(fields_of(Certificate)),
+    "statuses": list_of(one_of(*(status.name for status in Status))),
+    "traces": list_of(list_of(fields_of(Progress))),
+    "feature_names": list_of(text()),
+}
+OPTIONAL: dict[str, Rule] = {
+    "offset_bounds": list_of(number(0.0, is_finite=False)),
+    "relative_gap_": number(0.0, is_finite=False),
+}
+OPTIONAL_OF = {
+    "LinearSVC": {"n_iter_": whole(0)},
+    "SVC": {
+        "gamma": either(NOTHING, number(0.0, is_open=True)),
+        "fit_status_": whole(0, 1),
+        "shape_fit_": list_of(whole(1), least=2, most=2),
+    },
+}
+
+
+def complaint_about_header(header: Any) -> str | None:
+    """What is wrong with a header, or None."""
+    if not isinstance(header, dict):
+        return "its header is no table of names and values"
+    name: Any = header.get("estimator")
+    sentence = NEEDED["estimator"]("the header.estimator", name)
+    if sentence:
+        return sentence
+    known, wanted = PARAMETERS[name], NEEDED_PARAMETERS[name]
+    parameters = record({key: known[key] for key in wanted}, known)
+    rule = record({**NEEDED, "parameters": parameters}, {**OPTIONAL, **OPTIONAL_OF[name]})
+    return rule("the header", header) or _complaint_about_labels(header["labels"], header["label_type"])
+
+
+def _complaint_about_labels(labels: list[Any], label_type: str) -> str | None:
+    """The labels must be distinct and all of the type that the header names, without loss."""
+    found = LABEL_TYPE.fullmatch(label_type)
+    if found is None:
+        return f"label_type {label_type!r} is no type of numbers, booleans or texts"
+    is_text = label_type == "object" or found["length"] is not None
+    if any(isinstance(label, str) != is_text for label in labels):
+        return f"the labels are not all of the type {label_type!r}"
+    if found["length"] is not None and 4 * int(found["length"]) * len(labels) > MOST_LABELS_BYTES:
+        return f"labels of the type {label_type!r} would take more than {MOST_LABELS_BYTES} bytes"
+    if len(set(labels)) != len(labels):
+        return "a label comes twice"
+    if any(isinstance(label, float) and not math.isfinite(label) for label in labels):
+        return "a label is not finite"
+    return None if np.array(labels, dtype=label_type).tolist() == labels else f"a label does not fit the type {label_type!r}"

@@ -1,0 +1,109 @@
+"""Proving how far a model is from the optimum of the problem that it was trained for, whoever trained it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from maxmargin.certificate.linear import Certificate, certify
+from maxmargin.certificate.model import KernelModel, certify_model
+from maxmargin.data.rows import Array, Rows
+from maxmargin.estimators import checks
+from maxmargin.estimators.kernel_classifier import KernelClassifier
+from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
+from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel
+from maxmargin.estimators.pairs import Pair, pair_weights
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Precomputed
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.linear.auto import Auto
+from maxmargin.solving.driver import solve
+
+SHARE_OF_TOL = 0.3
+"""How close to the optimum the dual bound should be, of what may lie between it and the model."""
+
+
+def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
+    """For each binary problem, the certificate of the model as it is with the best dual point found in the time."""
+    unknown = np.setdiff1d(np.unique(y), estimator.classes_)
+    if len(unknown):
+        raise ValueError(f"The data has the label {unknown[0]}, which the model does not know.")
+    prove_one = _prove_kernel if isinstance(estimator, KernelClassifier) else _prove_linear
+    return prove_one(estimator, X, y, C=C, tol=SHARE_OF_TOL * tol, max_seconds=max_seconds)
+
+
+def _prove_linear(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
+    """One class against the rest."""
+    rows = Rows.from_matrix(X)
+    costs = checks.sample_costs(C, estimator.class_weight, None, X, estimator.classes_, y)
+    scaling = float(estimator.intercept_scaling) if estimator.fit_intercept else 0.0
+    coef, intercept = dense_weights(estimator)
+    proofs = []
+    for k, positive in enumerate(estimator.classes_[1:] if len(estimator.classes_) == 2 else estimator.classes_):
+        signs, loss = np.where(y == positive, 1, -1), LOSSES[estimator.loss]
+        problem = LinearProblem.build(rows, signs, costs, loss, scaling, estimator.penalize_intercept)
+        w = np.append(coef[k], intercept[k] / scaling) if scaling else coef[k]
+        proofs.append(certify(problem, w, solve(problem, tol=tol, max_seconds=max_seconds).alpha))
+    return proofs
+
+
+def _prove_kernel(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
+    """One pair of classes after the other."""
+    kernel, classes = estimator._kernel_, estimator.classes_
+    missing = np.setdiff1d(classes, y)
+    if len(missing):
+        raise ValueError(f"The data has no sample with the label {missing[0]}, which the model knows.")
+    if not kernel.is_positive_semidefinite:
+        raise ValueError(f"{kernel} is not positive semidefinite: no bound on the optimum of its problem can be proved.")
+    X = Rows.from_matrix(X).matrix
+    costs = np.broadcast_to(checks.sample_costs(C, estimator.class_weight, None, X, classes, y), len(y))
+    order = np.argsort(classes)  # a model of LIBSVM's has them in an order of its own
+    codes = order[np.searchsorted(classes, y, sorter=order)]
+    sign, has_offset = -1.0 if len(classes) == 2 else 1.0, bool(estimator.fit_intercept)
+    weights, offsets = sign * pair_weights(estimator.dual_coef_, estimator.n_support_), sign * estimator.intercept_
+    if estimator._feature_weights_ is not None:
+        pairs = Pair.all_of(codes)
+        features = estimator._feature_weights_
+        problems = FeatureProblems(features.map, features.map.of(X), costs, has_offset, Auto())
+        own = sign * features.weights
+        return [_prove_features(problems, *each, tol, max_seconds) for each in zip(pairs, own, offsets, strict=True)]
+    proofs = []
+    for k, (i, j) in enumerate(combinations(range(len(classes)), 2)):
+        pair, coefficients = Pair.of(i, j, codes), weights[:, k]
+        problem = KernelProblem.build(
+            pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, estimator.fit_intercept, check=False
+        )
+        start = _of_samples(estimator, np.abs(coefficients), len(y))
+        solution = solve(problem, tol=tol, max_seconds=max_seconds, warm_start=None if start is None else start[pair.samples])
+        model = _model(estimator, coefficients, float(offsets[k]), pair, len(y))
+        proofs.append(certify_model(problem, model, solution.alpha))
+    return proofs
+
+
+def _prove_features(problems: FeatureProblems, pair: Pair, w: Array, b: float, tol: float, max_seconds: float) -> Certificate:
+    """A pair whose w is on the features of its kernel."""
+    problem = problems.problem(pair)
+    w = np.append(w, b) if problems.has_offset else w
+    alpha = solve(problem, tol=tol, max_seconds=max_seconds).alpha
+    return certificate_of_kernel(problems.map, problem, w, alpha, certify(problem, w, alpha))
+
+
+def _of_samples(estimator: Any, values: Array, n_samples: int) -> Array | None:
+    """Values of support vectors as values of the samples that they are, if the model says which."""
+    if not hasattr(estimator, "support_") or getattr(estimator, "shape_fit_", (n_samples,))[0] != n_samples:
+        return None
+    everyone = np.zeros(n_samples)
+    everyone[estimator.support_] = values
+    return everyone
+
+
+def _model(estimator: Any, coefficients: Array, b: float, pair: Pair, n_samples: int) -> KernelModel:
+    if not isinstance(estimator._kernel_, Precomputed):
+        used = np.flatnonzero(coefficients)
+        return KernelModel(coefficients[used], b, estimator.support_vectors_[used])
+    everyone = _of_samples(estimator, coefficients, n_samples)
+    if everyone is None:
+        raise ValueError(f"A precomputed kernel of {n_samples} samples is not the one that the model was trained on.")
+    return KernelModel(everyone[pair.samples], b)

@@ -1,0 +1,163 @@
+r"""The whole kernel matrix of few samples, in float64 and by the definition of the kernel.
+
+A solver reads it thousands of times, and the certificate multiplies alpha with it. The certificate's module makes it, and no
+solver writes to it, so that the judge still relies on nothing of the player's. An entry is wrong by at most
+``kernel.rounding_error``, so that :math:`f_i = \sum_j s_j K_{ij}` is wrong by at most that times :math:`\sum_j |s_j|`, and by
+the rounding of a sum of n products.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data.limits import check_point
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.problem.kernels import RBF, Custom, Kernel, Points, Precomputed, dot_products
+
+MOST_SAMPLES = 1024
+"""So many samples have their matrix held: 8 MB, which a second-level cache and the next one take. With more, float32 values and
+a certificate that keeps none are faster."""
+MULTIPLE = 64
+"""The rows and columns of the memory are a multiple of this: the loops of the solvers go in runs of so many."""
+ROWS_A_STRIP = 256
+SHARE_OF_BUDGET = 0.5
+"""Of the budget for kernel values, what the values that classes share may take."""
+
+
+class HeldValues(NamedTuple):
+    """``padded`` has zeros beyond the first n rows and columns. ``evaluations`` are the values that had to be computed, and no
+    value is wrong by more than ``error``."""
+
+    padded: Array
+    n: int
+    evaluations: int
+    error: float
+
+    @property
+    def values(self) -> Array:
+        return self.padded[: self.n, : self.n]
+
+
+def held_values(kernel: Kernel, points: Points) -> HeldValues:
+    """Every value is computed once, and is there twice. A matrix that is given is copied."""
+    n = len(points)
+    padded = np.zeros((_rounded(n), _rounded(n)))
+    if isinstance(kernel, Precomputed):
+        matrix = points.matrix
+        padded[:n, :n] = matrix.toarray() if sparse.issparse(matrix) else matrix
+        return HeldValues(padded, n, 0, 0.0)
+    with single_threaded_blas():
+        evaluations = _fill_square(kernel, _ready(kernel, points), padded[:n, :n])
+    return HeldValues(padded, n, evaluations, kernel.rounding_error(points, points))
+
+
+def _ready(kernel: Kernel, points: Points) -> Points:
+    """What ``block`` is quickest with. The user's own function is given rows as the user has them."""
+    return points if isinstance(kernel, Custom) else points.in_double()
+
+
+def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
+    """By strips from the diagonal to the right, and their mirror images. How many values were computed. The user's own function
+    is called once: it may take long to begin."""
+    n = len(points)
+    rows_a_strip = n if isinstance(kernel, Custom) else ROWS_A_STRIP
+    for start in range(0, n, rows_a_strip):
+        check_point()
+        rows, rest = slice(start, start + rows_a_strip), slice(start, n)
+        strip = _block(kernel, points[rows], points[rest])
+        out[rows, rest] = strip
+        out[rest, rows] = strip.T
+    return sum(min(rows_a_strip, n - start) * (n - start) for start in range(0, n, rows_a_strip))
+
+
+def _block(kernel: Kernel, one: Points, other: Points) -> Array:
+    return rbf_block(kernel, one, other) if isinstance(kernel, RBF) else kernel.block(one, other)
+
+
+def rbf_block(kernel: RBF, one: Points, other: Points) -> Array:
+    """``kernel.block`` with an exponential that is as exact as NumPy's and five times as fast."""
+    from maxmargin.problem.kernel_loops import rbf_values
+
+    products = np.ascontiguousarray(dot_products(one, other))
+    rbf_values(products, one.sqnorms, other.sqnorms, -kernel.gamma / math.log(2.0))
+    return products
+
+
+class ClassValues:
+    """The kernel matrices of pairs of classes. The values within a class are made once, when they are first asked for. Several
+    threads may ask."""
+
+    def __init__(self, X: Any, kernel: Kernel, codes: Array, n_threads: int = 1) -> None:
+        """``codes`` are the classes of the samples: 0, 1, ... ``megabytes`` is what the values of all classes take, and the
+        matrix of a pair for each of so many threads."""
+        points = _ready(kernel, Points.of(X))
+        self._kernel, self._error = kernel, kernel.rounding_error(points, points)
+        self._classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
+        self._squares: list[Array | None] = [None] * len(self._classes)
+        self._locks = [threading.Lock() for _ in self._classes]
+        self._memory = threading.local()
+        sizes = np.bincount(codes)
+        self.largest = _largest_pair(sizes)
+        self.megabytes = _megabytes(sizes, n_threads)
+
+    @classmethod
+    def where_it_pays(cls, X: Any, kernel: Kernel, codes: Array, cache_mb: float, n_threads: int) -> ClassValues | None:
+        """None where a pair is too large to be held, or there are fewer than three classes, or the values are given."""
+        sizes = np.bincount(codes)
+        if len(sizes) < 3 or isinstance(kernel, Precomputed) or _largest_pair(sizes) > MOST_SAMPLES:
+            return None
+        return cls(X, kernel, codes, n_threads) if _megabytes(sizes, n_threads) <= SHARE_OF_BUDGET * cache_mb else None
+
+    @property
+    def nbytes(self) -> int:
+        """Of the values within classes that there are."""
+        return sum(square.nbytes for square in self._squares if square is not None)
+
+    def square(self, k: int) -> tuple[Array, int]:
+        """The values within a class, and how many had to be computed for this call."""
+        with self._locks[k]:
+            known, evaluations = self._squares[k], 0
+            if known is None:
+                points = self._classes[k]
+                known = np.empty((len(points), len(points)))
+                evaluations = _fill_square(self._kernel, points, known)
+                self._squares[k] = known
+            return known, evaluations
+
+    def pair(self, first: int, second: int) -> HeldValues:
+        """All samples of the first class, then all of the second, until this thread asks for the next pair."""
+        (one, n_one), (other, n_other) = self.square(first), self.square(second)
+        middle, n = len(one), len(one) + len(other)
+        padded = self._matrix(_rounded(n))
+        padded[n:], padded[:, n:] = 0.0, 0.0
+        padded[:middle, :middle], padded[middle:n, middle:n] = one, other
+        across = _block(self._kernel, self._classes[first], self._classes[second])
+        padded[:middle, middle:n], padded[middle:n, :middle] = across, across.T
+        return HeldValues(padded, n, n_one + n_other + across.size, self._error)
+
+    def _matrix(self, size: int) -> Array:
+        """In the memory that this thread has used before: new pages are slow."""
+        if not hasattr(self._memory, "values"):
+            self._memory.values = np.empty(_rounded(self.largest) ** 2)
+        memory: Array = self._memory.values
+        return memory[: size * size].reshape(size, size)
+
+
+def _largest_pair(sizes: Array) -> int:
+    return int(np.sort(sizes)[-2:].sum())
+
+
+def _megabytes(sizes: Array, n_threads: int) -> float:
+    squares = float(np.square(sizes, dtype=np.float64).sum())
+    return float(np.dtype(np.float64).itemsize * (squares + n_threads * _rounded(_largest_pair(sizes)) ** 2) / 1e6)
+
+
+def _rounded(n: int) -> int:
+    """The least multiple of MULTIPLE that is not less than n."""
+    return -(-n // MULTIPLE) * MULTIPLE

@@ -1,0 +1,290 @@
+r"""Kernels: what each is, in NumPy and float64. This is the definition that the certificate uses; solvers have faster forms.
+
+===========  ====================================================
+kernel       k(x, z)
+===========  ====================================================
+Linear       x . z
+RBF          exp(-gamma |x - z|^2)
+Polynomial   (gamma x . z + coef0)^degree
+Sigmoid      tanh(gamma x . z + coef0); **not positive semidefinite**
+Precomputed  the matrix itself: row i of X holds k(x_i, .)
+Custom       any function of two matrices of rows
+===========  ====================================================
+
+All but the last two depend on x . z and the two norms alone, so a block of kernel values is one matrix product and a
+function of it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data.rows import Array
+from maxmargin.problem.losses import UNIT_ROUNDOFF
+
+SECOND_ORDER = 1.01
+"""What terms of second order, and the rounding of a bound itself, can add to a bound of first order."""
+DENSE_FEATURES = 1 << 12
+"""Up to this many features a block of sparse rows may be made dense."""
+
+
+class Points:
+    """Some rows of X, dense or CSR, and their squared norms in float64, which are computed when they are first asked for."""
+
+    def __init__(self, matrix: Any, sqnorms: Array | None = None) -> None:
+        self.matrix = matrix
+        self._sqnorms = sqnorms
+
+    @classmethod
+    def of(cls, matrix: Any) -> Points:
+        return cls(matrix if sparse.issparse(matrix) else np.asarray(matrix))
+
+    @property
+    def sqnorms(self) -> Array:
+        if self._sqnorms is None:
+            if sparse.issparse(self.matrix):
+                squares = self.matrix.astype(np.float64).power(2).sum(axis=1)
+                self._sqnorms = np.asarray(squares).reshape(-1)
+            else:
+                self._sqnorms = np.einsum("ij,ij->i", self.matrix, self.matrix, dtype=np.float64)
+        return self._sqnorms
+
+    def __getitem__(self, chosen: Any) -> Points:
+        return Points(self.matrix[chosen], self.sqnorms[chosen])
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def in_double(self) -> Points:
+        """In float64, and dense if that is not many more numbers: a product of dense blocks is ten times faster."""
+        if isinstance(self.matrix, np.ndarray) and self.matrix.dtype == np.float64:
+            return self
+        is_narrow = sparse.issparse(self.matrix) and self.matrix.shape[1] <= DENSE_FEATURES
+        matrix = self.matrix.toarray() if is_narrow else self.matrix
+        return Points(matrix.astype(np.float64, copy=False), self.sqnorms)
+
+
+class Kernel(Protocol):
+    @property
+    def is_positive_semidefinite(self) -> bool: ...
+
+    def block(self, one: Points, other: Points) -> Array:
+        """k(x, z) for each x of one and z of the other, in float64."""
+
+    def diagonal(self, points: Points) -> Array:
+        """k(x, x)"""
+
+    def rounding_error(self, one: Points, other: Points) -> float:
+        """How wrong an entry of ``block`` can be by rounding."""
+
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        """How wrong sum_j s_j k(z_j, x) can be for each sample x by the rounding of kernel values; ``sizes`` are |s_j|."""
+
+
+def dot_products(one: Points, other: Points) -> Array:
+    """x . z in float64, one matrix product."""
+    product = one.in_double().matrix @ other.in_double().matrix.T
+    return product if isinstance(product, np.ndarray) else np.asarray(product.toarray())
+
+
+class OfDotProducts(ABC):
+    """A kernel that is a function of x . z, |x|^2 and |z|^2."""
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return True
+
+    @abstractmethod
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        """The kernel from dot products, which it may overwrite; ``one`` and ``other`` are squared norms, shaped to
+        broadcast."""
+
+    def block(self, one: Points, other: Points) -> Array:
+        return self.of_dots(dot_products(one, other), one.sqnorms[:, None], other.sqnorms[None, :])
+
+    def diagonal(self, points: Points) -> Array:
+        return self.of_dots(points.sqnorms.copy(), points.sqnorms, points.sqnorms)
+
+    def rounding_error(self, one: Points, other: Points) -> float:
+        n_roundings = one.matrix.shape[1] + 8.0
+        greatest = float(max(one.sqnorms.max(initial=0.0), other.sqnorms.max(initial=0.0)))
+        return UNIT_ROUNDOFF * n_roundings * self._sensitivity(greatest)
+
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        """|x . z| <= |x| |z|, so that a few long samples do not spoil what is known of the others. The sum over the vectors of
+        a polynomial in |x| |z_j| needs only the sums of the powers of |z_j|."""
+        n_roundings = samples.matrix.shape[1] + 8.0
+        lengths, others = np.sqrt(samples.sqnorms), np.sqrt(vectors.sqnorms)
+        errors = np.zeros(len(samples))
+        for power, coefficient in enumerate(self._sensitivity_powers()):
+            if coefficient:
+                errors += coefficient * float(sizes @ others**power) * lengths**power
+        return UNIT_ROUNDOFF * n_roundings * SECOND_ORDER * errors
+
+    def _sensitivity(self, greatest_sqnorm: float) -> float:
+        """How wrong a value of the kernel can be when every sqnorm and dot product, none above this, is wrong by one part
+        in one, and the value itself by one part in one."""
+        return float(sum(c * greatest_sqnorm**power for power, c in enumerate(self._sensitivity_powers())))
+
+    @abstractmethod
+    def _sensitivity_powers(self) -> list[float]:
+        """The same as a polynomial in the product of two lengths: its coefficients, that of the power zero first."""
+
+
+@dataclass(frozen=True)
+class Linear(OfDotProducts):
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        return dots
+
+    def _sensitivity_powers(self) -> list[float]:
+        return [0.0, 1.0]
+
+
+@dataclass(frozen=True)
+class RBF(OfDotProducts):
+    gamma: float
+
+    def __post_init__(self) -> None:
+        _positive("gamma", self.gamma)
+
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        dots *= -2.0
+        dots += one
+        dots += other
+        np.maximum(dots, 0.0, out=dots)
+        dots *= -self.gamma
+        np.exp(dots, out=dots)
+        return dots
+
+    def diagonal(self, points: Points) -> Array:
+        return np.broadcast_to(1.0, len(points))
+
+    def _sensitivity_powers(self) -> list[float]:
+        """In the square of the greater of two lengths, which is why ``sum_errors`` is another one."""
+        return [1.0, 4.0 * self.gamma]
+
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        return self.rounding_error(vectors, samples) * float(sizes.sum())
+
+
+@dataclass(frozen=True)
+class Polynomial(OfDotProducts):
+    """Positive semidefinite when gamma > 0, coef0 >= 0 and the degree is a whole number."""
+
+    gamma: float
+    coef0: float = 0.0
+    degree: int = 3
+
+    def __post_init__(self) -> None:
+        _positive("gamma", self.gamma)
+        _finite("coef0", self.coef0)
+        if not isinstance(self.degree, Integral) or isinstance(self.degree, bool) or self.degree < 0:
+            raise ValueError(f"degree must be a whole number >= 0; got {self.degree!r}.")
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return self.coef0 >= 0.0
+
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        dots *= self.gamma
+        dots += self.coef0
+        np.power(dots, self.degree, out=dots)
+        return dots
+
+    def _sensitivity_powers(self) -> list[float]:
+        """(p + 1) (gamma |x| |z| + |coef0|)^p, multiplied out. NumPy's floats overflow to infinity, where Python's would raise:
+        a bound may be infinite."""
+        p, r, gamma = int(self.degree), np.float64(abs(self.coef0)), np.float64(self.gamma)
+        with np.errstate(over="ignore", invalid="ignore"):
+            powers = [(p + 1.0) * math.comb(p, k) * gamma**k * r ** (p - k) for k in range(p + 1)]
+        return [float(power) for power in powers]
+
+
+@dataclass(frozen=True)
+class Sigmoid(OfDotProducts):
+    gamma: float
+    coef0: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive("gamma", self.gamma)
+        _finite("coef0", self.coef0)
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return False
+
+    def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
+        dots *= self.gamma
+        dots += self.coef0
+        np.tanh(dots, out=dots)
+        return dots
+
+    def _sensitivity_powers(self) -> list[float]:
+        return [abs(self.coef0) + 1.0, self.gamma]
+
+
+@dataclass(frozen=True)
+class Precomputed:
+    """Points are rows of the kernel matrix of the training samples; the other points are named by their places in it."""
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return True
+
+    def block(self, one: Points, other: Points) -> Array:
+        raise TypeError("A precomputed kernel has no points to compute from.")
+
+    def diagonal(self, points: Points) -> Array:
+        matrix = points.matrix
+        return np.array(matrix.diagonal() if sparse.issparse(matrix) else np.diagonal(matrix), dtype=np.float64)
+
+    def rounding_error(self, one: Points, other: Points) -> float:
+        return 0.0
+
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Custom:
+    """``function(A, B)`` gives a matrix with a row for each row of A and a column for each of B."""
+
+    function: Callable[[Any, Any], Any]
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        return True
+
+    def block(self, one: Points, other: Points) -> Array:
+        block = np.asarray(self.function(one.matrix, other.matrix), dtype=np.float64)
+        if block.shape != (len(one), len(other)):
+            raise ValueError(f"The kernel function returned shape {block.shape} for {len(one)} and {len(other)} rows.")
+        if not np.isfinite(block).all():
+            raise ValueError("The kernel function returned a value that is not finite.")
+        return block
+
+    def diagonal(self, points: Points) -> Array:
+        return np.array([self.block(points[i : i + 1], points[i : i + 1])[0, 0] for i in range(len(points))])
+
+    def rounding_error(self, one: Points, other: Points) -> float:
+        return 4.0 * UNIT_ROUNDOFF
+
+    def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
+        return self.rounding_error(vectors, samples) * float(sizes.sum())
+
+
+def _positive(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be positive and finite; got {value!r}.")
+
+
+def _finite(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be finite; got {value!r}.")

@@ -1,0 +1,67 @@
+r"""The offset that is best for given outputs, where it is free: weighted quantiles of kinks.
+
+The hinge of sample i bends at the offset :math:`t_i = y_i - f_i`, its **kink**. The slope of the primal in b is
+:math:`\sum_{t_i < b} C_i` minus a level, so that the optimal offsets are the weighted quantiles of the kinks at that level.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.problem.losses import UNIT_ROUNDOFF
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """The midpoint; the finite end if the other is infinite, and 0 if both are."""
+        finite = [end for end in self if math.isfinite(end)]
+        return sum(finite) / len(finite) if finite else 0.0
+
+
+def offset_interval(kinks: Array, C: Array, level: float, reach: Array | float, imbalance: float = 0.0) -> Interval:
+    """Every optimal b*, when each optimal kink is within ``reach`` of the one given, and the level within ``imbalance``: what
+    rounding has left of sum_i alpha_i y_i.
+
+    The slope of the primal in b is sum_{t_i < b} C_i - level, so that the optimal offsets are the weighted quantiles of the
+    kinks at ``level`` (see :func:`offset_level`), and quantiles rise with every kink.
+    """
+    if isinstance(reach, float):
+        middle = _quantiles(kinks, C, level, imbalance)
+        return Interval(middle.low - reach, middle.high + reach)
+    low, high = _quantiles(kinks - reach, C, level, imbalance).low, _quantiles(kinks + reach, C, level, imbalance).high
+    return Interval(low, high)
+
+
+def best_offsets(kinks: Array, C: Array, level: float) -> Interval:
+    """The offsets that minimise the primal for these kinks."""
+    return _quantiles(kinks, C, level)
+
+
+def offset_level(y: Array, alpha: Array, C: Array) -> float:
+    """By how much sum_i alpha_i y_i could rise over these samples. With all samples and a balanced alpha, the sum of the
+    positive class's C."""
+    return float(np.sum(np.where(y > 0, C - alpha, alpha)))
+
+
+def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0) -> Interval:
+    """inf {b : sum_{t_i <= b} C_i >= level} and sup {b : sum_{t_i < b} C_i <= level}, rounded outwards."""
+    n = len(kinks)
+    is_even = n > 0 and (C.strides == (0,) or bool(np.all(C == C[0])))
+    order = slice(None) if is_even else np.argsort(kinks, kind="stable")
+    sums = np.cumsum(C[order])
+    slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (float(C.sum()) + abs(level)) + imbalance
+    low = int(np.searchsorted(sums, level - slack, side="left"))
+    high = int(np.searchsorted(sums, level + slack, side="right"))
+    # With one C for all the two ranks are known before anything is sorted, and two order statistics are enough.
+    ranks = [rank for rank in (low, high) if rank < n]
+    ordered = np.partition(kinks, ranks) if is_even and ranks else kinks[order]
+    has_low, has_high = level - slack > 0.0 and low < n, high < n
+    return Interval(float(ordered[low]) if has_low else -math.inf, float(ordered[high]) if has_high else math.inf)

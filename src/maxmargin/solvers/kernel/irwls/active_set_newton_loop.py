@@ -1,0 +1,332 @@
+r"""Active-set Newton for working sets of tens of samples: what ``maxmargin.solvers.kernel.irwls.active_set_newton`` does,
+without its allowances
+and updates of factors, which pay only where systems are large. Where it gets stuck, or takes too long, it says so.
+
+In signed variables with the gradient v of the dual, an iteration solves K_11 d + b 1 = v_1, 1'd = 0 for the variables of S1,
+and moves along d: all of the way if the box allows, else to the first bound, or to the best point on the way to the projection
+of the far end if that gains more. What has reached a bound leaves S1. When S1 is optimal, those whose error has the wrong sign
+come in. Some pairs of variables are moved before the first system (``pair_loops``)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.data.caching import njit
+from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS, factor, substitute, substitute_two
+from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
+
+NOISE, UNIT_ROUNDOFF = 8.0, 2.0**-53
+"""A violation of this many units in the last place of what it was added up from is nothing but rounding."""
+MOST_SHIFTS = 100
+"""Newton steps and bisections for the shift of a projection."""
+MOST_FAILURES = 2
+"""Times in a row that S1 is made anew without a move that gains."""
+OPTIMAL, LIMIT, STUCK = 0, 1, 2
+ZERO, ONE = np.uint64(0), np.uint64(1)
+
+
+class Block(NamedTuple):
+    """A working set: its kernel values, the bounds of its variables, and whether their sum is fixed. ``factor`` is memory."""
+
+    K: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    has_offset: bool
+    factor: np.ndarray
+
+
+class Effort(NamedTuple):
+    """When a working set is left: at a violation of ``tolerance``, or after ``max_iterations`` systems. ``jitter`` is added to
+    the diagonal of a system. ``pairs`` are moved at most before the first system."""
+
+    tolerance: float
+    max_iterations: int
+    jitter: float
+    pairs: int
+
+
+class Move(NamedTuple):
+    gain: float
+    length: float
+
+
+@njit(**OPTIONS)
+def rounding_of(block, s, b):
+    greatest = total = 0.0
+    for i in range(len(s)):
+        root = np.sqrt(abs(block.K[i, i]))
+        greatest = max(greatest, root)
+        total += abs(s[i]) * root
+    return NOISE * UNIT_ROUNDOFF * (1.0 + abs(b) + greatest * total)
+
+
+@njit(**OPTIONS)
+def extremes_of(block, s, v):
+    """The greatest v that can rise, the least that can fall; without an offset they are compared with 0."""
+    top, bottom = (-np.inf, np.inf) if block.has_offset else (0.0, 0.0)
+    for i in range(len(s)):
+        if s[i] < block.upper[i]:
+            top = max(top, v[i])
+        if s[i] > block.lower[i]:
+            bottom = min(bottom, v[i])
+    return top, bottom
+
+
+@njit(**OPTIONS)
+def has_any(mask):
+    """NumPy's ``any`` takes longer to compile."""
+    count = 0
+    for i in range(len(mask)):
+        count += mask[i]
+    return count > 0
+
+
+@njit(**OPTIONS)
+def release(block, s, v, b, noise, in_S1):
+    """Those whose error has the wrong sign come into S1. Where S1 is empty, b is free: it is put in the middle of the greatest
+    v that can rise and the least that can fall, so that both come in. Returns b."""
+    if block.has_offset and not has_any(in_S1):
+        top, bottom = extremes_of(block, s, v)
+        b = 0.5 * (top + bottom)
+    for i in range(len(s)):
+        e = v[i] - b
+        in_S1[i] = in_S1[i] or (s[i] < block.upper[i] and e > noise) or (s[i] > block.lower[i] and e < -noise)
+    return b
+
+
+@njit(**OPTIONS)
+def newton_direction(block, v, b, in_S1, jitter, d):
+    """d, zero outside S1; returns the new b, or nan where there is no factor."""
+    q = np.uint64(len(v))
+    members = np.empty(q, np.uint64)
+    n = ZERO
+    for i in range(q):
+        d[i] = 0.0
+        if in_S1[i]:
+            members[n] = i
+            n += ONE
+    U = block.factor
+    found, ones = np.empty(n), np.ones(n)
+    for k in range(n):
+        row = block.K[members[k]]
+        found[k] = v[members[k]] - b
+        for i in range(k, n):
+            U[k, i] = row[members[i]]
+        U[k, k] += jitter
+    if n == ZERO or not factor(U, n):
+        return np.nan
+    rise = 0.0
+    if not block.has_offset:
+        substitute(U, n, found)
+    else:
+        substitute_two(U, n, found, ones)
+        total = ones.sum()
+        rise = found.sum() / total
+        for k in range(n):
+            found[k] -= rise * ones[k]
+        left = found.sum() / total
+        for k in range(n):
+            found[k] -= left * ones[k]
+    for k in range(n):
+        d[members[k]] = found[k]
+    return b + rise if np.isfinite(found.sum()) else np.nan
+
+
+@njit(**OPTIONS)
+def multiply(K, x, out):
+    """out = K x, by the rows of what is not zero."""
+    q = np.uint64(len(x))
+    for i in range(q):
+        out[i] = 0.0
+    for j in range(q):
+        if x[j] != 0.0:
+            scale, row = x[j], K[j]
+            for i in range(q):
+                out[i] += scale * row[i]
+
+
+@njit(**OPTIONS)
+def along(d, product, v, room):
+    """The exact line search: how far, t = v.d / d.K.d or as far as there is room, and what it gains."""
+    slope = curvature = 0.0
+    for i in range(len(d)):
+        slope += v[i] * d[i]
+        curvature += d[i] * product[i]
+    if not slope > 0.0 or not room > 0.0:
+        return Move(0.0, 0.0)
+    t = min(room, slope / curvature) if curvature > 0.0 else room
+    return Move(t * (slope - 0.5 * t * curvature), t)
+
+
+@njit(**OPTIONS)
+def room_of(block, s, d):
+    """How much of d the box allows."""
+    room = np.inf
+    for i in range(len(s)):
+        if d[i] != 0.0:
+            room = min(room, ((block.upper[i] if d[i] > 0.0 else block.lower[i]) - s[i]) / d[i])
+    return room
+
+
+@njit(**OPTIONS)
+def shift_to_sum(block, s, in_S1, d):
+    """The number by which the S1 of s + d are shifted, before they are clipped to the box, so that their sum is that of s:
+    Newton's method on a sum that falls and is piecewise linear, within an interval that it never leaves."""
+    low, high, total = np.inf, -np.inf, 0.0
+    for i in range(len(s)):
+        if in_S1[i]:
+            total += s[i]
+            low = min(low, s[i] + d[i] - block.upper[i])
+            high = max(high, s[i] + d[i] - block.lower[i])
+    shift = 0.0
+    for _ in range(MOST_SHIFTS):
+        excess, slope = -total, 0
+        for i in range(len(s)):
+            if in_S1[i]:
+                end = s[i] + d[i] - shift
+                excess += min(max(end, block.lower[i]), block.upper[i])
+                slope += block.lower[i] < end and end < block.upper[i]
+        if excess > 0.0:
+            low = shift
+        else:
+            high = shift
+        if abs(excess) <= UNIT_ROUNDOFF * abs(total):
+            break
+        shift = shift + excess / slope if slope > 0 else np.inf
+        if not (low < shift and shift < high):
+            shift = 0.5 * (low + high)
+            if shift == low or shift == high:
+                break
+    return shift
+
+
+@njit(**OPTIONS)
+def towards_projection(block, s, in_S1, d, change):
+    """``change`` leads from s to the projection of s + d onto the box and the sum."""
+    shift = shift_to_sum(block, s, in_S1, d) if block.has_offset else 0.0
+    for i in range(len(s)):
+        change[i] = 0.0
+        if in_S1[i]:
+            change[i] = min(max(s[i] + d[i] - shift, block.lower[i]), block.upper[i]) - s[i]
+    if block.has_offset:
+        take_excess(block, s, in_S1, change)
+
+
+@njit(**OPTIONS)
+def take_excess(block, s, in_S1, change):
+    """What rounding has left of the sum of ``change``, which is much when s + d is far away, is taken from the first that have
+    room."""
+    excess = change.sum()
+    for i in range(len(s)):
+        if in_S1[i] and excess != 0.0:
+            end = s[i] + change[i]
+            taken = min(excess, end - block.lower[i]) if excess > 0.0 else max(excess, end - block.upper[i])
+            change[i] -= taken
+            excess -= taken
+
+
+@njit(**OPTIONS)
+def restore_sum(block, s, v, total):
+    """What rounding has led the sum astray by goes to the free variable with most room."""
+    astray = total - s.sum()
+    best, place = abs(astray), -1
+    for i in range(len(s)):
+        room = block.upper[i] - s[i] if astray > 0.0 else s[i] - block.lower[i]
+        if s[i] > block.lower[i] and s[i] < block.upper[i] and room > best:
+            best, place = room, i
+    if astray != 0.0 and place >= 0:
+        s[place] += astray
+        for i in range(len(v)):
+            v[i] -= astray * block.K[place, i]
+
+
+@njit(**OPTIONS)
+def apply_move(block, s, v, d, product, length):
+    """What ends within rounding of a bound is put there."""
+    for i in range(len(s)):
+        if d[i] != 0.0:
+            slack = NOISE * UNIT_ROUNDOFF * (block.upper[i] - block.lower[i])
+            end = s[i] + length * d[i]
+            end = block.upper[i] if end >= block.upper[i] - slack else end
+            s[i] = block.lower[i] if end <= block.lower[i] + slack else end
+        v[i] -= length * product[i]
+
+
+@njit(**OPTIONS)
+def keep_inside(block, s, v, b, in_S1):
+    """What is at a bound leaves S1, unless its error drives it inwards."""
+    for i in range(len(s)):
+        if in_S1[i]:
+            e = v[i] - b
+            in_S1[i] = (s[i] < block.upper[i] or e < 0.0) and (s[i] > block.lower[i] or e > 0.0)
+
+
+@njit(**OPTIONS)
+def drop_blocked(block, s, d, in_S1):
+    """Those at a bound that would have to leave the box leave S1. How many they are."""
+    count = 0
+    for i in range(len(s)):
+        if in_S1[i] and ((s[i] <= block.lower[i] and d[i] < 0.0) or (s[i] >= block.upper[i] and d[i] > 0.0)):
+            in_S1[i] = False
+            count += 1
+    return count
+
+
+@njit(**OPTIONS)
+def begin_again(block, s, v, in_S1):
+    """S1 is what is inside the box and the worst pair, which can always move. Returns b, between the two."""
+    top, bottom = extremes_of(block, s, v)
+    for i in range(len(s)):
+        can_rise, can_fall = s[i] < block.upper[i], s[i] > block.lower[i]
+        in_S1[i] = (can_rise and can_fall) or (can_rise and v[i] == top) or (can_fall and v[i] == bottom)
+    return 0.5 * (top + bottom) if block.has_offset else 0.0
+
+
+@njit(**OPTIONS)
+def climb(block, s, v, b, effort):
+    """Move s, and v with it, to a violation of ``effort.tolerance`` or to rounding: the outcome, the iterations, and b."""
+    q = len(s)
+    d, product, other, other_product = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
+    failures, total = 0, s.sum()
+    if block.has_offset:
+        move_pairs(block, s, v, effort.tolerance, effort.pairs)
+    in_S1 = np.empty(q, np.bool_)
+    for i in range(q):
+        in_S1[i] = s[i] > block.lower[i] and s[i] < block.upper[i]
+    b = release(block, s, v, b, 0.0, in_S1)
+    for iteration in range(effort.max_iterations):
+        top, bottom = extremes_of(block, s, v)
+        noise = rounding_of(block, s, b)
+        if not top - bottom > max(effort.tolerance, noise):
+            if block.has_offset:
+                restore_sum(block, s, v, total)
+            return OPTIMAL, iteration, b
+        new_b = newton_direction(block, v, b, in_S1, effort.jitter, d)
+        if np.isnan(new_b):
+            return STUCK, iteration + 1, b
+        multiply(block.K, d, product)
+        room = room_of(block, s, d)
+        move = along(d, product, v, min(room, 1.0))
+        if room < 1.0:
+            towards_projection(block, s, in_S1, d, other)
+            multiply(block.K, other, other_product)
+            projected = along(other, other_product, v, 1.0)
+            if projected.gain > move.gain:
+                move = projected
+                d, other, product, other_product = other, d, other_product, product
+        if not move.gain > 0.0:
+            if drop_blocked(block, s, d, in_S1) == 0 or not has_any(in_S1):
+                failures += 1
+                if failures > MOST_FAILURES:
+                    return STUCK, iteration + 1, b
+                b = begin_again(block, s, v, in_S1)
+            continue
+        failures = 0
+        b = new_b
+        apply_move(block, s, v, d, product, move.length)
+        keep_inside(block, s, v, b, in_S1)
+        if room >= 1.0 or not has_any(in_S1):
+            b = release(block, s, v, b, noise, in_S1)
+    return LIMIT, effort.max_iterations, b

@@ -1,0 +1,119 @@
+"""The Cholesky factor of K_FF + D for a set F of free variables that changes little from one step to the next.
+
+Variables that cease to be free are rotated out of the factor, n^2 operations each; those that become free are appended by
+one triangular solve. When many change, or D does, it is factored anew, n^3 / 3 operations, but at the speed of BLAS 3."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+
+from maxmargin.data.rows import Array
+from maxmargin.kernel_matrix.tile_loops import gather
+from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.solvers.kernel.irwls.cholesky_loops import drop_columns
+
+JITTER, JITTER_GROWTH, JITTERS = 8.0, 16.0, 16
+"""What is added to the diagonal at least, in units in the last place of its greatest element and times the number of
+variables; by which factor that grows while the matrix is not positive definite, and how often: enough for any K."""
+DROPPED, APPENDED = 1 / 64, 1 / 4
+"""The shares of F that may be rotated out, and appended, before it is cheaper to factor anew."""
+MOST_UPDATES = 1.0
+"""After changes of so many times the size of F a new factor does away with their rounding."""
+
+
+class FreeFactor:
+    """``follow`` the free variables, then ``solve``."""
+
+    def __init__(self, K: Array) -> None:
+        self.K = K
+        self.factorisations = 0
+        self.updates = 0
+        self.order = np.empty(0, np.int64)
+        self._upper: Array | None = None  # U with U'U = K[order, order] + D
+        self._ridge = np.empty(0)
+        self._greatest = float(np.abs(np.diagonal(K)).max(initial=0.0))
+        self._growth = 1.0
+        self._changes = 0
+
+    def follow(self, is_free: Array, ridge: Array) -> bool:
+        """Bring the factor up to date with F and D = diag(ridge), given for all variables. False: there is none, as K is not
+        finite."""
+        gone = np.flatnonzero(~is_free[self.order])
+        is_new = is_free.copy()
+        is_new[self.order] = False
+        new = np.flatnonzero(is_new)
+        if self._is_cheap(gone, new, ridge):
+            self._drop(gone)
+            if self._append(new, ridge):
+                return True
+            self._growth *= JITTER_GROWTH
+        return self._start(np.flatnonzero(is_free), ridge)
+
+    def solve(self, right: Array) -> Array:
+        """(K_FF + D)^-1 of one or more columns, all in the order of ``order``."""
+        assert self._upper is not None
+        solution: Array = dpotrs(self._upper.T, right, lower=1)[0]
+        return solution
+
+    def _is_cheap(self, gone: Array, new: Array, ridge: Array) -> bool:
+        n = len(self.order)
+        return (
+            self._upper is not None
+            and n > 0
+            and len(gone) <= max(1.0, DROPPED * n)
+            and len(new) <= max(1.0, APPENDED * n)
+            and self._changes + len(gone) + len(new) <= MOST_UPDATES * n
+            and np.array_equal(ridge[self.order], self._ridge)
+        )
+
+    def _start(self, free: Array, ridge: Array) -> bool:
+        self.order, self._ridge, self._changes = free, ridge[free], 0
+        for _ in range(JITTERS):
+            self.factorisations += 1
+            matrix = np.empty((len(free), len(free)))
+            gather(self.K, free, free, matrix)
+            self._upper = _factor(matrix, self._ridge + self._jitter(len(free)))
+            if self._upper is not None:
+                return True
+            self._growth *= JITTER_GROWTH
+        return False
+
+    def _jitter(self, n: int) -> float:
+        return max(JITTER * UNIT_ROUNDOFF * n * self._greatest * self._growth, float(np.finfo(np.float64).tiny))
+
+    def _drop(self, gone: Array) -> None:
+        if len(gone):
+            assert self._upper is not None
+            drop_columns(self._upper, gone)
+            n = len(self.order) - len(gone)
+            self._upper = np.ascontiguousarray(self._upper[:n, :n])
+            self.order, self._ridge = np.delete(self.order, gone), np.delete(self._ridge, gone)
+            self.updates += len(gone)
+            self._changes += len(gone)
+
+    def _append(self, new: Array, ridge: Array) -> bool:
+        """By blocks: [[U, W], [0, V]] with U'W = K[order, new] and V'V = K[new, new] + D - W'W."""
+        if not len(new):
+            return True
+        assert self._upper is not None
+        n, m = len(self.order), len(new)
+        across = dtrtrs(self._upper.T, self.K[np.ix_(self.order, new)], lower=1)[0] if n else np.empty((0, m))
+        corner = _factor(self.K[np.ix_(new, new)] - across.T @ across, ridge[new] + self._jitter(n + m))
+        if corner is None:
+            return False
+        upper = np.zeros((n + m, n + m))
+        upper[:n, :n], upper[:n, n:], upper[n:, n:] = self._upper, across, corner
+        self._upper = upper
+        self.order, self._ridge = np.concatenate([self.order, new]), np.concatenate([self._ridge, ridge[new]])
+        self.updates += m
+        self._changes += m
+        return True
+
+
+def _factor(matrix: Array, ridge: Array) -> Array | None:
+    """U of U'U = matrix + diag(ridge), which is overwritten; None if that is not positive definite. What lies below the
+    diagonal of U is left as it was."""
+    matrix.reshape(-1)[:: len(matrix) + 1] += ridge
+    lower, info = dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    return np.ascontiguousarray(lower.T) if info == 0 and np.isfinite(lower[-1, -1]) else None

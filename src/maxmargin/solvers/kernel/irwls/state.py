@@ -1,0 +1,254 @@
+"""Where IRWLS stands: s_i = y_i alpha_i, f = K s, how far from optimal they are, and what it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maxmargin.certificate.linear import relative
+from maxmargin.data.rows import Array
+from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.problem.offset import best_offsets, offset_level
+from maxmargin.screening.shrinking import ActiveSet, ShrinkingRule
+from maxmargin.solvers.base import Stage
+from maxmargin.solvers.kernel.active_rows import ActiveRows
+from maxmargin.solvers.kernel.batched_smo_loops import extremes, gap_and_dual
+from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet
+from maxmargin.solvers.kernel.irwls.chunk_loops import Plan, Variables, run_chunks
+from maxmargin.solvers.kernel.irwls.engines import Solved
+from maxmargin.solvers.kernel.irwls.matrix_rows import MatrixRows
+from maxmargin.solvers.kernel.irwls.selection import Errors
+from maxmargin.solvers.patience import Patience
+
+FIRST_EPSILON, LOWER_EPSILON = 1e-3, 0.1
+"""The paper's eps, and what it is multiplied by when the conditions hold and the gap does not meet the target."""
+STILL_CHUNKS = 5
+"""So many working sets in a row that raise nothing are the end, once f is free of old rounding."""
+MOST_STALLS = 2
+"""And if something still moves, so many times in which the gap did not fall to half."""
+MOST_REFUSALS = 4
+"""The same for certificates that were refused."""
+STEPS_TO_STALL = 10_000_000
+"""Steps before the method can be said to have stalled, each variable of a linear system counted as one."""
+MOST_RESETS = 3
+"""After so many times that the samples left out had to come back, none is left out any more."""
+
+
+@dataclass
+class IRWLSState:
+    """s_i = y_i alpha_i in its box, f = K s, and how far from optimal they are."""
+
+    y: Array
+    lower: Array
+    upper: Array
+    s: Array
+    f: Array
+    rows: MatrixRows | ActiveRows
+    diagonal: Array
+    samples: Array  # those with C_i > 0 that are not left out; the f of the others is as old as that
+    has_offset: bool
+    is_definite: bool  # if not, relative_gap is LIBSVM's violation
+    random: np.random.Generator
+    word: np.uint64  # the random numbers of the compiled loop
+    held: Array | None = None  # the kernel matrix, where the compiled loop makes the chunks
+    evaluations_held: int = 0
+    patience: Patience = field(default_factory=lambda: Patience(STEPS_TO_STALL))
+    steps: int = 0
+    chunks: int = 0
+    inner_iterations: int = 0
+    factorisations: int = 0
+    unsettled: int = 0
+    handovers: int = 0
+    b: float = 0.0
+    epsilon: float = FIRST_EPSILON
+    caution: float = 1.0  # falls with every certificate that was refused
+    looks_done: bool = False
+    is_stuck: bool = False
+    is_exact: bool = True  # f was computed from the present s, and not by adding up changes
+    still_chunks: int = 0  # in a row that made nothing better
+    top: float = np.inf
+    bottom: float = -np.inf
+    gap: float = np.inf
+    dual: float = 0.0
+    relative_gap: float = np.inf
+    best_b: float = 0.0  # that which minimises the primal; b is the multiplier of the last working set
+    level: float = 0.0  # of the quantile of y - f that best_b is
+    removals: int = 0
+    resets: int = 0  # times that all came back
+    was_narrow: bool = False  # samples were left out until the last refresh
+    greatest_dual: float = -np.inf
+    least_gap: float = np.inf
+    refusals: int = 0  # of certificates, since the gap last fell to half
+    least_refused: float = np.inf
+    stalls: int = 0  # the same for working sets that raised nothing
+    least_stalled: float = np.inf
+
+    @property
+    def stage(self) -> Stage:
+        unsettled = f"Table 1 did not settle in {self.unsettled} of {self.chunks} working sets" if self.unsettled else ""
+        by_smo = f"SMO solved {self.handovers} of {self.chunks} working sets that took too long" if self.handovers else ""
+        return Stage("irwls", "; ".join(filter(None, ("asked for", unsettled, by_smo))))
+
+    @property
+    def active(self) -> int:
+        return len(self.samples)
+
+    @property
+    def present(self) -> int:
+        """Samples with C_i > 0."""
+        return int(np.count_nonzero(self.lower < self.upper))
+
+    @property
+    def kernel_evaluations(self) -> int:
+        return self.rows.kernel_evaluations + self.evaluations_held
+
+    @property
+    def violation(self) -> float:
+        """Twice the least eps with which (9), (10) and (11) can hold."""
+        return max(0.0, self.top - self.bottom)
+
+    def errors(self, epsilon: float) -> Errors:
+        samples = self.samples
+        s = self.s[samples]
+        e = (self.y - self.f)[samples] - self.b
+        return Errors(e, self.y[samples], s < self.upper[samples], s > self.lower[samples], epsilon)
+
+    def is_over(self, target: float) -> bool:
+        """Step 5."""
+        self.looks_done = self.relative_gap <= target * self.caution
+        if not self.looks_done and self.violation < 2.0 * self.epsilon:
+            self.epsilon *= LOWER_EPSILON
+        if not self.looks_done and self.still_chunks >= STILL_CHUNKS:
+            self._look_why_it_stalls()
+            self.looks_done = self.relative_gap <= target * self.caution
+        return self.looks_done or self.is_stuck
+
+    def is_over_by_rule(self) -> bool:
+        """(9), (10) and (11) hold with one b for all, which becomes the b; or nothing rises any more."""
+        self.looks_done = self.violation < 2.0 * self.epsilon
+        if self.looks_done:
+            self.b = 0.5 * (self.top + self.bottom) if self.has_offset and np.isfinite(self.violation) else 0.0
+        elif self.still_chunks >= STILL_CHUNKS:
+            self._look_why_it_stalls()
+        return self.looks_done or self.is_stuck
+
+    def _look_why_it_stalls(self) -> None:
+        """Nothing rises: with a new f and all samples once more, and if that does not halve the gap it is the end."""
+        has_moved = not self.is_exact or self.active < self.present
+        self.refresh()
+        self.survey()
+        self.stalls = 1 if self.relative_gap < 0.5 * self.least_stalled else self.stalls + 1
+        self.least_stalled = min(self.least_stalled, self.relative_gap)
+        self.is_stuck = not has_moved or self.stalls > MOST_STALLS
+
+    def look_closer(self) -> None:
+        """A certificate was refused: f anew, unless the certificate has left its own here, and a target closer by."""
+        self.looks_done = False
+        self.caution *= 0.5
+        self.refresh()
+        self.survey()
+        if self.was_narrow:
+            self.was_narrow = False
+            return
+        self.refusals = 1 if self.relative_gap < 0.5 * self.least_refused else self.refusals + 1
+        self.least_refused = min(self.least_refused, self.relative_gap)
+        self.is_stuck = self.refusals > MOST_REFUSALS or self.relative_gap == 0.0
+
+    def refresh(self) -> None:
+        """f of all samples from s, free of the rounding of the steps that led here."""
+        self.take_all_back()
+        if not self.is_exact or (self.s.any() and not self.f.any()):
+            support = np.flatnonzero(self.s)
+            self.f[:] = 0.0
+            self.rows.add_to(self.f, support, self.s[support])
+        self.is_exact = True
+        self.still_chunks = 0
+        self.greatest_dual, self.least_gap = -np.inf, np.inf
+
+    def survey(self) -> None:
+        """The violation and the gap at the present f, over the samples that are not left out, and whether the dual rises."""
+        here = self.samples
+        v, s, lower, upper = (array[here] for array in (self.y - self.f, self.s, self.lower, self.upper))
+        self.top, self.bottom = extremes(v, s, lower, upper)
+        if not self.has_offset:
+            self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
+        self.level = offset_level(self.y[here], np.abs(s), upper - lower)
+        self.best_b = best_offsets(v, upper - lower, self.level).middle if self.has_offset else 0.0
+        self.gap, dual = gap_and_dual(v, self.y[here], s, lower, upper, self.best_b)
+        if len(here) == self.present:
+            self.dual = dual
+        self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual) if self.is_definite else self.violation
+        self.is_stuck |= self.patience.note(self.steps, self.dual, self.dual + self.gap)
+        is_better = self.dual > self.greatest_dual or self.gap < 0.99 * self.least_gap  # near the top the dual is flat
+        self.still_chunks = 0 if is_better else self.still_chunks + 1
+        self.greatest_dual, self.least_gap = max(self.dual, self.greatest_dual), min(self.gap, self.least_gap)
+
+    def leave_out(self, rule: ShrinkingRule) -> None:
+        """Samples that a rule takes to be at their bounds for good. They come back when a certificate is refused."""
+        if self.resets >= MOST_RESETS:
+            return
+        here = self.samples
+        y, s = self.y[here], self.s[here]
+        C, alpha = (self.upper - self.lower)[here], np.abs(s)
+        noise = UNIT_ROUNDOFF * (len(y) + 8.0) * (1.0 + float(np.abs(self.s).sum()) * float(np.abs(self.diagonal).max()))
+        imbalance = abs(float(self.s.sum())) + UNIT_ROUNDOFF * len(y) * float(alpha.sum()) if self.has_offset else 0.0
+        kinks = (self.y - self.f)[here]
+        known = y, C, alpha, kinks, self.diagonal[here], self.has_offset, self.level, imbalance, self.best_b, self.gap, noise
+        removable = rule.removable(ActiveSet(*known))
+        if removable.any() and not removable.all():
+            self.removals += int(np.count_nonzero(removable))
+            self.samples = here[~removable]
+            self.rows.narrow_to(self.samples)
+
+    def take_all_back(self) -> None:
+        everyone = np.flatnonzero(self.lower < self.upper)
+        if len(self.samples) < len(everyone):
+            self.was_narrow = True
+            self.resets += 1
+        self.samples = everyone
+        self.rows.widen()
+
+    def working_set(self, chosen: Array) -> WorkingSet:
+        """Step 2, and the kernel block by one matrix product."""
+        return WorkingSet(
+            self.rows.block(chosen),
+            self.s[chosen],
+            (self.y - self.f)[chosen],
+            self.lower[chosen],
+            self.upper[chosen],
+            self.has_offset,
+        )
+
+    def take(self, chosen: Array, work: WorkingSet, s: Array) -> None:
+        """Step 4."""
+        change = s - work.s
+        changed = change != 0.0
+        self.dual += float(work.v @ change) - 0.5 * float(change @ (work.K @ change))
+        self.s[chosen] = s
+        self.rows.add_to(self.f, chosen[changed], change[changed])
+        self.chunks += 1
+        self.steps += len(chosen)
+        self.is_exact = self.is_exact and not changed.any()
+
+    def run_chunks(self, plan: Plan) -> bool:
+        """Steps 1 to 4 over and over. True if the last working set was not solved."""
+        variables = Variables(self.y, self.lower, self.upper, self.s, self.f)
+        report = run_chunks(self.held, variables, plan, float(self.b), self.word)
+        self.word = np.uint64(report.word)
+        self.b = float(report.b) if np.isfinite(report.b) else 0.0
+        self.chunks += int(report.chunks)
+        self.handovers += int(report.handovers)
+        self.steps += int(report.steps)
+        self.inner_iterations += int(report.iterations)
+        self.factorisations += int(report.iterations)
+        self.is_exact = self.is_exact and report.chunks == 0
+        self.survey()
+        return bool(report.is_unsolved)
+
+    def count(self, solved: Solved) -> None:
+        self.steps += solved.steps
+        self.inner_iterations += solved.iterations
+        self.factorisations += solved.factorisations
+        self.unsettled += solved.is_unsettled
+        self.handovers += solved.was_handed_over

@@ -1,0 +1,233 @@
+"""Dual coordinate descent: C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan, "A Dual Coordinate
+Descent Method for Large-scale Linear SVM", ICML 2008.
+
+One alpha_i at a time is set to the minimiser of the dual along its axis, eq. (9),
+
+    alpha_i <- min(max(alpha_i - G / Q_ii, 0), U_i),    G = y_i w . x_i - 1 + D_ii alpha_i,    Q_ii = |x_i|^2 + D_ii,
+
+and w = sum_i alpha_i y_i x_i is kept up to date, so that a step costs two passes over one row. Both losses of the paper
+and its least squares (section 6) are one code path through U and D. The loop is in ``maxmargin.solvers.linear.dcd_loop``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.data.random_loops import first_word
+from maxmargin.data.row_loops import add_rows
+from maxmargin.data.rows import Array
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import (
+    Budget,
+    Stage,
+    StoppingRule,
+    check_stop,
+    ends_by_own_rule,
+    refuse_free_intercept,
+    refuse_huber,
+)
+from maxmargin.solvers.linear.dcd_loop import CHECK_SLACK, COORDINATE, CYCLIC, ONLINE, PERMUTED, SWEEP, TIGHTER, descend
+
+STILL_SWEEPS_ONLINE = 64
+"""A whole sweep without a move proves that no coordinate can move; random draws miss one with probability e^-64."""
+
+EPOCHS_TO_REFRESH = 30
+"""After so many epochs the rounding of the steps in w may show in a certificate."""
+
+
+class Order(Enum):
+    """In which order the coordinates come."""
+
+    CYCLIC = CYCLIC
+    """1, 2, ..., n, again and again: Algorithm 1."""
+    PERMUTED = PERMUTED
+    """A new random permutation for every sweep: section 3.1."""
+    ONLINE = ONLINE
+    """One random coordinate at a time, with replacement: Algorithm 2."""
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """Leave out a sample at a bound whose gradient is beyond ``factor`` times the worst of the last sweep, eq. (16).
+
+    A factor below one is the paper's more aggressive variant.
+    """
+
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.factor <= 1.0:
+            raise ValueError(f"The factor of Shrinking must lie in (0, 1]; got {self.factor!r}.")
+
+
+@dataclass(frozen=True)
+class DCD:
+    """Dual coordinate descent. ``epsilon`` is that of the rule (17), M - m < epsilon.
+
+    With ``stop="paper"`` a solve ends when (17) holds for all samples. With ``stop="gap"`` the rule is an inner test alone:
+    shrinking turns back to all samples when it holds, and epsilon is tightened if the gap is still too large then."""
+
+    order: Order = Order.PERMUTED
+    shrinking: Shrinking | None = Shrinking()
+    epsilon: float = 0.1
+    stop: StoppingRule = "gap"
+
+    def __post_init__(self) -> None:
+        check_stop(self.stop)
+        if not self.epsilon > 0.0:
+            raise ValueError(f"epsilon must be positive; got {self.epsilon!r}.")
+        if self.order is Order.ONLINE and self.shrinking is not None:
+            raise ValueError("Algorithm 2 (Order.ONLINE) draws from all samples and cannot shrink: set shrinking=None.")
+
+    @property
+    def name(self) -> str:
+        return "dcd"
+
+    def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> DCDState:
+        refuse_free_intercept(problem, self.name)
+        refuse_huber(problem, self.name)
+        box = problem.box
+        samples = np.zeros(problem.n_samples, COORDINATE)
+        samples["U"], samples["D"] = box.U, box.D
+        if warm_start is not None:
+            samples["alpha"] = np.clip(warm_start, box.L, box.U)
+        everyone = np.arange(problem.n_samples, dtype=np.uint32)
+        present = everyone if samples["U"].all() else everyone[samples["U"] > 0.0]
+        state = DCDState(
+            samples=samples,
+            index=present,
+            pool=present if self.order is Order.PERMUTED else present.copy(),
+            w=np.zeros(problem.rows.n_features + 1),
+            sweep=np.zeros(1, SWEEP),
+            still_sweeps_to_be_stuck=STILL_SWEEPS_ONLINE if self.order is Order.ONLINE else 1,
+        )
+        sweep = state.sweep[0]
+        sweep["present"] = sweep["active"] = len(present)
+        sweep["random"] = first_word(seed)
+        sweep["epsilon"] = self.epsilon
+        sweep["M"], sweep["m"], sweep["M_bar"], sweep["m_bar"] = -np.inf, np.inf, np.inf, -np.inf
+        sweep["violation"] = sweep["relative_gap"] = np.inf
+        if warm_start is not None:
+            state.refresh(problem)
+        return state
+
+    def advance(self, problem: LinearProblem, state: DCDState, budget: Budget) -> None:
+        if state.looks_done:
+            state.look_closer(problem)
+        descend(
+            problem.compiled_rows,
+            problem.y,
+            state.samples,
+            state.index,
+            state.pool,
+            state.w,
+            state.sweep,
+            self.order.value,
+            np.inf if self.shrinking is None else float(self.shrinking.factor),
+            bool(problem.box.L[state.index[0]] < 0.0),
+            budget.steps,
+            0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution,
+        )
+        if ends_by_own_rule(self):
+            state.go_on_unless_rule_holds(problem)
+
+    def candidate(self, problem: LinearProblem, state: DCDState) -> tuple[Array, Array]:
+        return state.w[: problem.n_weights], state.samples["alpha"]
+
+
+@dataclass
+class DCDState:
+    """alpha and the constants of each step in ``samples``, and where the loop stands in ``sweep``."""
+
+    samples: Array
+    index: Array
+    pool: Array
+    w: Array
+    sweep: Array
+    still_sweeps_to_be_stuck: int
+    stage: ClassVar[Stage] = Stage("dcd")
+    has_best_w: ClassVar[bool] = False
+    caution: float = 1.0  # falls with every certificate that was refused
+    refreshed_at: int = 0
+    was_refreshed_when_still: bool = False
+
+    @property
+    def steps(self) -> int:
+        return int(self.sweep["steps"][0])
+
+    @property
+    def sweeps(self) -> int:
+        """Sweeps over the active samples: what the paper calls outer iterations."""
+        return int(self.sweep["sweeps"][0])
+
+    @property
+    def active(self) -> int:
+        return int(self.sweep["active"][0])
+
+    @property
+    def violation(self) -> float:
+        """M - m of the last finished sweep: the left side of (17)."""
+        return float(self.sweep["violation"][0])
+
+    @property
+    def relative_gap(self) -> float:
+        """Of the last finished sweep, as far as the gap terms that it met tell."""
+        return float(self.sweep["relative_gap"][0])
+
+    @property
+    def steps_to_sweep_end(self) -> int:
+        return int(self.sweep["active"][0]) - int(self.sweep["cursor"][0])
+
+    @property
+    def looks_done(self) -> bool:
+        return bool(self.sweep["looks_done"][0])
+
+    @property
+    def is_stuck(self) -> bool:
+        """Nothing moves, not even with a w that is free of the rounding of earlier steps."""
+        return self._is_still and self.was_refreshed_when_still
+
+    @property
+    def _is_still(self) -> bool:
+        return int(self.sweep["still_sweeps"][0]) >= self.still_sweeps_to_be_stuck
+
+    def go_on_unless_rule_holds(self, problem: LinearProblem) -> None:
+        """A sweep that changed nothing looks done too. Without the rule of the paper it ends a solve only if w is free of
+        rounding, and then as stuck."""
+        if self.looks_done and not self.violation < float(self.sweep["epsilon"][0]) and not self.is_stuck:
+            self.look_closer(problem)
+
+    def look_closer(self, problem: LinearProblem) -> None:
+        """A certificate was refused: take all samples back and ask more of the inner tests."""
+        sweep = self.sweep[0]
+        self._take_all_back()
+        if sweep["violation"] < sweep["epsilon"]:
+            sweep["epsilon"] = max(0.0, TIGHTER * sweep["violation"])
+        self.caution *= 0.7
+        sweep["looks_done"] = 0
+        if self._is_still:
+            self.was_refreshed_when_still = True
+            sweep["still_sweeps"] = 0
+            self.refresh(problem)
+        if self.steps - self.refreshed_at > EPOCHS_TO_REFRESH * problem.n_samples:
+            self.refresh(problem)
+
+    def _take_all_back(self) -> None:
+        sweep = self.sweep[0]
+        if sweep["active"] < sweep["present"]:
+            sweep["active"] = sweep["present"]
+            sweep["M_bar"] *= CHECK_SLACK
+            sweep["m_bar"] *= CHECK_SLACK
+            np.copyto(self.index, self.pool)
+
+    def refresh(self, problem: LinearProblem) -> None:
+        """w and the dual value from alpha, free of the rounding of the steps that led here."""
+        alpha = self.samples["alpha"]
+        self.refreshed_at = self.steps
+        self.w[:] = 0.0
+        add_rows(problem.compiled_rows, alpha * problem.y, self.w, 0, len(alpha))
+        self.sweep["dual"] = np.sum(alpha - 0.5 * self.samples["D"] * np.square(alpha)) - 0.5 * (self.w @ self.w)

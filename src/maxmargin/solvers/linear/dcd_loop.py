@@ -1,0 +1,201 @@
+"""The loop of dual coordinate descent: Hsieh et al. (ICML 2008), Algorithms 1 and 2 with section 3.2.
+
+``descend`` runs any number of steps and can stop and go on at any of them: all that it knows is in the arrays and in
+the one-element record ``sweep``. The line of ``index`` during a sweep, left to right::
+
+    kept so far | shrunk in this sweep | drawn, to come | not drawn yet | shrunk before
+    0 ...  kept             ...  cursor      ...     drawn     ...  active   ...   present
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.data.caching import njit
+from maxmargin.data.random_loops import below, next_random
+from maxmargin.data.row_loops import ONE, prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
+
+COORDINATE = np.dtype([("alpha", "f8"), ("U", "f8"), ("D", "f8"), ("inverse_Q", "f8")])
+"""What a step needs of its sample, side by side in memory. inverse_Q is 1 / (|x_i|^2 + D_ii), infinite for a
+zero row, and UNKNOWN until the first step, when the row is in the cache anyway."""
+
+UNKNOWN = 0.0
+
+SWEEP = np.dtype(
+    [
+        ("present", "u8"),  # samples with C_i > 0
+        ("active", "u8"),  # those not shrunk
+        ("cursor", "u8"),
+        ("drawn", "u8"),
+        ("kept", "u8"),
+        ("random", "u8"),
+        ("steps", "u8"),
+        ("checked", "u8"),  # steps at the end of the last sweep over at least half of the samples
+        ("sweeps", "u8"),
+        ("moves", "u8"),  # steps of this sweep that changed alpha
+        ("still_sweeps", "u8"),  # sweeps over all samples, one after the other, that changed nothing
+        ("epsilon", "f8"),
+        ("M", "f8"),  # greatest projected gradient of this sweep so far
+        ("m", "f8"),  # least
+        ("M_bar", "f8"),  # thresholds of (16), from the sweep before
+        ("m_bar", "f8"),
+        ("violation", "f8"),  # M - m of the last finished sweep
+        ("gap", "f8"),  # gap terms met in this sweep so far
+        ("last_gap", "f8"),  # of the last finished sweep
+        ("relative_gap", "f8"),  # what is left of it after that sweep, relative to the dual value
+        ("dual", "f8"),  # D(alpha)
+        ("looks_done", "u8"),
+    ]
+)
+
+CYCLIC, PERMUTED, ONLINE = 0, 1, 2
+
+FAR, NEAR = np.uint64(4), np.uint64(2)
+"""How many steps ahead a coordinate is drawn and its row located, and how many ahead the row is fetched."""
+
+NONE = np.uint64(0)
+TIGHTER = 0.3
+"""By which factor epsilon falls below the violation when (17) is met and the gap is still too large."""
+CHECK_EPOCHS, CHECK_SLACK = np.uint64(4), 2.0
+"""How much work on the active samples makes a look at the others due; those beyond this many times the threshold are shrunk
+again at once."""
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
+def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbounded, steps, target):
+    """Make at most ``steps`` steps; end earlier when the sweep just finished looks like the last.
+
+    ``shrink_factor`` is infinite for no shrinking; ``unbounded`` says that alpha has no lower bound either; ``target``
+    is the gap relative to the dual value that is looked for, and zero leaves only the rule (17) with epsilon.
+    """
+    state = sweep[0]
+    end = state.steps + np.uint64(steps)
+    while state.steps < end and state.looks_done == NONE:
+        active = state.active
+        last = min(active, state.cursor + (end - state.steps))
+        random, drawn, kept = state.random, state.drawn, state.kept
+        M, m, gap, dual, moves = state.M, state.m, state.gap, state.dual, state.moves
+        above, below_ = state.M_bar * shrink_factor, state.m_bar * shrink_factor
+
+        for s in range(state.cursor, last):
+            while drawn < active and drawn <= s + FAR:
+                if order == PERMUTED:  # section 3.1: Fisher-Yates, a few places ahead
+                    random = next_random(random)
+                    other = drawn + below(random, active - drawn)
+                    index[drawn], index[other] = index[other], index[drawn]
+                elif order == ONLINE:  # Algorithm 2
+                    random = next_random(random)
+                    index[drawn] = pool[below(random, active)]
+                ahead = np.uint64(index[drawn])
+                prefetch_row_start(rows, ahead)
+                prefetch(samples, ahead)
+                drawn += ONE
+            if s + NEAR < active:
+                prefetch_row(rows, np.uint64(index[s + NEAR]))
+
+            i = np.uint64(index[s])
+            sample = samples[i]
+            sign = np.float64(y[i])
+            alpha, U, D = sample.alpha, sample.U, sample.D
+            G = sign * row_dot(rows, i, w) - 1.0 + D * alpha  # (12)
+            PG = G  # (8)
+            if alpha == 0.0 and not unbounded:
+                if G > above:  # (16)
+                    continue
+                PG = min(G, 0.0)
+            elif alpha == U:
+                if G < below_:  # (16)
+                    continue
+                PG = max(G, 0.0)
+            index[s] = index[kept]
+            index[kept] = np.uint32(i)
+            kept += ONE
+            M = max(M, PG)
+            m = min(m, PG)
+            if PG == 0.0:
+                continue
+            gap += gap_term(G, alpha, U, D, unbounded)
+            inverse_Q = sample.inverse_Q
+            if inverse_Q == UNKNOWN:  # the first visit: the row is in the cache now
+                inverse_Q = 1.0 / (D + row_sqnorm(rows, i))
+                sample.inverse_Q = inverse_Q
+            new_alpha = min(alpha - G * inverse_Q, U)  # (9)
+            if not unbounded:
+                new_alpha = max(new_alpha, 0.0)
+            step = new_alpha - alpha
+            if step != 0.0:
+                sample.alpha = new_alpha
+                row_add(rows, i, step * sign, w)  # (13)
+                dual -= step * (G + 0.5 * step / inverse_Q)
+                moves += ONE
+
+        state.steps += last - state.cursor
+        state.cursor, state.random, state.drawn, state.kept = last, random, drawn, kept
+        state.M, state.m, state.gap, state.dual, state.moves = M, m, gap, dual, moves
+        if state.cursor == active:
+            end_sweep(state, target)
+            if order == CYCLIC and state.active > kept:
+                for k in range(state.present):  # all samples again, in their order
+                    index[k] = pool[k]
+
+
+@njit(inline="always")
+def gap_term(G, alpha, U, D, unbounded):
+    """What a sample adds to the duality gap. Where alpha has a bound, the loss is the hinge, whatever D is."""
+    if U < np.inf:
+        return (U - alpha) * max(0.0, -G) + alpha * max(0.0, G)
+    if unbounded or G < D * alpha:
+        return G * G / (2.0 * D)
+    return alpha * (G - 0.5 * D * alpha)
+
+
+@njit(inline="always")
+def end_sweep(state, target):
+    """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
+    is_full = state.active == state.present
+    state.sweeps += ONE
+    state.violation = state.M - state.m
+    state.M_bar = state.M if state.M > 0.0 else np.inf
+    state.m_bar = state.m if state.m < 0.0 else -np.inf
+    state.still_sweeps = state.still_sweeps + ONE if is_full and state.moves == NONE else NONE
+    # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
+    reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
+    state.relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
+    if target == 0.0:
+        end_sweep_by_violation(state)
+    else:
+        end_sweep_by_gap(state, target, is_full)
+    state.last_gap = state.gap
+    state.gap = 0.0
+    state.M, state.m = -np.inf, np.inf
+    state.cursor, state.drawn, state.kept, state.moves = NONE, NONE, NONE, NONE
+
+
+@njit(inline="always")
+def end_sweep_by_violation(state):
+    """The paper's rule (17)."""
+    all_kept = state.kept == state.present
+    state.active = state.kept
+    if state.violation < state.epsilon or state.moves == NONE:
+        if all_kept:
+            state.looks_done = ONE
+        else:
+            state.active = state.present
+            state.M_bar, state.m_bar = np.inf, -np.inf
+
+
+@njit(inline="always")
+def end_sweep_by_gap(state, target, is_full):
+    """The like of (17) for the gap. When that of the active samples is small enough (the smaller, the cheaper they are), a
+    certificate looks at all. Else those that were shrunk are looked at again when the others no longer move, or have cost a
+    few times as much as that look."""
+    if state.active + state.active >= state.present:
+        state.checked = state.steps
+    share = state.active / state.present
+    if state.relative_gap <= target * (0.5 + 0.5 * share) or (is_full and state.moves == NONE):
+        state.looks_done = ONE
+    state.active = state.kept
+    if not is_full and (state.moves == NONE or state.steps - state.checked >= CHECK_EPOCHS * state.present):
+        state.active = state.present
+        state.M_bar *= CHECK_SLACK
+        state.m_bar *= CHECK_SLACK

@@ -1,0 +1,174 @@
+r"""Pegasos: S. Shalev-Shwartz, Y. Singer, N. Srebro, "Pegasos: Primal Estimated sub-GrAdient SOlver for SVM", ICML 2007, with
+Algorithm 3 of A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in the Margin", 2007.
+
+In iteration t a batch of k samples is drawn, w moves against the subgradient of :math:`f(w) = \tfrac\lambda2 |w|^2 + \tfrac1N
+\sum_i \ell(m_i)` as the batch estimates it, with the learning rate 1 / (lambda t), and is projected into a ball that holds
+the optimum:
+
+.. math:: w_{t+1} = \Pi\Big[ (1 - \tfrac1t) w_t + \tfrac{1}{\lambda t k} \sum_{i \in A_t} s_i y_i x_i \Big],
+          \qquad s_i = -\ell'(m_i).
+
+lambda = 1 / sum_i C_i makes f the primal of ``maxmargin.problem.linear`` divided by sum_i C_i (1 / (C N) where C is one number;
+where not, a draw counts in proportion to its C_i). The radius of the ball is 1 / sqrt(lambda) for hinge loss (Pegasos,
+Theorem 1), and sqrt(2 / lambda) for the others, as f(0) = 1 and lambda |w*|^2 / 2 <= f(w*).
+
+**Algorithm 3**: margins are stored for all samples now and then, and a draw whose slope follows from the bound (2), with its
+own radius, needs no product. As any multiple c w' has c times the margins of w', the bound is taken from the nearest one: it
+asks for |w - c w'|. Where the features are few that is computed, and the bound is around a centre for each sample (see
+``maxmargin.margin_bounds.coded_centres``; around the means of the classes until that has become cheap beside what was done).
+Where
+they are many, as in text, where the paper's version was slower than none, it is carried along: w . w' changes with every row
+that is added by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by two products with a row that is in
+the cache.
+
+When margins are stored is decided by the rule of the paper's section 3, but that its b) need not wait for the period: what was
+stored has then paid for itself, and were the share of the pruned to fall steadily, this would be the best time. The period
+doubles each time that it did not pay. ``maxmargin.solvers.linear.pegasos_as_printed`` is Algorithm 3 as the paper has it.
+
+**The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times the
+one factor at which D is greatest. By the recursion above w is made of such slopes, so as the draws grow in number w(alpha)
+comes close to w; with a draws for each sample the noise in alpha is C / sqrt(a). Both the noise and the rate 1 / (lambda t)
+end near a relative gap of 1e-2 to 1e-3 in reasonable time: a solver for a quick first answer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.coded_centres import CodedCentres
+from maxmargin.margin_bounds.coded_centres_loop import DIRECTIONS
+from maxmargin.margin_bounds.spheres import Spheres
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import Budget, StoppingRule, check_stop, ends_by_own_rule, refuse_free_intercept
+from maxmargin.solvers.linear.dual_point import dual_point
+from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds, PrintedState
+from maxmargin.solvers.linear.pegasos_loop import STORED, Centres, descend_on_draws
+from maxmargin.solvers.linear.pegasos_state import PegasosState
+
+USUAL_K = 1000
+MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
+"""What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
+CACHE_BYTES = 2**24
+"""As long as X is no larger, a row costs the same wherever it is; and where w is long, it is w that is not in the cache."""
+SKIPPED_WORTH = 0.6
+"""What is saved by a margin that is not computed, in draws: it was looked at, and some rows are added nevertheless."""
+CLASS_PASSES, CODING_PASSES = 1.5, 6.0
+"""What it costs to know the spheres around the classes, and the coded centres, in passes over X."""
+NOT_PAID = 2.0
+"""The period between two times that margins are stored grows by this factor when the first did not pay."""
+
+
+@dataclass(frozen=True)
+class Pegasos:
+    """Stochastic subgradient descent with batches of ``k``, by default 1000 or as many as there are samples. ``overhead``
+    is the paper's c: at most 1 / c of the time may be lost by pruning; an infinite c never prunes.
+
+    ``bounds`` says how a draw is decided without its margin; the iterates are the same. "coded" is our variant, with a
+    centre for every sample, and "paper" is Algorithm 3 as printed with the settings of the paper's experiments; a
+    ``PrintedBounds`` has others.
+
+    With ``stop="paper"`` a solve ends after ``T`` iterations, which is the only rule that Pegasos has; with ``stop="gap"`` by
+    the certificate."""
+
+    k: int | None = None
+    overhead: float = 10.0
+    bounds: str | PrintedBounds = "coded"
+    T: int | None = None
+    stop: StoppingRule = "gap"
+
+    def __post_init__(self) -> None:
+        check_stop(self.stop)
+        if ends_by_own_rule(self) != (self.T is not None):
+            raise ValueError(
+                f"T, the number of iterations, goes with stop='paper', and neither without the other; got T={self.T!r} and "
+                f"stop={self.stop!r}."
+            )
+        if self.T is not None and not (isinstance(self.T, int) and self.T >= 1):
+            raise ValueError(f"T, the number of iterations, must be a whole number of at least 1; got {self.T!r}.")
+        if self.k is not None and not (isinstance(self.k, int) and self.k >= 1):
+            raise ValueError(f"k, the samples of a batch, must be a whole number of at least 1; got {self.k!r}.")
+        if not self.overhead > 0.0:
+            raise ValueError(f"overhead must be positive; got {self.overhead!r}.")
+        if not (self.bounds in ("coded", "paper") or isinstance(self.bounds, PrintedBounds)):
+            raise ValueError(f"bounds must be 'coded', 'paper' or a PrintedBounds; got {self.bounds!r}.")
+
+    @property
+    def name(self) -> str:
+        return "pegasos"
+
+    def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> PegasosState:
+        refuse_free_intercept(problem, self.name)
+        if self.k is not None and self.k > problem.n_samples:
+            raise ValueError(f"k, the samples of a batch, is {self.k}, but there are only {problem.n_samples} samples.")
+        state = self._state(problem, self.k or min(USUAL_K, problem.n_samples), seed)
+        state.most_iterations = math.inf if self.T is None else self.T
+        if warm_start is not None:
+            state.begin_at(np.clip(warm_start, problem.box.L, problem.box.U))
+        return state
+
+    def _state(self, problem: LinearProblem, k: int, seed: int) -> PegasosState:
+        if self.bounds == "coded":
+            return CodedState(problem, k, self.overhead, seed)
+        bounds = self.bounds if isinstance(self.bounds, PrintedBounds) else PrintedBounds()
+        return PrintedState(problem, k, self.overhead, seed, bounds)
+
+    def advance(self, problem: LinearProblem, state: PegasosState, budget: Budget) -> None:
+        """Whole iterations, at least one, and no more than T in all; a step is a draw."""
+        state.run(int(min(max(1, budget.steps // len(state.drawn)), state.most_iterations - state.iterations)))
+
+    def candidate(self, problem: LinearProblem, state: PegasosState) -> tuple[Array, Array]:
+        return state.w[: problem.n_weights], dual_point(problem, state.slopes())
+
+
+class CodedState(PegasosState):
+    """Bounds around the means of the classes, and later around coded centres: our variant of Algorithm 3."""
+
+    def __init__(self, problem: LinearProblem, k: int, overhead: float, seed: int) -> None:
+        super().__init__(problem, k, overhead, seed)
+        self.is_coded = False
+        is_far = problem.rows.nbytes > CACHE_BYTES and not self.is_wide
+        draw_elements = MISS_FACTOR * self.row_elements + MISS_ELEMENTS if is_far else self.row_elements
+        self.store_cost = problem.n_samples * self.row_elements / draw_elements  # in draws
+        self.store_worth = self.store_cost / SKIPPED_WORTH  # in margins not computed
+        self.period = overhead * self.store_cost * (1.0 + CLASS_PASSES) / k
+        self.stored = np.zeros(problem.n_samples, STORED)
+        self.centres, self.shifts, self.move = _NO_CENTRES, np.zeros(DIRECTIONS + 2), np.zeros_like(self.v)
+
+    def _descend(self, iterations: int) -> None:
+        if self.is_wide:  # free of the rounding of earlier steps
+            self.record["sqnorm"], self.record["product"] = self.v @ self.v, self.v @ self.base
+        self.iterations += descend_on_draws(
+            self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.stored, self.centres, self.base, self.v,
+            self.record, self.drawn, self._undecided, self._active, self._batch_slopes, self.move, self.shifts, self.averages,
+            *self.shape[:3], self.penalty, self.ball, self.is_wide, self.period, self.store_worth, iterations,
+        )  # fmt: skip
+
+    def _store(self) -> None:
+        may_code = self.steps >= self.overhead * self.store_cost * (1.0 + CODING_PASSES) and not self.is_wide
+        if self.times_stored == 0 or (may_code and not self.is_coded):
+            self._prepare(may_code)
+        paid = self.record["skipped"][0] >= self.store_worth
+        usual = self.overhead * self.store_cost / len(self.drawn)
+        self.period = usual if paid or self.times_stored == 0 else NOT_PAID * self.period
+        self.stored["margin"] = self._margins_stored()
+
+    def _prepare(self, may_code: bool) -> None:
+        """Spheres around the origin where w is long; else around the means of the classes, and later around coded centres."""
+        self.is_coded = may_code
+        if self.is_wide:
+            radii = Spheres.around_origin(self.problem).radii
+        else:
+            coded = CodedCentres.of(self.problem) if may_code else CodedCentres.of_classes(self.problem)
+            self.centres = Centres(coded.vectors, coded.steps, 0.5 * float(np.linalg.norm(coded.steps)))
+            self.stored["code"], radii = coded.codes, coded.radii
+        above = np.nextafter(radii.astype(np.float32), np.float32(np.inf))
+        self.stored["radius"] = np.maximum(above, TINY) * self.problem.y
+
+
+_NO_CENTRES = Centres(np.empty((0, 0)), np.empty(0), 0.0)
+TINY = np.float32(1e-30)
+"""A radius has to be other than zero to have a sign."""

@@ -1,0 +1,167 @@
+"""A better primal point from the w(alpha) of a dual method.
+
+At large C the primal value of w(alpha) lags far behind the dual value, and most of that can be had back on two lines:
+w(alpha) times a number, and the line from the best point so far to the result. Margins are linear in w, so a point on
+either costs one pass over n margins and none over X; the derivative along a line rises, and a few passes find its root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import Crew
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, LeastSquares
+from maxmargin.solvers.linear.newton.pass_loops import signed_products
+from maxmargin.solvers.linear.primal_search_loop import loss_along
+from maxmargin.solvers.presolve import RenumberedColumns
+
+FEWEST_PASSES, MOST_PASSES = 5, 30
+ELEMENTS_A_PASS = 4
+"""More points on a line cost more than they give where rows are short; with many elements a row, a pass over the margins is
+cheap."""
+BLOCK = 1 << 16
+FARTHEST = 4.0
+"""w(alpha) is never multiplied by more."""
+
+
+@dataclass
+class Point:
+    """A w with its margins, |w|^2 and its primal value."""
+
+    w: Array
+    margins: Array
+    sqnorm: float
+    primal: float
+
+
+class PrimalPoint:
+    """The best point so far, for a problem in which all of w is penalised. ``best`` owns its memory."""
+
+    def __init__(self, problem: LinearProblem) -> None:
+        self.problem = problem
+        self.best: Point | None = None
+        self._C = np.ascontiguousarray(problem.C)
+        self._origin = np.zeros(problem.n_samples)
+        row_length = problem.rows.n_stored // problem.n_samples
+        self._passes = min(max(FEWEST_PASSES, row_length // ELEMENTS_A_PASS), MOST_PASSES)
+
+    def offer(self, w: Array, margins: Array, sqnorm: float) -> float:
+        """Look on the ray through w, and between the best point and what was found there; returns the best primal value.
+        ``margins`` is scaled in place."""
+        t, primal = self._minimum(self._origin, margins, lambda t: (0.5 * t * t * sqnorm, t * sqnorm), FARTHEST)
+        margins *= t
+        if self.best is None:
+            self.best = Point(t * w, margins.copy(), t * t * sqnorm, primal)
+        else:
+            self._move_towards(t, Point(w, margins, t * t * sqnorm, primal))
+        return self.best.primal
+
+    def _move_towards(self, scale: float, found: Point) -> None:
+        """``found`` is the point whose w is ``scale`` times the one it holds."""
+        best = self.best
+        assert best is not None
+        product = scale * float(best.w @ found.w)
+
+        def regulariser(t: float) -> tuple[float, float]:
+            value = (1.0 - t) ** 2 * best.sqnorm + 2.0 * t * (1.0 - t) * product + t * t * found.sqnorm
+            return 0.5 * value, -(1.0 - t) * best.sqnorm + (1.0 - 2.0 * t) * product + t * found.sqnorm
+
+        t, primal = self._minimum(best.margins, found.margins, regulariser, 1.0)
+        if primal < best.primal:
+            _mix(best.w, 1.0 - t, found.w, t * scale)
+            _mix(best.margins, 1.0 - t, found.margins, t)
+            best.sqnorm, best.primal = 2.0 * regulariser(t)[0], primal
+
+    def _minimum(
+        self, start: Array, end: Array, regulariser: Callable[[float], tuple[float, float]], farthest: float
+    ) -> tuple[float, float]:
+        """The t in [0, farthest] with the least primal value among those looked at, and that value."""
+
+        def look(t: float) -> tuple[float, float]:
+            loss, slope = loss_along(start, end, t, self._C, *self._kind)
+            value, value_slope = regulariser(t)
+            return loss + value, slope + value_slope
+
+        return _least(look, farthest, self._passes)
+
+    @property
+    def _kind(self) -> tuple[bool, bool]:
+        loss = self.problem.loss
+        return not isinstance(loss, Hinge), not isinstance(loss, LeastSquares)
+
+
+def _mix(target: Array, scale: float, other: Array, other_scale: float) -> None:
+    """target = scale target + other_scale other, with no more memory than a block takes: w can be long."""
+    for start in range(0, len(target), BLOCK):
+        block = slice(start, start + BLOCK)
+        target[block] = scale * target[block] + other_scale * other[block]
+
+
+def _least(look: Callable[[float], tuple[float, float]], farthest: float, passes: int) -> tuple[float, float]:
+    """Where a convex function is least, as far as a few looks tell: false position on its derivative, with the Illinois
+    rule."""
+    t, (value, slope) = 1.0, look(1.0)
+    best_t, best = t, value
+    low, low_slope, high, high_slope = 0.0, np.nan, np.inf, np.nan
+    for _ in range(passes):
+        if slope < 0.0:
+            low, low_slope, high_slope = t, slope, 0.5 * high_slope
+        else:
+            high, high_slope, low_slope = t, slope, 0.5 * low_slope
+        if low >= farthest or high - low < 1e-9:
+            break
+        t = _between(low, low_slope, high, high_slope, farthest)
+        value, slope = look(t)
+        if value < best:
+            best_t, best = t, value
+    return best_t, best
+
+
+def _between(low: float, low_slope: float, high: float, high_slope: float, farthest: float) -> float:
+    if not np.isfinite(high):
+        return min(2.0 * low, farthest)
+    if not (low_slope < 0.0 < high_slope):
+        return 0.5 * (low + high)
+    return low - low_slope * (high - low) / (high_slope - low_slope)
+
+
+class PrimalSearch:
+    """The search on a problem that may be reduced: a feature folded into the diagonal of row i has a weight of alpha_i
+    times its value, and all those of a row are together one coordinate h_i = alpha_i sqrt(folded_i) of a longer w."""
+
+    def __init__(self, problem: LinearProblem, reduction: RenumberedColumns | None) -> None:
+        self.problem = problem
+        self.reduction = reduction
+        self.point = PrimalPoint(problem)
+        self._root = np.sqrt(reduction.problem.folded) if reduction else np.empty(0)
+        self._w = np.empty(problem.n_weights + len(self._root))
+        self._margins = np.empty(problem.n_samples)
+        self._crew = Crew(problem.rows.n_stored)
+
+    def look(self, w: Array, alpha: Array) -> float:
+        """Offer w(alpha) and its margins, at the cost of half an epoch; returns the best primal value."""
+        d, rows, y = self.problem.n_weights, self.problem.compiled_rows, self.problem.y
+        padded = np.zeros(self.problem.rows.n_features + 1)
+        padded[:d] = w
+        self._w[:d] = w
+        self._crew.share(len(alpha), lambda _, *part: signed_products(rows, y, padded, self._margins, *part))
+        if self.reduction:
+            np.multiply(alpha, self._root, out=self._w[d:])
+            self._margins += self._w[d:] * self._root
+        return self.point.offer(self._w, self._margins, float(self._w @ self._w))
+
+    def candidate(self, alpha: Array) -> tuple[Array, Array]:
+        """The best w, for the original problem, with the present alpha."""
+        if self.point.best is None:
+            self.look(self.problem.weights(alpha), alpha)
+        assert self.point.best is not None
+        w = self.point.best.w
+        if self.reduction is None:
+            return w, alpha
+        d = self.problem.n_weights
+        hidden = np.divide(w[d:], self._root, out=np.zeros_like(self._root), where=self._root > 0.0)
+        return self.reduction.expand(w[:d], hidden)[0], alpha

@@ -1,0 +1,246 @@
+r"""Gradient descent with pruned evaluations: A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in
+the Margin", 2007, section 4.2.
+
+The paper minimises :math:`f(w) = \tfrac{\lambda}{2} |w|^2 + \tfrac1N \sum_i \ell(m_i)`. Divided by :math:`\sum_i C_i` the
+primal of ``maxmargin.problem.linear`` is just that, with :math:`\lambda = 1 / \sum_i C_i`, which is 1 / (C N) where C is one
+number,
+and every sample in proportion to its C_i. So the two have the same minimiser, and :math:`P = f / \lambda`. The step begins at
+``step`` (but at most 1 / lambda, where one step forgets all of w) and is halved whenever f rises; loss and gradient come from
+``maxmargin.margin_bounds.pruned_loss`` or, as they are printed, from ``maxmargin.margin_bounds.sorted_sums``. Both are exact.
+
+**Hinge loss** has no gradient at its kink, so, as in the paper, Huber loss of half-width h = ``width`` is minimised in its
+place, which is at most h / 4 above it. When the certificate, which knows nothing of h, refuses an answer that is good for
+this h, h becomes a quarter. **Huber loss** as the problem's own loss keeps its h, and **squared hinge** is smooth as it is
+(only its zero piece can be pruned).
+
+**The dual point.** For alpha_i = C_i s_i, with s_i = -l'(m_i), the gap terms of a smooth loss are all zero, by Fenchel and
+Young, and
+
+.. math:: P(w) - D(\alpha) = \tfrac12 |w - w(\alpha)|^2 = \tfrac12 |\nabla P(w)|^2 .
+
+But slopes of samples at the margin jump to and fro from one w to the next, and the mean of the s_i over many iterations is a
+better point: it is what w is made of, as w_t+1 = (1 - step lambda) w_t + step lambda w(alpha_t). So alpha_i is C_i times the
+mean of s_i over the latter part of the run, times the one factor at which D is greatest; then, for an intercept without
+penalty, balanced.
+
+How good that gets: first-order methods go down fast and then crawl. On the problems of the tests a relative gap of 1e-3 takes
+hundreds to thousands of iterations, 1e-6 is out of reach where C is large: this is a solver for few digits, and to read
+beside its paper; ``auto`` never chooses it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss, Shape, huber, shape_of
+from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation, SortedSums
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, Huber, SquaredHinge
+from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop
+from maxmargin.solvers.linear.dual_point import dual_point, slopes_from
+from maxmargin.solvers.linear.pruned_gradient_loop import step_down
+
+CLOSER = 0.1
+"""By which factor epsilon falls when a certificate is refused."""
+NARROWER, NARROWEST = 0.25, 1e-9
+"""By which factor the width falls then, where the loss is hinge, and where that ends."""
+LONGER = 1.2
+STILL = 1e-15
+STILL_ITERATIONS = 100
+"""So many iterations, one after the other, that change f by no more than this, relatively: no more can be had."""
+
+
+def cost_from_lambda(penalty: float, n_samples: int) -> float:
+    """The C at which the problem of this package is that of the paper with lambda = ``penalty``: 1 / (lambda N)."""
+    if not 0.0 < penalty < math.inf:
+        raise ValueError(f"lambda must be positive and finite; got {penalty!r}.")
+    return 1.0 / (penalty * n_samples)
+
+
+@dataclass(frozen=True)
+class PrunedGradient:
+    """Gradient descent on the primal. ``step`` is the first step for the mean loss, ``width`` the h of the Huber loss that
+    stands for hinge loss at first, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An
+    infinite c never prunes.
+
+    ``epsilon`` is that of the paper's stopping rule: an iteration changes the objective by less than epsilon, relatively. With
+    ``stop="paper"`` a solve ends there. With ``stop="gap"`` the solver asks for a certificate there; whenever the gap is still
+    too large, epsilon is tightened, and h too.
+
+    ``evaluation`` says how loss and gradient are computed; both ways are exact. "pruned" is our variant (``PrunedLoss``),
+    and "paper" is Algorithms 1 and 2 as printed (``SortedSums``) with the settings of the paper's experiments; a
+    ``PrintedEvaluation`` has others."""
+
+    step: float = 100.0
+    width: float = 0.01
+    epsilon: float = 1e-4
+    overhead: float = 10.0
+    evaluation: str | PrintedEvaluation = "pruned"
+    stop: StoppingRule = "gap"
+
+    def __post_init__(self) -> None:
+        check_stop(self.stop)
+        for name in ("step", "width", "epsilon"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be positive and finite; got {getattr(self, name)!r}.")
+        if not self.overhead > 0.0:
+            raise ValueError(f"overhead must be positive; got {self.overhead!r}.")
+        if not (self.evaluation in ("pruned", "paper") or isinstance(self.evaluation, PrintedEvaluation)):
+            raise ValueError(f"evaluation must be 'pruned', 'paper' or a PrintedEvaluation; got {self.evaluation!r}.")
+
+    @property
+    def name(self) -> str:
+        return "pruned-gradient"
+
+    def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> DescentState:
+        shape = huber(self.width) if isinstance(problem.loss, Hinge) else shape_of(problem.loss)
+        return DescentState(problem, self._losses(problem, shape), self, warm_start)
+
+    def _losses(self, problem: LinearProblem, shape: Shape) -> PrunedLoss | SortedSums:
+        if self.evaluation == "pruned":
+            return PrunedLoss(problem, shape, overhead=self.overhead)
+        settings = self.evaluation if isinstance(self.evaluation, PrintedEvaluation) else PrintedEvaluation()
+        return SortedSums(problem, shape, settings, c=self.overhead)
+
+    def advance(self, problem: LinearProblem, state: DescentState, budget: Budget) -> None:
+        """Whole iterations, each counted as an epoch, and at least one."""
+        if state.looks_done:
+            state.look_closer(budget.target)
+        end = state.steps + budget.steps
+        with np.errstate(all="ignore"):
+            while not state.looks_done and state.steps < end:
+                state.iterate()
+
+    def candidate(self, problem: LinearProblem, state: DescentState) -> tuple[Array, Array]:
+        return state.origin[: problem.n_weights], dual_point(problem, state.averages.slopes())
+
+
+class DescentState:
+    """w, where the next evaluation is made, and the length of the step after it."""
+
+    stage = Stage("pruned-gradient")
+
+    def __init__(
+        self, problem: LinearProblem, loss: PrunedLoss | SortedSums, settings: PrunedGradient, warm_start: Array | None
+    ) -> None:
+        self.problem, self.loss = problem, loss
+        self.total_cost = float(problem.C.sum())
+        self.step = min(settings.step, self.total_cost)
+        self.epsilon, self.width = settings.epsilon, settings.width
+        self.w = np.zeros(problem.rows.n_features + 1)
+        self.sqnorm = 0.0
+        self.objective = self.change = self.own_gap = math.inf
+        self.iterations = self.still_iterations = 0
+        self.active = problem.n_samples
+        self.has_best_w = isinstance(problem.loss, Huber)  # along whose lines nobody looks for a better one
+        self.averages = _Averages(problem, loss)
+        self.takes_back = warm_start is not None or isinstance(problem.loss, SquaredHinge)
+        if warm_start is not None:
+            self._begin_at(np.clip(warm_start, problem.box.L, problem.box.U))
+        self.origin, self.origin_weights = self.w, self.w
+        if self.takes_back:
+            self._keep_origin()
+
+    def _keep_origin(self) -> None:
+        self.origin, self.origin_weights = self.w.copy(), np.zeros_like(self.w)
+
+    def _begin_at(self, alpha: Array) -> None:
+        alpha = alpha if self.problem.penalizes_intercept else self.problem.balanced(alpha)
+        self.averages.last = slopes_from(self.problem, alpha)
+        self.w[: self.problem.n_weights] = self.problem.weights(alpha)
+        self.sqnorm = self.problem.sqnorm(self.w[: self.problem.n_weights])
+
+    @property
+    def steps(self) -> int:
+        return self.iterations * self.problem.n_samples
+
+    @property
+    def looks_done(self) -> bool:
+        return self.change < self.epsilon or self.is_stuck
+
+    @property
+    def is_stuck(self) -> bool:
+        return self.still_iterations >= STILL_ITERATIONS and not self._may_narrow
+
+    @property
+    def _may_narrow(self) -> bool:
+        return isinstance(self.problem.loss, Hinge) and self.width > NARROWEST
+
+    def look_closer(self, target: float) -> None:
+        """A certificate was refused: ask for more, and go on with care. Where a rounded hinge is minimised, and to within
+        the target, it is the rounding that was refused."""
+        is_rounding = self.own_gap <= 0.5 * target * self.objective * self.total_cost or self.change <= STILL
+        self.epsilon = max(CLOSER * self.epsilon, STILL)
+        self.change = self.objective = math.inf
+        if not self.takes_back:
+            self.takes_back = True
+            self._keep_origin()
+        if self._may_narrow and is_rounding:
+            self.width = max(NARROWER * self.width, NARROWEST)
+            self.averages.begin(self.iterations)
+            self.loss.reshape(huber(self.width))
+
+    def iterate(self) -> None:
+        """One evaluation, and one step. A step that raised the objective is kept, as in the paper. But from a warm start,
+        for squared hinge, whose gradient has no bound, and after a certificate was refused it is taken back, and a step
+        that was good makes the next a little longer."""
+        here = self.loss.evaluate(self.w, self.averages.weight)
+        self.iterations += 1
+        self.active = here.examined
+        objective = (here.loss + 0.5 * self.sqnorm) / self.total_cost
+        rises = not objective <= self.objective
+        if rises:
+            self.step *= 0.5
+        if self.takes_back and rises:
+            self.change = math.inf
+        else:
+            self._accept(objective, here.weights)
+        weights = self.origin_weights if self.takes_back else here.weights
+        if self.change < self.epsilon:
+            self.own_gap = 0.5 * float(np.sum(np.square(self.problem.regulariser * self.origin - weights)))
+        shrinking = self.step / self.total_cost  # step times lambda
+        self.sqnorm = step_down(self.origin, self.problem.regulariser, weights, shrinking, shrinking, self.w)
+        self.averages.count(self.iterations)
+
+    def _accept(self, objective: float, weights: Array) -> None:
+        before, self.objective = self.objective, objective
+        if self.takes_back:
+            self.step = min(LONGER * self.step, self.total_cost)
+            np.copyto(self.origin, self.w)
+            np.copyto(self.origin_weights, weights)
+        if math.isfinite(before):
+            self.change = abs(before - objective) / before if before > 0.0 else 0.0
+            self.still_iterations = self.still_iterations + 1 if self.change <= STILL else 0
+
+
+class _Averages:
+    """The mean slopes over the latter part of the iterations so far: at least a third of them, but for the first."""
+
+    def __init__(self, problem: LinearProblem, loss: PrunedLoss | SortedSums) -> None:
+        self.problem, self.loss = problem, loss
+        self.weight = 1.0
+        self.counted = self.begun_at = 0
+        self.last = np.zeros(problem.n_samples)
+
+    def count(self, iterations: int) -> None:
+        self.counted += 1
+        if iterations >= 2 * self.begun_at + 2:
+            self.begin(iterations)
+
+    def begin(self, iterations: int) -> None:
+        """Forget what is older, but for its means."""
+        if self.weight == 0.0:
+            return
+        self.last = self._means()
+        self.loss.forget_averages()
+        self.counted, self.begun_at = 0, iterations
+
+    def slopes(self) -> Array:
+        return self._means() if 2 * self.counted > self.begun_at else self.last
+
+    def _means(self) -> Array:
+        return self.loss.averages() / (self.weight * self.counted) if self.counted else self.last

@@ -1,0 +1,259 @@
+r"""Exact reductions of a sparse linear problem to a smaller or faster one, and the way back.
+
+**Equal rows are merged.** Samples with the same x and y are one sample whose C is the sum; its alpha is shared out in
+proportion to their C.
+
+**Features are renumbered** by falling frequency, so that the part of w that is used most lies together in the near caches.
+
+**A feature that occurs in one row only is folded into the diagonal.** It touches no other row, and :math:`w_j = \alpha_i
+y_i x_{ij}`, so in row i's gradient it is :math:`\alpha_i x_{ij}^2`: exactly what :math:`D_{ii}` is. The column is dropped,
+the square added to :math:`D_{ii}`, and :math:`w_j` recovered at the end.
+
+**Columns are centred** where there is an intercept: w stays, b moves by w . c, and a column of times in seconds since 1970 no
+longer drowns its own differences. (The penalty on an intercept then couples it with w: see
+``maxmargin.solvers.linear.newton.newton``.)
+
+**Few long rows are rotated.** With fewer samples than features X = L Q, L square and the rows of Q orthonormal, so w = Q' v has
+the margins L v and |w| = |v|: as many weights as samples.
+
+Each costs several passes over X and a copy of what is left of it: they are for solvers that see a long run ahead. The
+certificate never sees them, it is computed on the original data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
+from maxmargin.data.threads import Crew
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Precomputed
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import DualBox
+from maxmargin.solvers import presolve_loops as compiled
+
+MOST_COUNTED = 1 << 16
+"""Features that occur more often than this are the most frequent anyway; their order among themselves does not matter."""
+
+DENSE_SHARE = 0.3
+"""A sparse X with at least this share of its elements stored is made dense where that helps: a copy of at most three
+times X."""
+FAR_FROM_ZERO = 10.0
+"""A column whose mean is this many times its standard deviation is worth centring: the condition number of the Hessian grows
+with the square of the ratio."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedProblem(LinearProblem):
+    """The dual of a problem some of whose features are in the diagonal. Its w is only a part of the true one."""
+
+    folded: Array = field(default_factory=lambda: np.empty(0))
+
+    @cached_property
+    def box(self) -> DualBox:
+        box = self.loss.dual(self.C)
+        return box._replace(D=box.D + self.folded)
+
+
+@dataclass(frozen=True, eq=False)
+class RenumberedColumns:
+    """A sparse problem with its features in another order and without those that occur once or never."""
+
+    original: LinearProblem
+    problem: FoldedProblem
+    numbers: Array
+    crew: Crew
+    w: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem, in_single: bool = False) -> RenumberedColumns:
+        """``in_single`` keeps the values in float32: less memory, faster steps, and a problem that is equal only up to that
+        rounding."""
+        rows, n = problem.compiled_rows, problem.n_samples
+        crew = Crew(problem.rows.n_stored)
+        counts, numbers = np.zeros(problem.rows.n_features, np.uint32), np.empty(problem.rows.n_features, np.uint32)
+        compiled.count_features(rows, counts)
+        n_left = compiled.number_by_frequency(counts, numbers, MOST_COUNTED)
+        indptr = np.zeros(n + 1, np.int64)
+        crew.share(n, lambda _, *part: compiled.kept_lengths(rows, numbers, indptr[1:], *part))
+        np.cumsum(indptr, out=indptr)
+        values, indices = np.empty(indptr[-1], np.float32 if in_single else rows.values.dtype), np.empty(indptr[-1], np.uint32)
+        folded = np.empty(n)
+        crew.share(n, lambda _, *part: compiled.renumber(rows, numbers, values, indices, indptr, folded, *part))
+        matrix = sparse.csr_array((n, max(1, n_left)), dtype=values.dtype)
+        matrix.data, matrix.indices, matrix.indptr = values, indices.view(np.int32), indptr
+        reduced = FoldedProblem(
+            Rows(matrix), problem.y, problem.C, problem.loss, problem.intercept_scaling, problem.penalizes_intercept, folded
+        )
+        return cls(problem, reduced, numbers, crew, np.zeros(problem.n_weights))
+
+    def reduce(self, alpha: Array) -> Array:
+        return alpha
+
+    def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        """The original's w, in memory that the next call writes to again, and alpha as it is."""
+        n_features = self.original.rows.n_features
+        compiled.spread(np.ascontiguousarray(w), self.numbers, self.w)
+        self.w[n_features:] = w[self.problem.rows.n_features :]
+        scales, rows = alpha * self.original.y, self.original.compiled_rows
+        self.crew.share(len(alpha), lambda _, *part: compiled.unfold(rows, self.numbers, scales, self.w, *part))
+        return self.w, alpha
+
+
+@dataclass(frozen=True, eq=False)
+class CentredColumns:
+    """A problem with an intercept whose columns have the mean zero, in a dense copy. The penalty is that of the original."""
+
+    original: LinearProblem
+    problem: LinearProblem
+    centre: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem) -> CentredColumns | None:
+        """None where the copy would be much larger than X, or no column is far from zero for its width."""
+        n_elements = problem.n_samples * problem.rows.n_features
+        if problem.intercept_scaling == 0.0 or problem.rows.n_stored < DENSE_SHARE * n_elements:
+            return None
+        X = problem.rows.dense()
+        centre = X.mean(axis=0, dtype=np.float64)
+        if not np.any(np.abs(centre) > FAR_FROM_ZERO * X.std(axis=0, dtype=np.float64)):
+            return None
+        return cls(problem, replace(problem, rows=Rows(X - centre)), centre)
+
+    def reduce(self, alpha: Array) -> Array:
+        return alpha
+
+    def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        shifted = w.copy()
+        shift = np.sum(w[:-1] * self.centre, dtype=np.longdouble) / self.original.intercept_scaling
+        shifted[-1] = float(w[-1] - shift)
+        return shifted, alpha
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedRows:
+    """A problem with as many features as it has samples, for one with more."""
+
+    original: LinearProblem
+    problem: LinearProblem
+    axes: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem) -> RotatedRows:
+        """X' = Q' L' by Householder's reflections, whose rounding is relative to the length of each row. The constant feature
+        of a penalised intercept is rotated like the others."""
+        columns = problem.rows.dense().T.astype(np.float64, copy=False)
+        scaling = problem.intercept_scaling
+        if problem.penalizes_intercept and scaling != 0.0:
+            columns, scaling = np.vstack([columns, np.full(problem.n_samples, scaling)]), 0.0
+        axes, triangle = np.linalg.qr(columns)
+        rows = Rows(np.ascontiguousarray(triangle.T))
+        return cls(problem, replace(problem, rows=rows, intercept_scaling=scaling), axes)
+
+    def reduce(self, alpha: Array) -> Array:
+        return alpha
+
+    def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        n = self.problem.rows.n_features
+        return np.concatenate([self.axes @ w[:n], w[n:]]), alpha
+
+
+class Merging(NamedTuple):
+    """Sets of samples with equal x and y: for each sample its set and its share in the set's C, for each set its C and its
+    first sample."""
+
+    group: Array
+    share: Array
+    C: Array
+    first: Array
+
+    @classmethod
+    def of(cls, rows: DenseRows | CsrRows, y: Array, C: Array, least_saving: float) -> Merging | None:
+        """None when fewer than this share of the samples would go."""
+        n = len(y)
+        group, n_groups = equal_rows(rows, y)
+        if n_groups > (1.0 - least_saving) * n:
+            return None
+        first = np.empty(n_groups, np.intp)
+        first[group[::-1]] = np.arange(n)[::-1]
+        sums = np.bincount(group, C, n_groups)
+        with np.errstate(invalid="ignore"):
+            share = np.where(C > 0.0, C / sums[group], 0.0)
+        return cls(group, share, sums, first)
+
+    def reduce(self, alpha: Array) -> Array:
+        return np.bincount(self.group, alpha, len(self.C))
+
+    def expand(self, alpha: Array, most: Array) -> Array:
+        """Each set's alpha shared out; none gets more than its bound by rounding."""
+        return np.minimum(alpha[self.group] * self.share, most)
+
+
+@dataclass(frozen=True, eq=False)
+class MergedRows:
+    """A problem with one sample for each set of equal ones."""
+
+    original: LinearProblem
+    problem: LinearProblem
+    merging: Merging
+
+    @classmethod
+    def of(cls, problem: LinearProblem, least_saving: float) -> MergedRows | None:
+        """None when fewer than this share of the samples would go."""
+        merging = Merging.of(problem.compiled_rows, problem.y, problem.C, least_saving)
+        if merging is None:
+            return None
+        rows = Rows(problem.rows.matrix[merging.first])
+        settings = problem.loss, problem.intercept_scaling, problem.penalizes_intercept
+        return cls(problem, LinearProblem(rows, problem.y[merging.first], merging.C, *settings), merging)
+
+    def reduce(self, alpha: Array) -> Array:
+        return self.merging.reduce(alpha)
+
+    def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        return w, self.merging.expand(alpha, self.original.box.U)
+
+
+@dataclass(frozen=True, eq=False)
+class MergedSamples:
+    """A kernel problem with one sample for each set of equal ones."""
+
+    original: KernelProblem
+    problem: KernelProblem
+    merging: Merging
+
+    @classmethod
+    def of(cls, problem: KernelProblem, least_saving: float) -> MergedSamples | None:
+        """None when fewer than this share of the samples would go, or X is dense, or the rows of X are not the samples."""
+        if not problem.rows.is_sparse or isinstance(problem.kernel, Precomputed):
+            return None
+        merging = Merging.of(problem.rows.compiled(), problem.y, problem.C, least_saving)
+        if merging is None:
+            return None
+        rows, y = Rows(problem.rows.matrix[merging.first]), problem.y[merging.first]
+        return cls(problem, KernelProblem(rows, y, merging.C, problem.kernel, problem.has_offset), merging)
+
+    def reduce(self, alpha: Array) -> Array:
+        return self.merging.reduce(alpha)
+
+    def expand(self, alpha: Array) -> Array:
+        """For the original samples. With an offset sum_i alpha_i y_i is off by rounding."""
+        return self.merging.expand(alpha, self.original.C)
+
+    def reduce_outputs(self, outputs: Array) -> Array:
+        return outputs[self.merging.first]
+
+
+def equal_rows(rows: DenseRows | CsrRows, y: Array) -> tuple[Array, int]:
+    """For each sample of a sparse problem the number of its set of samples with equal x and y, and how many sets there are."""
+    assert isinstance(rows, CsrRows)
+    n = len(y)
+    words = rows.values.view(np.dtype(f"u{rows.values.dtype.itemsize}"))
+    hashes, group = np.empty(n, np.uint64), np.empty(n, np.int64)
+    Crew(len(rows.values)).share(n, lambda _, *part: compiled.hash_rows(rows, y, words, hashes, *part))
+    n_groups = compiled.group_equal_rows(rows, y, np.argsort(hashes), hashes, group)
+    return group, n_groups

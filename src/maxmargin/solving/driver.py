@@ -1,0 +1,390 @@
+"""The driver: it owns the loop, the clock, the certificate and the callback. A solver only makes steps.
+
+When a certificate is computed depends on counted steps and on the solver's own state, never on the clock, so an answer
+depends on the data, the settings and ``random_state`` alone (unless ``max_seconds`` or the user cuts the run short).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_own_rule
+from maxmargin.solvers.registry import kernel_solver_named, solver_named
+from maxmargin.solving.incumbent import Answer, Known, answers_to, status_of
+from maxmargin.solving.solution import Progress, Solution, Status
+
+Callback = Callable[[Progress], Any]
+
+CHUNK_ELEMENTS = 10_000_000
+"""Stored elements that one call of ``advance`` may touch, so that Ctrl-C is heard: 0.05 s on mnist, 0.25 s on covtype, whose
+short rows miss the caches."""
+STALL_EPOCHS, STALL_ELEMENTS = 100_000, 10_000_000_000
+"""A solve is not judged by its progress before so many epochs, or so much work in stored elements (some ten seconds), whichever
+comes first. Dual coordinate descent needs 50,000 epochs on some of the forty-row problems of the tests."""
+CERTIFICATE_SHARE = 0.3
+"""The share of the time until the deadline that is set aside for a certificate before one was measured, at the most."""
+STALL_FACTOR = 100.0
+"""A solve has stalled when, at the rate at which the dual value rose over the latter half of the run, closing the gap would
+take this many times the work done so far."""
+
+
+def solve(
+    problem: LinearProblem | KernelProblem,
+    solver: str | Solver | KernelSolver = "auto",
+    *,
+    tol: float = 1e-4,
+    max_epochs: float = math.inf,
+    max_seconds: float = math.inf,
+    warm_start: Array | Solution | None = None,
+    callback: Callback | None = None,
+    random_state: Any = None,
+) -> Solution:
+    """Solve to a certified relative duality gap of ``tol``, or say why not.
+
+    Parameters
+    ----------
+    problem : LinearProblem or KernelProblem
+    solver : str or a solver object, default "auto"
+        "auto" chooses and switches by itself; "dcd", "avsf", "newton", and for a few digits
+        "pruned-gradient" and "pegasos", for linear problems; "batched-smo", "smo", "irwls" for kernels;
+        or an instance with settings such as ``DCD(order=Order.CYCLIC)``. With ``stop="paper"`` among the
+        settings, as in ``DCD(epsilon=0.1, stop="paper")``, the solve ends by the rule of the solver's own paper: its
+        status is SOLVER_RULE, its answer is the point at which the solver stood, and its certificate is the only one.
+    tol : float
+        Target for ``gap / max(|primal|, |dual|)``. Zero asks for all that float64 can give. A solve that ends by the
+        solver's own rule does not look at it.
+    max_epochs, max_seconds : float, default infinity
+        Limits; an epoch is as many steps as there are samples. The limit on seconds is heard within a second.
+    warm_start : array of alpha, or a Solution
+        Where to start. It is clipped to the box, so a solution for another C will do.
+    callback : callable
+        Called with a :class:`Progress` at every certificate; returning True ends the solve.
+    random_state : int, RandomState, Generator or None
+        Seeds the order of the coordinates. None means 0: the same call gives the same answer.
+
+    Ctrl-C ends the solve with status STOPPED and the best answer so far.
+    """
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable; got {callback!r}.")
+    limits = Limits(tol, max_epochs, max_seconds)
+    return drive(
+        problem,
+        kernel_solver_named(solver) if isinstance(problem, KernelProblem) else solver_named(solver),  # type: ignore[arg-type]
+        limits,
+        warm_start=warm_start,
+        callback=callback,
+        seed=seed_from(random_state),
+        stop=Stop.after(limits.max_seconds),
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a solve ends: the target and the two limits."""
+
+    tol: float
+    max_epochs: float = math.inf
+    max_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in ("tol", "max_epochs", "max_seconds"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not float(value) >= 0.0:
+                raise ValueError(f"{name} must be zero or positive; got {value!r}.")
+
+
+def seed_from(random_state: Any) -> int:
+    """One whole number from what scikit-learn and NumPy accept; the global generator is never touched."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+        return int(random_state)
+    raise ValueError(f"random_state must be None, a whole number >= 0, or a NumPy generator; got {random_state!r}.")
+
+
+def drive(
+    problem: LinearProblem | KernelProblem,
+    solver: Solver | KernelSolver,
+    limits: Limits,
+    *,
+    warm_start: Array | Solution | None,
+    callback: Callback | None,
+    seed: int,
+    stop: Stop,
+) -> Solution:
+    """``solve`` with everything resolved. ``stop`` knows the deadline, and ends the solve from another thread.
+
+    A linear solve uses one thread of BLAS from beginning to end. The limit is one of the process: were it set for parts of a
+    solve only, the rounding of the other parts would depend on what the other threads are doing."""
+    start = _alpha_of(warm_start, problem)
+    with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
+        run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
+        return _driven(run(problem, solver, limits, callback, stop), start, seed)
+
+
+def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
+    stop = run.stop
+    try:
+        with stop.heard():
+            run.start(start, seed)
+            status = run.to_the_end()
+    except OutOfTimeError:
+        status = run.after_interruption()
+    except KeyboardInterrupt:
+        stop.set()
+        if run.state is None:
+            raise
+        status = run.after_interruption()
+    return run.solution(status)
+
+
+def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem) -> Array | None:
+    if warm_start is None:
+        return None
+    alpha = np.asarray(warm_start.alpha if isinstance(warm_start, Solution) else warm_start, dtype=np.float64)
+    if alpha.shape != (problem.n_samples,):
+        raise ValueError(f"warm_start must hold one alpha for each of {problem.n_samples} samples; its shape is {alpha.shape}.")
+    if not np.isfinite(alpha).all():
+        raise ValueError("warm_start holds a value that is not finite.")
+    return alpha
+
+
+@dataclass
+class _Run:
+    """One solve under way."""
+
+    problem: LinearProblem | KernelProblem
+    solver: Any
+    limits: Limits
+    callback: Callback | None
+    stop: Stop
+    state: Any = None
+    answers: Any = None
+    answer: Answer | None = None  # the one that meets tol
+    trace: list[Progress] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+    next_certificate: float = 0.0
+    was_limited: bool = False  # by rounding, at the last certificate
+    certificate_seconds: float = 0.0  # what the latest took: the last has to begin that much before the deadline
+
+    def __post_init__(self) -> None:
+        self.answers = answers_to(self.problem)
+
+    def start(self, warm_start: Array | None, seed: int) -> None:
+        self.certificate_seconds = min(self.answers.certificate_seconds, CERTIFICATE_SHARE * self.stop.seconds_left)
+        self.state = self.solver.init(self.problem, warm_start, seed)
+        if warm_start is None:
+            self.next_certificate = self.answers.spacing(0)
+
+    def to_the_end(self) -> Status:
+        """Advance and judge until there is a reason to end."""
+        while True:
+            if self._certificate_is_due():
+                self.judge()
+                status = self._reason_to_end()
+                if status is not None:
+                    return status
+            self.solver.advance(self.problem, self.state, self._budget())
+
+    def judge(self) -> None:
+        """Certify where the solver stands, and write a row of the trace."""
+        begun = time.perf_counter()
+        with self.stop.last_chance().heard():
+            self.answer = self._judged()
+        self.certificate_seconds = time.perf_counter() - begun
+        self._write_trace(self.answer.certificate if self.answer else self.answers.known())
+        self.next_certificate = self.state.steps + self.answers.spacing(self.state.steps)
+
+    def _judged(self) -> Answer | None:
+        """The answer that meets tol, if there is one now."""
+        answer: Answer | None = self.answers.judge(self.solver, self.state, self.limits.tol)
+        return answer
+
+    def after_interruption(self) -> Status:
+        """Ctrl-C or a check point ended a chunk or a certificate midway. The best pair so far may be half of one answer and
+        half of the next, which is a pair all the same: it is judged anew."""
+        self.answers.forget_certificate()
+        if not self.trace and self.state is not None:
+            with suppress(OutOfTimeError):
+                self.judge()
+        if self.answer is not None:
+            return self._status_of_answer
+        return status_of(self.stop)
+
+    def _write_trace(self, known: Known) -> None:
+        stage = self.state.stage if self.state is not None else Stage(self.solver.name, "no time was left to begin")
+        self.trace.append(
+            Progress(
+                seconds=self.seconds,
+                epochs=self.epochs,
+                steps=self.steps,
+                primal=known.primal,
+                dual=known.dual,
+                gap=known.gap,
+                relative_gap=known.relative_gap,
+                active=self.state.active if self.state is not None else self.problem.n_samples,
+                solver=stage.solver,
+                reason=stage.reason,
+            )
+        )
+
+    def solution(self, status: Status) -> Solution:
+        answer = self.answer or self.answers.best()
+        if not self.trace:
+            self._write_trace(answer.certificate)
+        return Solution(
+            w=answer.w,
+            alpha=np.ascontiguousarray(answer.alpha),
+            b=answer.b,
+            certificate=answer.certificate,
+            status=status,
+            trace=tuple(self.trace),
+            seconds=self.seconds,
+            steps=self.steps,
+            epochs=self.epochs,
+            kernel_evaluations=self.answers.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
+            offset_bound=self._offset_bound(answer),
+        )
+
+    def _offset_bound(self, answer: Answer) -> float:
+        """Infinite, which is to say unknown, where there is no time for it."""
+        try:
+            with self.stop.last_chance().heard():
+                return float(self.answers.offset_bound(answer))
+        except OutOfTimeError:
+            return math.inf
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def steps(self) -> int:
+        return int(self.state.steps) if self.state is not None else 0
+
+    @property
+    def epochs(self) -> float:
+        return self.steps / self.problem.n_samples
+
+    def _certificate_is_due(self) -> bool:
+        return (
+            self.state.looks_done
+            or self.state.is_stuck
+            or self.state.steps >= min(self.next_certificate, self._max_steps)
+            or self.stop.is_told
+            or self._is_late
+        )
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether a certificate that begins now ends after the deadline."""
+        return time.perf_counter() + self.certificate_seconds >= self.stop.deadline
+
+    @property
+    def _status_of_answer(self) -> Status:
+        assert self.answer is not None
+        return Status.CERTIFIED if self.answer.certificate.is_proof else Status.STATIONARY
+
+    def _reason_to_end(self) -> Status | None:
+        if self.callback is not None and bool(self.callback(self.trace[-1])):
+            self.stop.set()
+        return self._status()
+
+    def _status(self) -> Status | None:
+        """Why to end after this certificate, if there is a reason."""
+        if self.answer is not None:
+            return self._status_of_answer
+        if self.stop.is_told or self._is_late:
+            return status_of(self.stop)
+        if self.state.steps >= self._max_steps:
+            return self._status_of_best(Status.EPOCH_LIMIT)
+        if self._is_at_its_limit():
+            return self._status_of_best(Status.PRECISION_LIMIT)
+        return None
+
+    def _status_of_best(self, otherwise: Status) -> Status:
+        """The best w and the best alpha of different moments may meet tol together where no one moment's did."""
+        best = self.answers.best()
+        if not best.certificate.meets(self.limits.tol):
+            return otherwise
+        self.answer = best
+        return self._status_of_answer
+
+    def _is_at_its_limit(self) -> bool:
+        return self.state.is_stuck or self._is_limited_by_rounding() or self._is_stalled()
+
+    def _is_limited_by_rounding(self) -> bool:
+        """Twice in a row: a solver that hears of the first refusal may have a more careful answer."""
+        was_limited, self.was_limited = self.was_limited, self.answers.is_limited_by_rounding
+        return was_limited and self.was_limited
+
+    def _is_stalled(self) -> bool:
+        now = self.trace[-1]
+        if now.steps < self._steps_to_stall:
+            return False
+        half = next(row for row in self.trace if row.steps >= 0.5 * now.steps)
+        rise, steps = now.dual - half.dual, now.steps - half.steps
+        return steps > 0 and now.gap * steps > STALL_FACTOR * now.steps * rise
+
+    @property
+    def _steps_to_stall(self) -> float:
+        return float(min(STALL_EPOCHS * self.problem.n_samples, STALL_ELEMENTS / self.answers.elements_a_step))
+
+    def _budget(self) -> Budget:
+        now = self.state.steps
+        wanted = min(self.next_certificate - now, CHUNK_ELEMENTS / self.answers.elements_a_step, self._max_steps - now)
+        return Budget(max(1, int(wanted)), self.limits.tol)
+
+    @property
+    def _max_steps(self) -> float:
+        return self.limits.max_epochs * self.problem.n_samples
+
+
+class _RunByOwnRule(_Run):
+    """A solve that ends when the rule of the solver's own paper holds, or at a limit, with a certificate of the point at which
+    the solver stands then. It is the only one, unless the solve goes on for so long that its progress has to be judged."""
+
+    def start(self, warm_start: Array | None, seed: int) -> None:
+        super().start(warm_start, seed)
+        self.next_certificate = max(self.answers.spacing(0), self._steps_to_stall)
+
+    def after_interruption(self) -> Status:
+        if self.answer is None and self.state is not None:
+            with suppress(OutOfTimeError):
+                self.judge()
+        return self._status() or status_of(self.stop)
+
+    def _judged(self) -> Answer:
+        own: Answer = self.answers.judge_own(self.solver, self.state)
+        return own
+
+    def _status(self) -> Status | None:
+        if self.state is not None and self.state.is_stuck:
+            return Status.PRECISION_LIMIT
+        if self.state is not None and self.state.looks_done:
+            return Status.SOLVER_RULE
+        if self.stop.is_told or self._is_late:
+            return status_of(self.stop)
+        if self.steps >= self._max_steps:
+            return Status.EPOCH_LIMIT
+        if self._is_stalled() or (self.answer is not None and self.answer.certificate.is_limited_by_rounding):
+            return Status.PRECISION_LIMIT
+        self.answer = None  # it may be a view of what the next step changes
+        return None

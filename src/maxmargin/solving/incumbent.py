@@ -1,0 +1,331 @@
+"""The answers to one problem so far: what the certificate says of them, and which is best.
+
+For a linear problem that is a pair, the best w and the best alpha, which may come from different moments; for a kernel
+problem it is an alpha alone, for its w is known only through it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound
+from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
+from maxmargin.certificate.linear import Certificate, Judge, gamma, refusal, relative
+from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import available_cores
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import KernelSolver, Solver
+from maxmargin.solvers.linear.primal_search import PrimalPoint
+from maxmargin.solving.solution import Progress, Solution, Status
+
+CERTIFICATE_EPOCHS = 24
+CERTIFICATE_GROWTH = 0.5
+"""A certificate costs at most about one epoch, mostly a third: one in 24 stays well under a tenth of the time. After
+many epochs they are spaced by half of the steps so far."""
+CERTIFICATE_ELEMENTS = 4_000_000
+"""On small problems the fixed cost of a certificate counts: this much work must lie between two."""
+KERNEL_STEP_ELEMENTS = 256.0
+"""What a step on a kernel problem costs: it is made on a block of a thousand rows, but in a cache."""
+CALL_ELEMENTS = 10_000
+"""What a sweep over the samples costs besides its steps, in elements: 50 microseconds of Python. With seven samples that is all
+that a sweep costs, and without it in the account a limit on seconds was heard after 15 s."""
+CERTIFICATE_ELEMENT_SECONDS = 3e-8
+"""A certificate takes at most this long for each stored element, in seconds: 0.5e-8 on mnist, 1.5e-8 to 3e-8 on news20_bigram,
+whose w is long. The driver leaves that much time before a deadline until it has measured one."""
+KERNEL_VALUE_NS, KERNEL_ELEMENT_NS = 3.0, 0.1
+"""About what a kernel value of a certificate takes on one core, in nanoseconds, and each element of a sample besides: estimates
+for planning the last certificate, not measured."""
+TIE = 1e-12
+"""Primal values that differ by less, relatively, are the same."""
+
+
+class Answer(NamedTuple):
+    w: Array
+    alpha: Array
+    b: float
+    certificate: Certificate
+
+
+class Known(Protocol):
+    """What a row of the trace says of the best answer."""
+
+    @property
+    def primal(self) -> float: ...
+
+    @property
+    def dual(self) -> float: ...
+
+    @property
+    def gap(self) -> float: ...
+
+    @property
+    def relative_gap(self) -> float: ...
+
+
+class Answers(Protocol):
+    """What the driver keeps of the answers to its problem."""
+
+    @property
+    def elements_a_step(self) -> float:
+        """Stored elements that a step touches, and what it costs besides."""
+
+    @property
+    def certificate_seconds(self) -> float:
+        """How long a certificate may take, before one was measured."""
+
+    @property
+    def kernel_evaluations(self) -> int:
+        """That the certificates took."""
+
+    @property
+    def is_limited_by_rounding(self) -> bool: ...
+
+    def judge(self, solver: Any, state: Any, tol: float) -> Answer | None:
+        """Certify where the solver stands, and give the answer that meets ``tol`` if there is one now."""
+
+    def judge_own(self, solver: Any, state: Any) -> Answer:
+        """The solver's own point with its certificate, whatever other points are known."""
+
+    def known(self) -> Known: ...
+
+    def best(self) -> Answer: ...
+
+    def forget_certificate(self) -> None:
+        """Judge the best answer anew when it is asked for: an interruption may have left half of another in its place."""
+
+    def offset_bound(self, answer: Answer) -> float:
+        """How far an optimal intercept can be from that of the answer, where it is free; else zero."""
+
+    def spacing(self, steps: int) -> float:
+        """How many steps until the next certificate, if the solver does not ask for one before."""
+
+
+def answers_to(problem: LinearProblem | KernelProblem) -> Answers:
+    return KernelAnswers(problem) if isinstance(problem, KernelProblem) else LinearAnswers(problem)
+
+
+def unsolved(problem: LinearProblem, solver: Solver, stop: Stop) -> Solution:
+    """The answer zero to a problem for which no time is left, with its certificate."""
+    certificate = _certificate_of_zero(problem)
+    values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
+    row = Progress(0.0, 0.0, 0, *values, problem.n_samples, solver.name, "no time was left")
+    return Solution(
+        w=np.zeros(problem.n_weights),
+        alpha=np.zeros(problem.n_samples),
+        b=0.0,
+        certificate=certificate,
+        status=status_of(stop),
+        trace=(row,),
+        seconds=0.0,
+        steps=0,
+        epochs=0.0,
+        offset_bound=0.0 if problem.penalizes_intercept else math.inf,
+    )
+
+
+def status_of(stop: Stop) -> Status:
+    return Status.STOPPED if stop.is_told else Status.TIME_LIMIT
+
+
+def _certificate_of_zero(problem: LinearProblem) -> Certificate:
+    """Of w = 0 and alpha = 0, without a pass over X: every margin is zero, the dual value is zero, and the gap is the primal
+    value, a sum of n terms none of which is negative."""
+    primal = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0])
+    rounding = gamma(problem.n_samples + 16) * primal
+    return Certificate(
+        primal=primal,
+        dual=0.0,
+        gap=primal,
+        relative_gap=relative(primal, primal, 0.0),
+        rounding_error=rounding,
+        distance_bound=math.sqrt(primal + rounding),
+        n_support=0,
+        n_at_bound=0,
+    )
+
+
+class LinearAnswers:
+    """The best w and the best alpha. Zero is the first of both."""
+
+    kernel_evaluations = 0
+
+    def __init__(self, problem: LinearProblem) -> None:
+        self.problem = problem
+        self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
+        self.primal, self.dual = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0]), 0.0
+        self.certificate: Certificate | None = None
+        self._judge = Judge(problem)
+        self._margins = np.empty(problem.n_samples) if problem.penalizes_intercept else None
+        self._point: PrimalPoint | None = None
+        self._own_w = self.w
+
+    def judge(self, solver: Solver, state: Any, tol: float) -> Answer | None:
+        """The solver's own point, or the best pair if that is better."""
+        here = self.judge_own(solver, state)
+        if here.certificate.meets(tol):
+            return here
+        self.learn(here, may_search=not state.has_best_w)
+        if self.relative_gap > tol:
+            return None
+        pair = self.best()
+        return pair if pair.certificate.meets(tol) else None
+
+    def judge_own(self, solver: Solver, state: Any) -> Answer:
+        w, alpha = solver.candidate(self.problem, state)
+        return self._answer(w, alpha, self._judge.certify(w, alpha, self._margins))
+
+    def learn(self, here: Answer, may_search: bool) -> None:
+        """Take over what is better, into the same memory every time, as new pages are slow; and look for a better w still."""
+        certificate = here.certificate
+        found = self._search(here) if may_search and np.isfinite(certificate.gap) else np.inf
+        is_here = certificate.is_limited_by_rounding or certificate.primal < found * (1.0 - TIE)
+        improves = min(found, certificate.primal) < self.primal, certificate.dual > self.dual
+        if any(improves):
+            self.certificate = certificate if all(improves) and is_here else None
+        if improves[1]:
+            self.dual = certificate.dual
+            np.copyto(self.alpha, here.alpha)
+        if improves[0] and is_here:
+            self.primal, self.w = certificate.primal, self._own_w
+            np.copyto(self.w, here.w)
+        elif improves[0]:
+            assert self._point is not None
+            assert self._point.best is not None
+            self.primal, self.w = found, self._point.best.w  # owns its memory, and moves only to a better point
+
+    def _search(self, here: Answer) -> float:
+        """The primal value of the best point on a few lines; infinite where there is no such search."""
+        if self._margins is None:
+            return np.inf
+        self._point = self._point or PrimalPoint(self.problem)
+        return self._point.offer(here.w, self._margins, float(here.w @ here.w))
+
+    def known(self) -> Known:
+        return self
+
+    @property
+    def gap(self) -> float:
+        """By the certificate of the pair if there is one, else by the difference of the two values."""
+        return self.certificate.gap if self.certificate else self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        return relative(self.gap, self.primal, self.dual)
+
+    @property
+    def is_limited_by_rounding(self) -> bool:
+        return self.certificate is not None and self.certificate.is_limited_by_rounding
+
+    def best(self) -> Answer:
+        if self.certificate is None:
+            self.certificate = self._judge.certify(self.w, self.alpha)
+        return self._answer(self.w, self.alpha, self.certificate)
+
+    def forget_certificate(self) -> None:
+        self.certificate = None
+
+    def offset_bound(self, answer: Answer) -> float:
+        return linear_offset_bound(self.problem, answer.w, answer.certificate)
+
+    def _answer(self, w: Array, alpha: Array, certificate: Certificate) -> Answer:
+        scaling = self.problem.intercept_scaling
+        return Answer(w, alpha, float(w[-1] * scaling) if scaling else 0.0, certificate)
+
+    @property
+    def elements_a_step(self) -> float:
+        return (self.problem.rows.n_stored + CALL_ELEMENTS) / self.problem.n_samples + 8.0
+
+    @property
+    def certificate_seconds(self) -> float:
+        return CERTIFICATE_ELEMENT_SECONDS * self.problem.rows.n_stored
+
+    def spacing(self, steps: int) -> float:
+        least = max(CERTIFICATE_EPOCHS * self.problem.n_samples, CERTIFICATE_ELEMENTS / self.elements_a_step)
+        return int(max(least, CERTIFICATE_GROWTH * steps))
+
+
+class KernelAnswers:
+    """The alpha with the least gap. A certificate is as much work as a good part of a fit, so it comes only when the solver
+    asks for one or the driver has to end."""
+
+    elements_a_step = KERNEL_STEP_ELEMENTS
+
+    def __init__(self, problem: KernelProblem) -> None:
+        self.problem = problem
+        self._evaluations = 0
+        self._alpha = np.zeros(problem.n_samples)
+        self._verdict: KernelVerdict | None = None
+
+    @property
+    def kernel_evaluations(self) -> int:
+        """With those of the matrix that the problem holds, which the solver may have asked for."""
+        return self._evaluations + self.problem.held_evaluations
+
+    @property
+    def certificate_seconds(self) -> float:
+        """If every second sample is a support vector."""
+        n, rows = self.problem.n_samples, self.problem.rows
+        ns = KERNEL_VALUE_NS + KERNEL_ELEMENT_NS * rows.n_stored / n
+        return 1e-9 * ns * 0.5 * n * n / available_cores()
+
+    def judge(self, solver: KernelSolver, state: Any, tol: float) -> Answer | None:
+        alpha, verdict = self._judged(solver, state, tol)
+        if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
+            self._alpha, self._verdict = np.array(alpha), verdict
+        if verdict.meets(tol):
+            self._alpha, self._verdict = np.array(alpha), verdict
+            return self.best()
+        solver.take_outputs(self.problem, state, verdict.outputs)
+        return None
+
+    def judge_own(self, solver: KernelSolver, state: Any) -> Answer:
+        alpha, self._verdict = self._judged(solver, state, None)
+        self._alpha = np.array(alpha)
+        return self.best()
+
+    def _judged(self, solver: KernelSolver, state: Any, tol: float | None) -> tuple[Array, KernelVerdict]:
+        alpha = solver.candidate(self.problem, state)
+        try:
+            verdict = certify_kernel(self.problem, alpha, tol=tol)
+        except OutOfTimeError:
+            self._keep_unproved(alpha, float(getattr(state, "b", 0.0)))
+            raise
+        self._evaluations += verdict.kernel_evaluations
+        return alpha, verdict
+
+    def _keep_unproved(self, alpha: Array, b: float) -> None:
+        """There was no time for a certificate, and an alpha of which nothing is known is still better than none."""
+        if self._verdict is None:
+            nothing = np.zeros(len(alpha)), np.full(len(alpha), np.inf)
+            self._alpha, self._verdict = np.array(alpha), KernelVerdict(refusal(alpha), b, *nothing, 0)
+
+    def known(self) -> Known:
+        return self._certified.certificate
+
+    @property
+    def is_limited_by_rounding(self) -> bool:
+        return self._certified.certificate.is_limited_by_rounding
+
+    def best(self) -> Answer:
+        verdict = self._certified
+        return Answer(np.empty(0), self._alpha, verdict.b, verdict.certificate)
+
+    def forget_certificate(self) -> None:
+        """An alpha and its verdict are taken over together, so that the verdict stands."""
+
+    def offset_bound(self, answer: Answer) -> float:
+        return kernel_offset_bound(self.problem, self._certified)
+
+    @property
+    def _certified(self) -> KernelVerdict:
+        if self._verdict is None:
+            self._verdict = certify_kernel(self.problem, self._alpha)
+        return self._verdict
+
+    def spacing(self, steps: int) -> float:
+        return math.inf

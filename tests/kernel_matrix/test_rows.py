@@ -1,0 +1,152 @@
+"""Fast kernel rows: against the definition of the kernel, whatever the form of X, the element type and the cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxmargin.kernel_matrix.blocks as kernel_blocks
+import maxmargin.kernel_matrix.rows as kernel_rows
+from maxmargin.kernel_matrix.rows import KernelRows, RowCache
+from maxmargin.kernel_matrix.tile_loops import exp2_all
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import RBF, Custom, Linear, Polynomial, Precomputed, Sigmoid
+from tests.catalogue import labelled
+
+KERNELS = {
+    "linear": Linear(),
+    "rbf": RBF(0.4),
+    "polynomial": Polynomial(0.3, 1.0, 3),
+    "constant": Polynomial(0.3, 1.0, 0),
+    "sigmoid": Sigmoid(0.05, -0.1),
+    "custom": Custom(lambda A, B: np.asarray((A @ B.T).todense() if sparse.issparse(A) else A @ B.T) ** 2),
+}
+PRECISION = {np.float32: 2e-5, np.float64: 1e-12}
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def problem_of(name: str, form: str = "dense", n: int = 70, d: int = 6) -> KernelProblem:
+    X, y = labelled(n, d, 1.0, 0)
+    if form != "dense":
+        X[np.random.default_rng(1).random(X.shape) < 0.8] = 0.0
+        X[::9] = 0.0
+    if name == "precomputed":
+        X = X @ X.T
+        return KernelProblem.build(sparse.csr_array(X) if form == "sparse" else X, y, 1.0, Precomputed())
+    return KernelProblem.build(sparse.csr_array(X) if form == "sparse" else X, y, 1.0, KERNELS[name])
+
+
+def everyone(problem: KernelProblem) -> np.ndarray:
+    return problem.gram(np.arange(problem.n_samples), np.arange(problem.n_samples))
+
+
+@dtypes
+def test_a_power_of_two_is_right_within_two_units_in_the_last_place(dtype):
+    least = -126.0 if dtype is np.float32 else -1022.0
+    x = np.linspace(least, 0.0, 300_001).astype(dtype)
+    expected = np.exp2(x.astype(np.longdouble))
+    exp2_all(x)
+    assert np.max(np.abs(x - expected) / np.spacing(expected.astype(dtype))) <= 2.0
+
+
+@dtypes
+@pytest.mark.parametrize("form", ["dense", "mostly-zero", "sparse"])
+@pytest.mark.parametrize("name", [*KERNELS, "precomputed"])
+def test_a_block_is_what_the_definition_says(name, form, dtype):
+    problem = problem_of(name, form)
+    rows, expected = KernelRows(problem, dtype), everyone(problem)
+    chosen, among = np.array([3, 0, 66, 9]), np.array([5, 69, 1])
+    scale = PRECISION[dtype] * max(1.0, np.abs(expected).max())
+    assert rows.block(chosen).dtype == dtype
+    assert np.abs(rows.block(chosen) - expected[chosen]).max() <= scale
+    assert np.abs(rows.block(chosen, among) - expected[np.ix_(chosen, among)]).max() <= scale
+    assert np.abs(rows.row(7) - expected[7]).max() <= scale
+
+
+@dtypes
+@pytest.mark.parametrize("name", ["linear", "rbf"])
+def test_a_wide_sparse_matrix_gives_the_same_block(name, dtype, monkeypatch):
+    problem = problem_of(name, "sparse", d=30)
+    narrow = KernelRows(problem, dtype).block(np.arange(40))
+    monkeypatch.setattr(kernel_blocks, "NARROW_FEATURES", 1)
+    wide = KernelRows(problem, dtype)
+    assert np.allclose(wide.block(np.arange(40)), narrow, atol=PRECISION[dtype])
+    assert np.allclose(wide.block(np.arange(5), np.array([9, 2])), narrow[:5][:, [9, 2]], atol=PRECISION[dtype])
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_tiles_of_any_shape_and_any_number_of_threads_give_the_same_rows(form, monkeypatch):
+    problem = problem_of("rbf", form, n=300)
+    expected = everyone(problem)
+    monkeypatch.setattr(kernel_rows, "ROWS_A_TILE", 7)
+    monkeypatch.setattr(kernel_rows, "COLUMNS_A_TILE", 13)
+    monkeypatch.setattr(kernel_blocks, "LEAST_WIDTH", 5)
+    monkeypatch.setattr(kernel_blocks, "GREATEST_WIDTH", 5)
+    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    sums = np.zeros(300)
+    rows = KernelRows(problem, np.float64)
+    rows.add_to(sums, np.arange(300), np.linspace(-1.0, 1.0, 300))
+    assert np.allclose(rows.block(np.arange(300)), expected, atol=1e-13)
+    assert np.allclose(sums, np.linspace(-1.0, 1.0, 300) @ expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("cache_mb", [0.0, 0.001, 0.01, 1.0])
+@dtypes
+def test_sums_of_rows_do_not_depend_on_the_cache(cache_mb, dtype):
+    problem = problem_of("rbf")
+    rows, expected, random = KernelRows(problem, dtype, cache_mb), everyone(problem), np.random.default_rng(0)
+    sums, total = np.zeros(70), np.zeros(70)
+    for _ in range(20):
+        chosen, scales = random.permutation(70)[: random.integers(1, 30)], random.normal(size=70)
+        rows.add_to(sums, chosen, scales[: len(chosen)])
+        total += scales[: len(chosen)] @ expected[chosen]
+        i = int(random.integers(70))
+        assert np.abs(rows.row(i) - expected[i]).max() <= PRECISION[dtype]
+    assert np.abs(sums - total).max() <= 500.0 * PRECISION[dtype]
+    assert rows._cache.rows.nbytes <= 1e6 * cache_mb
+
+
+def test_only_values_that_are_computed_count_as_evaluations():
+    rows = KernelRows(problem_of("rbf"), np.float32, 1.0)
+    rows.row(3)
+    assert rows.kernel_evaluations == 70
+    rows.row(3)
+    assert rows.kernel_evaluations == 70
+    rows.block(np.arange(4), np.arange(5))
+    assert rows.kernel_evaluations == 90
+
+
+def test_the_least_recently_used_row_makes_room():
+    cache = RowCache(10, np.float32, 125.0 / 1e6, asks_to_be_kept=1)
+    assert cache.capacity == 3
+    for sample in (0, 1, 2):
+        cache.find(np.array([sample]))
+        cache.make_room(np.array([sample]))
+    cache.find(np.array([0]))
+    cache.find(np.array([7]))
+    cache.make_room(np.array([7]))
+    assert (cache.find(np.array([0, 1, 2, 7])) >= 0).tolist() == [True, False, True, True]
+
+
+def test_a_row_in_use_never_makes_room_and_a_full_cache_keeps_no_more():
+    cache = RowCache(10, np.float32, 85.0 / 1e6, asks_to_be_kept=1)
+    samples = np.arange(5)
+    cache.find(samples)
+    places = cache.make_room(samples)
+    assert sorted(places.tolist()) == [-1, -1, -1, 0, 1]
+
+
+def test_a_row_is_kept_at_the_ask_that_pays_for_its_memory():
+    cache = RowCache(10, np.float32, 1.0, asks_to_be_kept=2)
+    one = np.array([4])
+    cache.find(one)
+    assert cache.make_room(one).tolist() == [-1]
+    cache.find(one)
+    assert cache.make_room(one).tolist() == [0]
+
+
+@pytest.mark.parametrize("cache_mb", [-1.0, float("nan")])
+def test_a_cache_of_no_size_is_refused(cache_mb):
+    with pytest.raises(ValueError, match="cache_mb"):
+        KernelRows(problem_of("rbf"), np.float32, cache_mb)

@@ -1,0 +1,133 @@
+"""The kernel matrix of few samples, and the solver that reads it."""
+
+from __future__ import annotations
+
+from decimal import Decimal, getcontext
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from maxmargin import RBF, KernelProblem, Linear, Polynomial, Precomputed, Status, certify_kernel, solve
+from maxmargin.problem.held_values import MULTIPLE, ClassValues, held_values
+from maxmargin.problem.kernels import Custom, Points
+from maxmargin.solvers.base import Budget
+from maxmargin.solvers.kernel import held_smo
+from maxmargin.solvers.kernel.auto import KernelAuto
+from maxmargin.solvers.kernel.held_smo import HeldState
+
+KERNELS = [RBF(0.3), Linear(), Polynomial(0.5, 1.0, 3), Custom(lambda A, B: A @ B.T + 1.0)]
+
+
+def samples(n=70, d=3, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, d))
+    return X, np.where(X[:, 0] + 0.5 * random.standard_normal(n) > 0.0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
+@pytest.mark.parametrize("n", [1, 64, 300])
+def test_the_matrix_is_the_kernels_own_and_ends_in_zeros(kernel, n):
+    X, _ = samples(n)
+    points = Points.of(X)
+    held = held_values(kernel, points)
+    error = 2.0 * kernel.rounding_error(points, points)
+    assert np.all(np.abs(held.values - kernel.block(points, points)) <= error)
+    assert np.array_equal(held.values, held.values.T)
+    assert len(held.padded) % MULTIPLE == 0
+    assert not held.padded[n:].any()
+    assert not held.padded[:, n:].any()
+    assert n * (n + 1) // 2 <= held.evaluations <= n * n
+
+
+def test_rbf_values_are_as_near_to_exact_ones_as_the_kernel_says():
+    getcontext().prec = 40
+    X, _ = samples(20, 5, 1)
+    X *= 30.0
+    kernel, points = RBF(0.01), Points.of(X)
+    values, error = held_values(kernel, points).values, Decimal(kernel.rounding_error(points, points))
+    for i in range(len(X)):
+        for j in range(len(X)):
+            square = sum((Decimal(float(a)) - Decimal(float(b))) ** 2 for a, b in zip(X[i], X[j], strict=True))
+            assert abs(Decimal(float(values[i, j])) - (-Decimal(kernel.gamma) * square).exp()) <= error
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("kernel", KERNELS[:3], ids=lambda kernel: type(kernel).__name__)
+def test_pairs_of_classes_get_their_parts_of_one_matrix(kernel, form):
+    X, _ = samples(90)
+    codes = np.random.default_rng(2).integers(0, 3, size=90)
+    shared = ClassValues(form(X), kernel, codes)
+    whole = held_values(kernel, Points.of(X)).values
+    for first, second in ((0, 1), (1, 2), (0, 2)):
+        rows = np.concatenate([np.flatnonzero(codes == first), np.flatnonzero(codes == second)])
+        assert np.allclose(shared.pair(first, second).values, whole[np.ix_(rows, rows)], rtol=1e-13, atol=1e-13)
+    assert shared.pair(0, 1).evaluations == np.count_nonzero(codes == 0) * np.count_nonzero(codes == 1)
+
+
+@pytest.mark.parametrize("has_offset", [True, False])
+@pytest.mark.parametrize("C", [1e-4, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("n", [2, 3, 70, 400])
+def test_few_samples_are_certified_and_agree_with_another_solver(n, C, has_offset):
+    X, y = samples(n)
+    y[:2] = 1.0, -1.0
+    problem = KernelProblem.build(X, y, C, RBF(0.3), has_offset)
+    found, other = solve(problem, tol=1e-6), solve(problem, "batched-smo", tol=1e-6)
+    assert found.status == other.status == Status.CERTIFIED
+    assert found.certificate.dual <= other.certificate.primal * (1.0 + 1e-12)
+    assert other.certificate.dual <= found.certificate.primal * (1.0 + 1e-12)
+
+
+def test_the_fewest_samples_are_finished_to_rounding_whatever_the_target():
+    X, y = samples(100)
+    loose, tight = (solve(KernelProblem.build(X, y, 2.0, RBF(0.3)), tol=tol) for tol in (1e-1, 1e-10))
+    assert np.allclose(loose.alpha, tight.alpha, rtol=0.0, atol=1e-9)
+
+
+def test_equal_samples_of_both_labels_are_solved():
+    X, y = samples(60)
+    X, y = np.vstack([X, X, X]), np.concatenate([y, y, -y])
+    found = solve(KernelProblem.build(X, y, 10.0, RBF(0.3)), tol=1e-8)
+    assert found.status == Status.CERTIFIED
+
+
+def test_a_given_matrix_is_solved_like_the_kernel_that_made_it():
+    X, y = samples(80)
+    K = RBF(0.3).block(Points.of(X), Points.of(X))
+    given = solve(KernelProblem.build(K, y, 3.0, Precomputed()), tol=1e-8)
+    own = solve(KernelProblem.build(X, y, 3.0, RBF(0.3)), tol=1e-8)
+    assert np.allclose(given.alpha, own.alpha, rtol=0.0, atol=1e-6)
+
+
+def test_a_solver_that_gives_up_hands_its_alpha_over(monkeypatch):
+    X, y = samples(300)
+    problem = KernelProblem.build(X, y, 100.0, RBF(3.0))
+    monkeypatch.setattr(held_smo, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(held_smo, "MOST_SYSTEMS", 1)
+    monkeypatch.setattr(held_smo, "STEPS_A_SAMPLE", 1)
+    solver = KernelAuto()
+    state = solver.init(problem, None, 0)
+    solver.advance(problem, state, Budget(1000, 1e-10))
+    assert state.few is None
+    assert state.many is not None
+    assert certify_kernel(problem, solver.candidate(problem, state)).certificate.dual > 0.0
+    assert solve(problem, tol=1e-10).status == Status.CERTIFIED
+
+
+def test_a_matrix_that_does_not_fit_the_budget_is_not_held():
+    X, y = samples(300)
+    problem = KernelProblem.build(X, y, 1.0, RBF(0.3))
+    assert KernelAuto(cache_mb=0.1).init(problem, None, 0).few is None
+    assert KernelAuto(cache_mb=10.0).init(problem, None, 0).few is not None
+
+
+def test_steps_never_lower_the_dual():
+    X, y = samples(200)
+    problem = KernelProblem.build(X, y, 1000.0, RBF(1.0))
+    assert problem.held is not None
+    state, duals = HeldState.of(problem, problem.held, None), [0.0]
+    for _ in range(20):
+        state.run_smo(5)
+        duals.append(certify_kernel(problem, state.alpha).certificate.dual)
+    assert all(later >= earlier - 1e-9 * abs(earlier) for earlier, later in pairwise(duals))

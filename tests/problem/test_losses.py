@@ -1,0 +1,93 @@
+"""The losses against their definitions: conjugates by brute force, gap terms against Fenchel and Young."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxmargin.problem.losses import Hinge, Huber, LeastSquares, SquaredHinge
+from tests.catalogue import LOSSES as EVERY_SOLVERS_LOSSES
+
+LOSSES = {**EVERY_SOLVERS_LOSSES, "huber": Huber(0.3), "narrow_huber": Huber(0.05)}
+
+losses = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+margins = np.linspace(-4.0, 6.0, 20_001)
+
+
+def dual_term(loss, alpha, C):
+    """What a sample adds to D(alpha)."""
+    box = loss.dual(np.array([C]))
+    return box.a * alpha - 0.5 * box.D[0] * alpha**2
+
+
+@losses
+@pytest.mark.parametrize("C", [0.3, 1.0, 4.0])
+def test_dual_term_is_minus_the_conjugate(loss, C):
+    box = loss.dual(np.array([C]))
+    low, high = max(box.L[0], -2.0), min(box.U[0], 3.0 * C)
+    for alpha in np.linspace(low, high, 7):
+        # -l*(-alpha) = min over m of C l(m) + alpha m
+        least = np.min(C * loss.value(margins) + alpha * margins)
+        assert dual_term(loss, alpha, C) == pytest.approx(least, abs=1e-5)
+
+
+@losses
+def test_outside_the_box_the_conjugate_is_infinite(loss):
+    box = loss.dual(np.array([1.0]))
+    for alpha in (box.L[0] - 0.1, box.U[0] + 0.1):
+        if np.isfinite(alpha):
+            wide = np.array([-1e9, 1e9])
+            assert np.min(loss.value(wide) + alpha * wide) < -1e7
+
+
+@losses
+@given(margin=st.floats(-1e3, 1e3), share=st.floats(0, 1), C=st.floats(1e-6, 1e6))
+def test_gap_term_is_the_fenchel_young_gap_and_never_negative(loss, margin, share, C):
+    alpha, m, costs = np.array([share * C]), np.array([margin]), np.array([C])
+    term = loss.gap_terms(m, alpha, costs)[0]
+    direct = C * loss.value(m)[0] - dual_term(loss, alpha[0], C) + alpha[0] * margin
+    assert term >= 0.0
+    assert term == pytest.approx(direct, rel=1e-9, abs=1e-9 * C * (1.0 + margin**2))
+
+
+@losses
+def test_gap_term_is_zero_exactly_where_alpha_is_minus_the_slope(loss):
+    C = np.full(5, 2.0)
+    m = np.array([-1.0, 0.0, 0.5, 2.0, 3.0])
+    slopes = {Hinge: np.where(m < 1, 2.0, 0.0), SquaredHinge: 4.0 * np.maximum(0, 1 - m), LeastSquares: 4.0 * (1 - m)}
+    slopes[Huber] = 2.0 * np.clip((1.0 + h - m) / (2.0 * h), 0.0, 1.0) if (h := getattr(loss, "width", 0.0)) else m
+    assert loss.gap_terms(m, slopes[type(loss)], C) == pytest.approx(np.zeros(5))
+
+
+@losses
+@given(margin=st.floats(-50, 50), share=st.floats(0, 1), error=st.floats(0, 1))
+def test_gap_sensitivity_bounds_the_change_of_a_gap_term(loss, margin, share, error):
+    C = np.array([1.5])
+    alpha, m = share * C, np.array([margin])
+    here = loss.gap_terms(m, alpha, C)
+    bound = loss.gap_sensitivity(m, alpha, C, np.array([error])) + 1e-9
+    for moved in (m - error, m + error):
+        assert abs(loss.gap_terms(moved, alpha, C) - here) <= bound
+
+
+@losses
+def test_a_sample_without_cost_has_the_box_zero_and_no_gap(loss):
+    C = np.array([0.0, 1.0])
+    box = loss.dual(C)
+    assert box.L[0] == box.U[0] == box.D[0] == 0.0
+    assert loss.gap_terms(np.array([-5.0, 1.0]), np.zeros(2), C)[0] == 0.0
+
+
+def test_huber_is_hinge_with_its_kink_rounded():
+    for width in (1e-3, 0.3, 1.0):
+        excess = Huber(width).value(margins) - Hinge().value(margins)
+        assert np.all((excess >= -1e-15) & (excess <= 0.25 * width + 1e-15))
+        assert np.all(excess[np.abs(margins - 1.0) >= width] <= 1e-15)
+
+
+def test_a_width_that_makes_no_sense_is_refused():
+    for width in (0.0, -0.1, np.inf, np.nan, "wide"):
+        with pytest.raises(ValueError, match=f"positive and finite; got {width!r}"):
+            Huber(width)

@@ -1,0 +1,73 @@
+"""Newton directions by conjugate gradients: they solve the Newton system, and one-hot columns need few of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from maxmargin.data.threads import Crew
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, SquaredHinge
+from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
+from maxmargin.solvers.linear.newton.hessian import Regulariser
+from maxmargin.solving.driver import solve
+from maxmargin.solving.solution import Status
+from tests.catalogue import labelled
+from tests.solvers.linear.test_newton import columns, from_scratch
+
+
+def one_hot(n: int, sizes: tuple[int, ...], seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
+    """Rows with one value of each variable, and labels that depend on all of them."""
+    rng = np.random.default_rng(seed)
+    firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    indices = np.column_stack([first + rng.integers(0, size, n) for first, size in zip(firsts, sizes, strict=True)])
+    pointers = np.arange(0, indices.size + 1, len(sizes))
+    X = sparse.csr_array((np.ones(indices.size), indices.reshape(-1), pointers), shape=(n, sum(sizes)))
+    return X, np.where(X @ rng.normal(size=sum(sizes)) + rng.normal(size=n) > 0.0, 1, -1)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scaling", [0.0, 2.0])
+def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(layout, scaling):
+    X, y = labelled(200, 12, 1.0, 0)
+    problem = LinearProblem.build(layout(X), y, np.linspace(0.5, 2.0, 200), Hinge(), scaling)
+    hessian, free = (
+        ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored)),
+        np.arange(200) % 3 == 0,
+    )
+    hessian.rebuild(free)
+    regulariser, gradient = Regulariser(problem.regulariser), np.random.default_rng(0).normal(size=13)
+    assert hessian._diagonal == pytest.approx(np.diag(from_scratch(problem, problem.C, free)))
+    exact = np.linalg.solve(np.diag(problem.regulariser) + 2.5 * from_scratch(problem, problem.C, free), -gradient)
+    for gradients in (1.0, 1e-14):  # relative to the first, a small gradient asks for a small residual
+        direction = hessian.solve(2.5, regulariser, gradients * gradient, free)
+        assert direction is not None
+        assert direction @ gradient < 0.0
+    assert direction == pytest.approx(1e-14 * exact, rel=1e-4, abs=1e-19)
+
+
+def test_a_direction_that_overflows_is_none():
+    problem = LinearProblem.build(np.full((4, 2), 1e200), [1, -1, 1, -1])
+    hessian = ProductHessian(problem, np.ones(4), Crew(8))
+    with np.errstate(all="ignore"):
+        hessian.rebuild(np.ones(4, bool))
+        assert hessian.solve(1.0, Regulariser(problem.regulariser), np.full(3, 1e200), np.ones(4, bool)) is None
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_one_hot_columns_with_a_smooth_loss_take_few_newton_steps_without_a_matrix(C):
+    X, y = one_hot(6000, (1500, 500, 100, 20))
+    solution = solve(LinearProblem.build(X, y, C, SquaredHinge(), 1.0), tol=1e-8)
+    assert solution.status is Status.CERTIFIED
+    assert solution.trace[-1].solver == "newton"
+    assert "smooth" in solution.trace[-1].reason
+    assert solution.epochs <= 30
+
+
+def test_a_free_intercept_needs_no_matrix_of_the_size_of_w_squared():
+    X, y = one_hot(3000, (2000, 500, 20))
+    problem = LinearProblem.build(X, y, 1.0, Hinge(), 1.0, penalizes_intercept=False)
+    solution = solve(problem, tol=1e-4)
+    assert solution.status is Status.CERTIFIED
+    assert columns(problem).shape[1] > 2000

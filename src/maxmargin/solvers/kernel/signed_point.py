@@ -65,6 +65,10 @@ class SignedPoint:
     def n_free(self) -> int:
         return int(np.count_nonzero(self.is_free))
 
+    def at(self, samples: Array) -> SignedPoint:
+        """The point at some of the samples."""
+        return SignedPoint(*(array[samples] for array in (self.y, self.lower, self.upper, self.s, self.f)))
+
     def measure(self, has_offset: bool, b: float | None = None) -> Measure:
         """The violation, the best offset unless one is given, and the gap and the dual value at this offset."""
         v = self.v

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.rows import Array
 from maxmargin.solvers.kernel.batched_smo_loops import best_offset, extremes, gap_and_dual
 

@@ -67,13 +67,13 @@ def test_an_uncertified_fit_exits_with_3_and_says_so(run, data, tmp_path):
     [
         (("train", "nowhere"), "nowhere: No such file or directory."),
         (("train", "broken"), "broken, line 2, column 3: a feature index must be a whole number."),
-        (("train", "data", "-c", "0"), "C must be greater than 0; got 0.0"),
-        (("train", "data", "-s", "9"), "-s 9 is not there"),
+        (("train", "data", "-c", "0"), "-c (C) must be greater than 0; got 0.0"),
+        (("train", "data", "-s", "9"), "-s 9 is no type of LIBLINEAR's"),
         (("train", "data", "--solver", "magic"), "no solver named 'magic'"),
         (("train", "data", "-w", "heavy"), "LABEL=WEIGHT; got 'heavy'"),
         (("train", "data", "--label-column", "y"), "is neither"),
-        (("train", "fractions"), "Labels must be whole numbers or words, one for each class; 0.5 is one here."),
-        (("train", "alone"), "The number of classes has to be greater than one"),
+        (("train", "fractions"), "fractions, line 1: the label 0.5 is no class, which is a whole number or a word; the labels have 2 distinct"),
+        (("train", "alone"), "alone: all 2 samples have the label 1, and a classifier needs two classes."),
         (("predict", "data", "data"), "no maxmargin model"),
     ],
 )

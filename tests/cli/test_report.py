@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 from rich.spinner import Spinner
 
-from maxmargin.cli.report import ProgressLine, size_text, time_text, tolerance_text
+from maxmargin.cli.progress import ProgressLine
+from maxmargin.cli.report import size_text, time_text, tolerance_text
 from maxmargin.solving.solution import Progress
 
 PROGRESS = Progress(

@@ -114,13 +114,18 @@ def write_svmlight(X: Any, y: Any, path: str | os.PathLike[str] | Output, *, zer
     for name, numbers in (("X", X.data), ("y", y)):
         if not np.isfinite(numbers).all():
             raise ValueError(f"{name} holds a value that is not finite.")
-    names = (X.indices + (0 if zero_based else 1)).tolist()
-    values, starts, labels = X.data.tolist(), X.indptr.tolist(), y.tolist()
     with written(path) as file:
-        for i, label in enumerate(labels):
-            row = range(starts[i], starts[i + 1])
-            features = "".join(f" {names[k]}:{_short(values[k], X.dtype)}" for k in row if values[k] != 0.0)
-            file.write(f"{_short(label, y.dtype)}{features}\n".encode())
+        file.writelines(svmlight_lines(X, y, zero_based=zero_based))
+
+
+def svmlight_lines(X: Any, y: Array, *, zero_based: bool) -> Iterator[bytes]:
+    """The lines of a CSR matrix without duplicates and its labels, all of them finite."""
+    names = (X.indices + (0 if zero_based else 1)).tolist()
+    values, starts = X.data.tolist(), X.indptr.tolist()
+    for i, label in enumerate(y.tolist()):
+        row = range(starts[i], starts[i + 1])
+        features = "".join(f" {names[k]}:{_short(values[k], X.dtype)}" for k in row if values[k] != 0.0)
+        yield f"{_short(label, y.dtype)}{features}\n".encode()
 
 
 def _short(value: float, dtype: Any) -> str:

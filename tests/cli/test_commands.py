@@ -72,7 +72,10 @@ def test_an_uncertified_fit_exits_with_3_and_says_so(run, data, tmp_path):
         (("train", "data", "--solver", "magic"), "no solver named 'magic'"),
         (("train", "data", "-w", "heavy"), "LABEL=WEIGHT; got 'heavy'"),
         (("train", "data", "--label-column", "y"), "is neither"),
-        (("train", "fractions"), "fractions, line 1: the label 0.5 is no class, which is a whole number or a word; the labels have 2 distinct"),
+        (
+            ("train", "fractions"),
+            "fractions, line 1: the label 0.5 is no class, which is a whole number or a word; the labels have 2 distinct",
+        ),
         (("train", "alone"), "alone: all 2 samples have the label 1, and a classifier needs two classes."),
         (("predict", "data", "data"), "no maxmargin model"),
     ],

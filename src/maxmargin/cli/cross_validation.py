@@ -30,7 +30,7 @@ def validated(options: TrainingOptions) -> ValidationReport:
         folds = _Folds.of(X, samples.y, int(options.folds or 0), options.seed, options.takes_kernel_values)
         scores = [folds.score(estimator, k, line) for k in range(folds.n_folds)]
     seconds = time.perf_counter() - begun
-    return ValidationReport.of(scores, len(samples.y), options.tol, read_seconds, seconds, samples.remarks)
+    return ValidationReport.of(scores, len(samples.y), options.tol, (read_seconds, seconds), samples.remarks)
 
 
 def _check(options: TrainingOptions) -> None:

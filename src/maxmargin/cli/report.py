@@ -169,16 +169,10 @@ class ValidationReport:
 
     @classmethod
     def of(
-        cls,
-        scores: Sequence[Any],
-        n_samples: int,
-        tol: float,
-        read_seconds: float,
-        fit_seconds: float,
-        remarks: tuple[str, ...],
+        cls, scores: Sequence[Any], n_samples: int, tol: float, seconds: tuple[float, float], remarks: tuple[str, ...]
     ) -> ValidationReport:
-        """``scores`` has ``n_right``, ``n_samples`` and a ``verdict`` for each fold. The accuracy is that of all samples together,
-        as in LIBLINEAR and LIBSVM."""
+        """``scores`` has ``n_right``, ``n_samples`` and a ``verdict`` for each fold. The accuracy is that of all samples
+        together, as in LIBLINEAR and LIBSVM; ``seconds`` are those of reading and of fitting."""
         accuracies = tuple(score.n_right / score.n_samples for score in scores)
         return cls(
             n_folds=len(scores),
@@ -189,8 +183,8 @@ class ValidationReport:
             certified=all(score.verdict.certified for score in scores),
             relative_gap=max(score.verdict.relative_gap for score in scores),
             tol=tol,
-            read_seconds=read_seconds,
-            fit_seconds=fit_seconds,
+            read_seconds=seconds[0],
+            fit_seconds=seconds[1],
             remarks=remarks,
         )
 
@@ -213,7 +207,7 @@ class ValidationReport:
         of_folds = ", ".join(f"{100 * accuracy:.2f}" for accuracy in self.accuracies)
         return "\n".join(
             (
-                f"Cross-validation accuracy: {100 * self.accuracy:.4f}%, +/- {100 * self.spread:.2f}% over {self.n_folds} folds",
+                f"Cross-validation accuracy: {100 * self.accuracy:.4f}%, +/- {100 * self.spread:.2f}% ({self.n_folds} folds)",
                 f"  the folds, in percent: {of_folds}",
                 f"  {head}: the worst is within {self.relative_gap:.1e} of its optimum; asked {tolerance_text(self.tol)}",
                 f"  {self.n_samples} samples; read in {self.read_seconds:.2f} s, fitted in {self.fit_seconds:.2f} s",

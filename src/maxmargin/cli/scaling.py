@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ScalingRemarks:
+    """When the user is told of the size of the scaled data."""
+
+    denser: float = 2.0
+    """Times as many values that are not zero as before. svm-scale warns of every one more."""
+
+
+@dataclass(frozen=True)
 class ScalingOptions:
     """The options of ``scale``, by the names that they have there."""
 
@@ -88,7 +96,7 @@ class ScalingReport:
         """What svm-scale warns of, too."""
         if self.n_unknown:
             yield f"{options.data}: {self.n_unknown} features are not in {options.restore}, and were left out."
-        if self.stored_after > self.stored_before:
+        if self.stored_after > ScalingRemarks().denser * self.stored_before:
             more = f"{self.stored_after} values that are not zero, where there were {self.stored_before}"
             yield f"The scaled data has {more}. If no value is negative, -l 0 keeps zeros zero."
 
@@ -140,9 +148,7 @@ def _pieces(options: ScalingOptions) -> Iterable[tuple[Any, Any]]:
 
     file = DataFile(options.data, options.label_column, options.zero_based)
     if not is_regular(options.data) and options.restore is None:
-        raise ValueError(
-            f"{options.data} can be read only once, and measuring the ranges takes a pass of its own: name a file."
-        )
+        raise ValueError(f"{options.data} can be read only once, and the ranges take a pass of their own: name a file.")
     for X, y in file.pieces():
         if y.dtype.kind not in "biuf":
             raise ValueError(f"{options.data} has words for labels, which svmlight text does not hold.")

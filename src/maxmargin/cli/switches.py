@@ -1,4 +1,4 @@
-"""What users of LIBLINEAR and LIBSVM type, and what it means here: the numbers of -s and -t, -wi, -h, and what is not supported yet.
+"""What users of LIBLINEAR and LIBSVM type, and what it means here: the numbers of -s and -t, -wi, -h, and what is missing.
 
 Every number of the two tools is either translated, or answered with a sentence that says what to use instead.
 """

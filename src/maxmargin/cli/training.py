@@ -54,8 +54,8 @@ def read(options: TrainingOptions, line: ProgressLine) -> tuple[Samples, float]:
 
 @contextmanager
 def progress_of(options: TrainingOptions) -> Iterator[ProgressLine]:
-    """The live line. The command says itself, and by its exit code, that a fit is not certified: scikit-learn's warning of it is
-    not shown, and complaints about parameters are made about switches."""
+    """The live line. The command says itself, and by its exit code, that a fit is not certified: scikit-learn's warning of it
+    is not shown, and complaints about parameters are made about switches."""
     import warnings
 
     enabled = not (options.quiet or options.as_json)

@@ -1,8 +1,8 @@
 """Scaling of features into one range, and the files of ranges of LIBSVM's ``svm-scale``, read and written.
 
-A feature with the values m to M becomes l + (u - l)(x - m) / (M - m). A feature that a line does not name is zero, and counts. A
-feature with one value only tells nothing, and is left out. The file has a line ``x``, a line with l and u, and a line with the
-index, m and M of every feature that is kept; before them, if the labels are scaled, ``y``, their bounds and their m and M.
+A feature with the values m to M becomes l + (u - l)(x - m) / (M - m). A feature that a line does not name is zero, and counts.
+A feature with one value only tells nothing, and is left out. The file has a line ``x``, a line with l and u, and a line with
+the index, m and M of every feature that is kept; before them, if the labels are scaled, ``y``, their bounds and their m and M.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import json
 import lzma
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import zstandard
 from scipy import sparse
 
 from maxmargin import LinearSVC
-from maxmargin.io import load_model, read_svmlight, write_svmlight
+from maxmargin.io import load_model, policy, read_svmlight, write_svmlight
 from tests.catalogue import labelled
 
 
@@ -151,8 +152,7 @@ def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypat
     (tmp_path / f"broken{suffix}").write_bytes(pack(text + b"1 x:1\n"))
     run("train", data)
     whole = run("predict", data, "data.model", "whole", "-d")[1]
-    monkeypatch.setattr("maxmargin.io.svmlight.WINDOW_BYTES", 500)
-    monkeypatch.setattr("maxmargin.io.files.BLOCK_BYTES", 300)
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, window_bytes=500, block_bytes=300))
     assert run("predict", f"packed{suffix}", "data.model", "pieces", "-d")[1].replace("pieces", "whole") == whole
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "pieces").read_bytes()
     code, _, err = run("predict", f"broken{suffix}", "data.model", "pieces")

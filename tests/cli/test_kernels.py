@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import SVC
-from maxmargin.io import load_model, read_svmlight, write_svmlight
+from maxmargin.io import load_model, policy, read_svmlight, write_svmlight
 from tests.catalogue import labelled
 
 
@@ -82,7 +83,7 @@ def test_json_is_one_object(run, three):
 def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypatch):
     run("train", data, "-t", "2")
     whole = run("predict", data, "data.model", "whole", "-d")[1]
-    monkeypatch.setattr("maxmargin.io.svmlight.WINDOW_BYTES", 500)
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, window_bytes=500))
     assert run("predict", data, "data.model", "pieces", "-d")[1].replace("pieces", "whole") == whole
     assert np.loadtxt(tmp_path / "whole") == pytest.approx(np.loadtxt(tmp_path / "pieces"), abs=1e-9)
 

@@ -107,8 +107,8 @@ def test_a_checkpoint_of_this_fit_is_removed_at_its_end(run, data, tmp_path):
 )
 def test_an_output_that_cannot_be_written_is_refused_before_the_work_begins(run, data, tmp_path, monkeypatch, words, sentence):
     (tmp_path / "folder").mkdir()
-    for name in ("read", "load", "pieces"):
-        monkeypatch.setattr(f"maxmargin.cli.commands.{name}", lambda *_, **__: pytest.fail("the work has begun"))
+    for name in ("data.DataFile.read", "data.DataFile.pieces", "data.load", "prediction.load"):
+        monkeypatch.setattr(f"maxmargin.cli.{name}", lambda *_, **__: pytest.fail("the work has begun"))
     code, _, err = run(*words)
     assert code == 2
     assert sentence in err

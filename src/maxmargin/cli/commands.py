@@ -31,6 +31,11 @@ app = typer.Typer(
 )
 
 
+def examples(*lines: str) -> str:
+    """The end of a help page; the first line keeps the others from being wrapped."""
+    return "\n".join(("\b", "Examples:", *(f"  maxmargin {line}" for line in lines)))
+
+
 def main() -> None:
     """The command as a process of its own."""
     import warnings
@@ -38,7 +43,7 @@ def main() -> None:
     warnings.showwarning = lambda message, *_: complain(str(message))
     try:
         with bad_input_explained():
-            app()
+            app(prog_name="maxmargin")
     except typer.Exit as ending:
         sys.exit(ending.exit_code)
     finally:
@@ -73,8 +78,10 @@ class TrainCommand(TyperCommand):
 
 @app.command(
     cls=TrainCommand,
-    epilog="Examples: maxmargin train a9a; maxmargin train a9a a9a.model -c 10 -e 1e-6 -s 3 -B -1; "
-    "maxmargin train a9a a9a.model -t rbf -g 0.05; maxmargin train a9a -v 5 -w1 3",
+    short_help="Train a model and write it with its certificate.",
+    epilog=examples(
+        "train a9a", "train a9a a9a.model -c 10 -e 1e-6 -s 3 -B -1", "train a9a -t rbf -g 0.05", "train a9a -v 5 -w1 3"
+    ),
 )
 def train(
     data: of.Data,
@@ -132,8 +139,12 @@ def _train(options: TrainingOptions) -> None:
 
 
 @app.command(
-    epilog="Examples: maxmargin predict a9a.t a9a.model; maxmargin predict a9a.t a9a.model labels.txt --decision-values; "
-    "maxmargin predict a9a.t a9a.model labels.txt --certified"
+    short_help="Predict the labels of a file and report the accuracy.",
+    epilog=examples(
+        "predict a9a.t a9a.model",
+        "predict a9a.t a9a.model labels.txt --decision-values",
+        "predict a9a.t a9a.model labels.txt --certified",
+    ),
 )
 def predict(
     data: of.Data,
@@ -156,7 +167,10 @@ def predict(
     say(report.as_json(), report.words(), as_json=as_json, quiet=quiet)
 
 
-@app.command(epilog="Examples: maxmargin certify a9a a9a.model; maxmargin certify a9a liblinear.model -c 1 --max-seconds 30")
+@app.command(
+    short_help="Prove how far any model is from its optimum.",
+    epilog=examples("certify a9a a9a.model", "certify a9a liblinear.model -c 1 --max-seconds 30"),
+)
 def certify(
     data: of.Data,
     model: of.Model,
@@ -196,7 +210,10 @@ def info(model: of.Model, as_json: of.AsJson = False) -> None:
     say(report.as_json(), report.words(), as_json=as_json, quiet=False)
 
 
-@app.command(epilog="Example: maxmargin convert a9a.model a9a.liblinear --to liblinear")
+@app.command(
+    short_help="Turn a model into LIBLINEAR's or LIBSVM's, or back.",
+    epilog=examples("convert a9a.model a9a.liblinear --to liblinear"),
+)
 def convert(model: of.Model, output: of.Converted, to: of.To = of.Format.maxmargin) -> None:
     """Turn a model of maxmargin's, LIBLINEAR's or LIBSVM's into another of them."""
     with bad_input_explained():
@@ -211,8 +228,8 @@ def convert(model: of.Model, output: of.Converted, to: of.To = of.Format.maxmarg
 
 
 @app.command(
-    epilog="Examples: maxmargin scale a9a a9a.scale -s ranges; maxmargin scale a9a.t a9a.t.scale -r ranges; "
-    "maxmargin scale -l 0 counts > counts.scale"
+    short_help="Bring every feature into one range, as svm-scale does.",
+    epilog=examples("scale a9a a9a.scale -s ranges", "scale a9a.t a9a.t.scale -r ranges", "scale -l 0 counts > counts.scale"),
 )
 def scale(
     data: of.Data,

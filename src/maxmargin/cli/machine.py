@@ -168,9 +168,13 @@ def classifier_for(path: Path, has_kernel: bool) -> Any:
 
 def public_classifier(has_kernel: bool) -> Any:
     """The class of scikit-learn's kind, which predicts."""
-    from maxmargin import SVC, LinearSVC
+    if has_kernel:
+        from maxmargin.estimators.svc import SVC
 
-    return SVC if has_kernel else LinearSVC
+        return SVC
+    from maxmargin.estimators.linear_svc import LinearSVC
+
+    return LinearSVC
 
 
 def weights_from(texts: list[str] | None, y: Any) -> Any:

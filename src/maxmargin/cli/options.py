@@ -28,9 +28,13 @@ class Format(StrEnum):
     libsvm = "libsvm"
 
 
-Data = Annotated[Path, typer.Argument(help="svmlight text (also .gz .bz2 .xz .zst), scipy .npz, .csv or .parquet.")]
-Model = Annotated[Path, typer.Argument(help="A model of maxmargin's, of LIBLINEAR's or of LIBSVM's.")]
-NewModel = Annotated[Path | None, typer.Argument(help="Where to write the model. Default: DATA's name and .model.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="svmlight text (also .gz .bz2 .xz .zst), scipy .npz, .csv or .parquet.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model of maxmargin's, of LIBLINEAR's or of LIBSVM's.")]
+NewModel = Annotated[
+    Path | None, typer.Argument(metavar="MODEL", help="Where to write the model. Default: DATA's name and .model.")
+]
 Cost = Annotated[float, typer.Option("-c", "--C", "--cost", help="Weight of the loss.")]
 CostOfModel = Annotated[
     float | None, typer.Option("-c", "--C", "--cost", help="The C of the model; ours know it, others do not.")
@@ -78,7 +82,10 @@ SharpProofs = Annotated[
 ClassWeight = Annotated[
     list[str] | None,
     typer.Option(
-        "-w", "--class-weight", help="'balanced', or LABEL=WEIGHT, once for each label; LIBLINEAR's -w1 2 -w-1 0.5 will do."
+        "-w",
+        "--class-weight",
+        metavar="<label=weight>",
+        help="'balanced', or LABEL=WEIGHT, once for each label; LIBLINEAR's -w1 2 -w-1 0.5 will do.",
     ),
 ]
 SolverName = Annotated[
@@ -112,7 +119,9 @@ CheckpointSeconds = Annotated[float, typer.Option(help="The interval.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
-Predictions = Annotated[Path | None, typer.Argument(help="Where to write the predictions, one a line. Default: nowhere.")]
+Predictions = Annotated[
+    Path | None, typer.Argument(metavar="OUTPUT", help="Where to write the predictions, one a line. Default: nowhere.")
+]
 DecisionValues = Annotated[bool, typer.Option("--decision-values", "-d", help="Decision values instead of labels.")]
 Probabilities = Annotated[
     int,
@@ -127,14 +136,17 @@ Certified = Annotated[
     ),
 ]
 
-Converted = Annotated[Path, typer.Argument(help="Where to write it.")]
+Converted = Annotated[Path, typer.Argument(metavar="OUTPUT", help="Where to write it.")]
 To = Annotated[Format, typer.Option(help="The format to write.")]
 
-Scaled = Annotated[Path | None, typer.Argument(help="Where to write the scaled data. Default: standard output.")]
+Scaled = Annotated[
+    Path | None, typer.Argument(metavar="OUTPUT", help="Where to write the scaled data. Default: standard output.")
+]
 Lower = Annotated[float | None, typer.Option("-l", "--lower", help="The least value of a feature becomes this. Default: -1.")]
 Upper = Annotated[float | None, typer.Option("-u", "--upper", help="The greatest value becomes this. Default: 1.")]
 TargetBounds = Annotated[
-    tuple[float, float] | None, typer.Option("-y", "--target", help="Scale the labels, too, to lie between two numbers.")
+    tuple[float, float] | None,
+    typer.Option("-y", "--target", metavar="<float float>", help="Scale the labels, too, to lie between two numbers."),
 ]
 SaveRanges = Annotated[Path | None, typer.Option("-s", "--save", help="Write the ranges of the features here.")]
 RestoreRanges = Annotated[

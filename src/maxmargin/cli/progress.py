@@ -1,7 +1,7 @@
 """One live line on a terminal: what is being done, for how long, how far the gap is and how many support vectors there are.
 
 A certificate of a kernel problem takes as long as a good part of the fit, so that there are few of them. Between them the line
-shows the solver's own estimate, which :class:`Watched` hands to it.
+shows the solver's own estimate, which :func:`watched` lets it tell.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from maxmargin.cli.report import time_text, tolerance_text
@@ -92,20 +92,32 @@ class ProgressLine:
         return f"gap about {gap}, target {tolerance_text(self.tol)}  {estimate.support_vectors} support vectors"
 
 
-class Watched:
-    """A kernel solver that tells a progress line its own estimate of the gap now and then, and is otherwise that solver."""
+def watched(solver: Any, line: ProgressLine, policy: ProgressPolicy | None = None) -> Any:
+    """A kernel solver with the same settings that tells a progress line its own estimate of the gap now and then.
 
-    def __init__(self, solver: Any, line: ProgressLine, policy: ProgressPolicy | None = None) -> None:
-        self._solver, self._line, self._policy = solver, line, policy or ProgressPolicy()
-        self._due = 0.0
+    It is of a class derived from the solver's, so that whoever changes a setting by ``replace`` gets another that tells."""
+    clock = _Clock((policy or ProgressPolicy()).seconds_between_estimates)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._solver, name)
+    class Watched(type(solver)):  # type: ignore[misc]
+        def advance(self, problem: Any, state: Any, budget: Any) -> None:
+            """A chunk of the solver's work, and what it believes afterwards."""
+            super().advance(problem, state, budget)
+            if clock.is_due():
+                alpha = self.candidate(problem, state)
+                line.estimate(Estimate(float(state.relative_gap), int((alpha != 0.0).sum())))
 
-    def advance(self, problem: Any, state: Any, budget: Any) -> None:
-        """A chunk of the solver's work, and what it believes afterwards."""
-        self._solver.advance(problem, state, budget)
-        if time.perf_counter() >= self._due:
-            alpha = self._solver.candidate(problem, state)
-            self._line.estimate(Estimate(float(state.relative_gap), int((alpha != 0.0).sum())))
-            self._due = time.perf_counter() + self._policy.seconds_between_estimates
+    return Watched(**{field.name: getattr(solver, field.name) for field in fields(solver) if field.init})
+
+
+class _Clock:
+    """Says once every so many seconds that it is time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self._next = seconds, 0.0
+
+    def is_due(self) -> bool:
+        now = time.perf_counter()
+        if now < self._next:
+            return False
+        self._next = now + self.seconds
+        return True

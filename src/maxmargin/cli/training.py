@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from maxmargin.cli.data import DataFile, Samples, check_classes, remarks_on_target
 from maxmargin.cli.machine import TrainingOptions, classifier_for, made_solver, weights_from
 from maxmargin.cli.outcome import complain
-from maxmargin.cli.progress import ProgressLine, Watched
+from maxmargin.cli.progress import ProgressLine, watched
 from maxmargin.cli.report import TrainingReport, Verdict, printable
 from maxmargin.cli.switches import in_switches
 
@@ -101,7 +101,7 @@ class _Outputs(NamedTuple):
 
     def _solver(self, settings: dict[str, Any], solver: Any, options: TrainingOptions, line: ProgressLine) -> Any:
         if line.enabled and options.has_kernel:
-            solver = Watched(made_solver(solver, settings), line)
+            solver = watched(made_solver(solver, settings), line)
         if self.checkpoint is None:
             return solver
         from maxmargin.models.checkpoint import Checkpointed, CheckpointedKernelSolver

@@ -26,7 +26,7 @@ from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import explained
 from maxmargin.io.outputs import Output, written
-from maxmargin.models.headers import MOST_DEGREE
+from maxmargin.models import policy
 from maxmargin.models.liblinear import filled, with_positive_first
 from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
 
@@ -34,9 +34,6 @@ KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "s
 """From LIBSVM's names to ours."""
 SETTINGS = {"linear": (), "poly": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
 """What the header says of each kernel, in LIBSVM's order."""
-FREE_FEATURES, FEATURES_A_VALUE = 1 << 23, 64
-"""A linear model becomes one dense vector. It may have the first number of weights (64 MB), or the second number for each value
-in the file: two words of text cannot ask for a gigabyte."""
 
 
 def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
@@ -55,7 +52,7 @@ def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | SVC:
     if len(coefficients) != total.whole():
         raise total.complaint(f"{len(coefficients)} support vectors where {total.text} belong: it is truncated or damaged")
     if header["kernel_type"].text == "linear" and len(labels) == 2:
-        if vectors.shape[1] > max(FREE_FEATURES, FEATURES_A_VALUE * vectors.nnz):
+        if vectors.shape[1] > max(policy.LIMITS.free_weights, policy.LIMITS.weights_a_value * vectors.nnz):
             raise total.complaint(f"{vectors.shape[1]} weights for {vectors.nnz} values of support vectors are no model")
         w = np.asarray(vectors.T @ coefficients).T
         return filled(LinearSVC(loss="hinge", penalize_intercept=False), labels, w, -rho)
@@ -169,8 +166,8 @@ def _settings(header: Header) -> dict[str, Any]:
         settings[name] = line.whole() if name == "degree" else line.number()
         if name == "gamma" and settings[name] <= 0.0:
             raise line.complaint(f"gamma must be positive; it is {line.text}")
-        if name == "degree" and not 0 <= settings[name] <= MOST_DEGREE:
-            raise line.complaint(f"degree must lie between 0 and {MOST_DEGREE}; it is {line.text[:40]}")
+        if name == "degree" and not 0 <= settings[name] <= policy.LIMITS.most_degree:
+            raise line.complaint(f"degree must lie between 0 and {policy.LIMITS.most_degree}; it is {line.text[:40]}")
     return settings
 
 

@@ -224,7 +224,10 @@ def convert(model: of.Model, output: of.Converted, to: of.To = of.Format.maxmarg
         target = Output(output, source=model)
         target.check(model)
         write = {of.Format.maxmargin: save_model, of.Format.liblinear: write_liblinear, of.Format.libsvm: write_libsvm}[to]
-        write(load(model), target)
+        estimator = load(model)
+        if hasattr(estimator, "_sigmoids_") and to is not of.Format.libsvm:
+            complain(f"{model}: its probabilities are lost, as only LIBSVM's format holds them.")
+        write(estimator, target)
 
 
 @app.command(

@@ -60,18 +60,31 @@ def predicted(options: PredictionOptions) -> PredictionReport:
 
 def _rows(estimator: Any, X: Any, y: Any, options: PredictionOptions, counts: Counts) -> list[list[Any]]:
     """What is written of each sample."""
-    labels, proved = estimator.certified_predict(X) if options.certified else (estimator.predict(X), None)
+    labels, proved, probabilities = _answers(estimator, X, options)
     counts.samples, counts.right = counts.samples + len(labels), counts.right + int((labels == y).sum())
     if options.decision_values:
         columns = [estimator.decision_function(X).reshape(len(labels), -1).tolist()]
     else:
         columns = [labels.reshape(-1, 1).tolist()]
-    if options.probability:
-        columns.append(estimator.predict_proba(X).tolist())
+    if probabilities is not None:
+        columns.append(probabilities.tolist())
     if proved is not None:
         counts.proved += int(proved.sum())
         columns.append(proved.astype(int).reshape(-1, 1).tolist())
     return [[value for part in parts for value in part] for parts in zip(*columns, strict=True)]
+
+
+def _answers(estimator: Any, X: Any, options: PredictionOptions) -> tuple[Any, Any, Any]:
+    """Labels, and where they were asked for a mask of those that are proved, and probabilities. With these the label is the
+    most probable one, as in svm-predict, which may be another than that of the votes."""
+    if options.certified:
+        return *estimator.certified_predict(X), None
+    if not options.probability:
+        return estimator.predict(X), None, None
+    from maxmargin.models.probabilities import class_probabilities
+
+    probabilities = class_probabilities(estimator, X)
+    return estimator.classes_[probabilities.argmax(axis=1)], None, probabilities
 
 
 def _line(values: list[Any]) -> str:
@@ -80,9 +93,13 @@ def _line(values: list[Any]) -> str:
 
 def _check_abilities(estimator: Any, options: PredictionOptions) -> None:
     """Whether the model can do what is asked of it."""
+    from maxmargin.models.probabilities import has_probabilities
+
     if options.probability not in (0, 1):
         raise ValueError(f"-b takes 0 or 1; got {options.probability}.")
-    if options.probability and not hasattr(estimator, "predict_proba"):
+    if options.probability and (options.certified or options.decision_values):
+        raise ValueError("-b 1 writes labels and probabilities: leave --certified and -d out.")
+    if options.probability and not has_probabilities(estimator):
         raise ValueError(
             f"{options.model} holds no probabilities, which -b 1 asks for: train it with svm-train -b 1, or in Python wrap it "
             "in scikit-learn's CalibratedClassifierCV. Without -b, -d writes decision values."

@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 DIGEST_BYTES = 32
 

@@ -98,7 +98,7 @@ class Ranges:
         if self.target is None:
             return y
         (lower, upper), (least, greatest) = self.target
-        return _mapped(y, np.float64(least), np.float64(greatest), Interval(lower, upper))
+        return _mapped(y, np.asarray(least), np.asarray(greatest), Interval(lower, upper))
 
     def _stored(self, X: Any) -> Any:
         """Where zero stays zero, only what is stored changes."""

@@ -5,8 +5,8 @@ of class i stand in the order of the other classes, those before i and those aft
 both classes minus rho. A tie between votes goes to the label that is listed first, so a model of more than two classes keeps
 LIBSVM's order in ``classes_``, and predicts what ``svm-predict`` predicts. Two classes stand in rising order, as ours do.
 
-A file says neither C nor how many features there were, nor which samples the support vectors are. The probabilities that it may
-hold (probA, probB) are not read.
+A file says neither C nor how many features there were, nor which samples the support vectors are. The sigmoids that make
+probabilities of decision values (probA, probB) are kept in ``_sigmoids_`` where the file has them (``probabilities``).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from maxmargin.io.files import explained
 from maxmargin.io.outputs import Output, written
 from maxmargin.models import policy
 from maxmargin.models.liblinear import filled, with_positive_first
+from maxmargin.models.probabilities import Sigmoids
 from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
 
 KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid"}
@@ -40,7 +41,8 @@ def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
     """A C-SVC model: an SVC, or with linear kernel and two classes a LinearSVC, its support vectors added up to one vector."""
     path = Path(path)
     with explained(path, "it is no model of LIBSVM's, or it is damaged"):
-        return _model(*header_and_rest(path, "SV"))
+        header, lines = header_and_rest(path, "SV")
+        return _calibrated(_model(header, lines), header)
 
 
 def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | SVC:
@@ -61,6 +63,22 @@ def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | SVC:
     return _filled(model, _Machine(labels, coefficients.T, rho, _counts(header), vectors))
 
 
+def _calibrated(model: Any, header: Header) -> Any:
+    """With the sigmoids of the file, if it has any."""
+    if "probA" in header.values or "probB" in header.values:
+        labels = header.labels()
+        n_pairs = len(labels) * (len(labels) - 1) // 2
+        A, B = (np.array(header[name].numbers(n_pairs)) for name in ("probA", "probB"))
+        model._sigmoids_ = Sigmoids.of_libsvm(A, B, labels)
+    return model
+
+
+def _sigmoid_lines(estimator: Any) -> str:
+    """A model of two classes is written with the greater label first, which is the one that our sigmoid is of."""
+    sigmoids = getattr(estimator, "_sigmoids_", None)
+    return "" if sigmoids is None else f"probA {_joined(sigmoids.A.tolist())}\nprobB {_joined(sigmoids.B.tolist())}\n"
+
+
 def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
     """A model that LIBSVM's ``svm-predict`` reads: an SVC, or two linear classes, their weights as the only support vector."""
     name, machine = _linear_machine(estimator) if hasattr(estimator, "loss") else _machine(estimator)
@@ -69,7 +87,8 @@ def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
         file.write(
             f"svm_type c_svc\nkernel_type {name}\n{settings}nr_class {len(machine.labels)}\n"
             f"total_sv {machine.vectors.shape[0]}\nrho {_joined(machine.rho.tolist())}\n"
-            f"label {' '.join(map(str, machine.labels))}\nnr_sv {' '.join(map(str, machine.counts))}\nSV\n".encode()
+            f"label {' '.join(map(str, machine.labels))}\n{_sigmoid_lines(estimator)}"
+            f"nr_sv {' '.join(map(str, machine.counts))}\nSV\n".encode()
         )
         names, values, starts = (part.tolist() for part in _csr_parts(machine.vectors))
         for k, row in enumerate(machine.coefficients.T.tolist()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -21,8 +22,13 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.driver import solve
 
-SHARE_OF_TOL = 0.3
-"""How close to the optimum the dual bound should be, of what may lie between it and the model."""
+
+@dataclass(frozen=True)
+class ProofPolicy:
+    """How hard the dual bound is looked for."""
+
+    share_of_tol: float = 0.3
+    """How close to the optimum the dual bound should be, of what may lie between it and the model."""
 
 
 def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
@@ -31,7 +37,7 @@ def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: 
     if len(unknown):
         raise ValueError(f"The data has the label {unknown[0]}, which the model does not know.")
     prove_one = _prove_kernel if isinstance(estimator, KernelClassifier) else _prove_linear
-    return prove_one(estimator, X, y, C=C, tol=SHARE_OF_TOL * tol, max_seconds=max_seconds)
+    return prove_one(estimator, X, y, C=C, tol=ProofPolicy().share_of_tol * tol, max_seconds=max_seconds)
 
 
 def _prove_linear(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:

@@ -176,6 +176,11 @@ class KernelAutoState:
         return bool(self.present.is_stuck)
 
     @property
+    def relative_gap(self) -> float:
+        """The solver's own estimate."""
+        return float(self.present.relative_gap)
+
+    @property
     def b(self) -> float:
         return float(self.present.b)
 
@@ -236,6 +241,10 @@ class ManyState:
     @property
     def active(self) -> int:
         return self.smo.active
+
+    @property
+    def relative_gap(self) -> float:
+        return self.smo.relative_gap
 
     @property
     def b(self) -> float:

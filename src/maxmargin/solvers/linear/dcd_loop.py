@@ -149,7 +149,7 @@ def gap_term(G, alpha, U, D, unbounded):
     return alpha * (G - 0.5 * D * alpha)
 
 
-@njit(inline="always")
+@njit(nogil=True, error_model="numpy")
 def end_sweep(state, target):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
     is_full = state.active == state.present

@@ -129,7 +129,8 @@ def main() -> None:
     options = arguments(__doc__, lambda parser: parser.add_argument("--only", default="", help="cases whose name has this"))
     summary, functions = report(1 if options.quick else 3, options.only)
     limits = f"Limits: {FIRST_LIMIT:g} s with an empty cache, {LATER_LIMIT:g} s with a filled one, by the clock."
-    parts = [limits, summary, "## What is compiled\n\nSeconds of a function are without those of the functions it calls.", functions]
+    heading = "## What is compiled\n\nSeconds of a function are without those of the functions it calls."
+    parts = [limits, summary, heading, functions]
     write_report(options.results / "first_fit.md", "The first fit", parts, options.quick)
 
 

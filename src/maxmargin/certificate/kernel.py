@@ -25,7 +25,7 @@ from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma,
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import RBF, SECOND_ORDER, Precomputed
+from maxmargin.problem.kernels import RBF, SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 NEGLIGIBLE = 0.1
@@ -107,7 +107,7 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
     if problem.held is not None:
         return _held_sums(problem, problem.held, alpha)
     signed = (alpha * problem.y)[support]
-    if isinstance(problem.kernel, Precomputed):
+    if problem.kernel.is_given:
         return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 

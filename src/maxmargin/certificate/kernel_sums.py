@@ -32,8 +32,7 @@ from maxmargin.certificate.linear import gamma as roundings
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew, single_threaded_blas
-from maxmargin.problem.held_values import rbf_block
-from maxmargin.problem.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Custom, Kernel, Linear, Points, Polynomial
+from maxmargin.problem.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Kernel, Linear, Points, Polynomial
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 VECTORS_A_TILE, SAMPLES_A_TILE = 512, 256
@@ -84,7 +83,7 @@ def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, sa
         outputs[here] += signed[part] @ block
         magnitudes[here] += np.abs(signed[part]) @ np.abs(block, out=block)
 
-    _tiles(points, chosen, len(samples), add, may_share=not isinstance(kernel, Custom))
+    _tiles(points, chosen, len(samples), add, may_share=not kernel.is_foreign)
     errors = kernel.sum_errors(points[chosen], np.abs(signed), samples) + roundings(len(chosen) + 2.0) * magnitudes
     return Sums(outputs, errors)
 
@@ -209,7 +208,7 @@ def _sums_at(kernel: RBF, vectors: Points, scales: Array, samples: Points) -> Ar
             x = samples[here]
             for first in range(0, len(vectors), VECTORS_A_TILE):
                 part = slice(first, first + VECTORS_A_TILE)
-                tile = rbf_block(kernel, x, vectors[part])
+                tile = kernel.quick_block(x, vectors[part])
                 for row, one in zip(sums, scales, strict=True):  # twice a product with a vector is faster than one with two
                     row[here] += tile @ one[part]
 
@@ -225,12 +224,12 @@ def _sums_among(kernel: RBF, vectors: Points, scales: Array) -> Array:
     def task(start: int) -> Array:
         here = slice(start, min(n, start + SAMPLES_A_TILE))
         x, width, found = vectors[here], here.stop - start, np.zeros((2, n - start))
-        tile = rbf_block(kernel, x, x)
+        tile = kernel.quick_block(x, x)
         for row, one in zip(found, scales, strict=True):
             row[:width] = tile @ one[here]
         for first in range(here.stop, n, VECTORS_A_TILE):
             part = slice(first, min(n, first + VECTORS_A_TILE))
-            tile = rbf_block(kernel, x, vectors[part])
+            tile = kernel.quick_block(x, vectors[part])
             for row, one in zip(found, scales, strict=True):
                 row[:width] += tile @ one[part]
                 row[part.start - start : part.stop - start] = one[here] @ tile

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.kernel_sums import kernel_sums
 from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
@@ -24,7 +23,7 @@ from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights
-from maxmargin.kernel_matrix.outputs import ROWS_A_BLOCK, given_values, outputs_of_values, pair_outputs
+from maxmargin.kernel_matrix.outputs import PairMachines, PredictionPolicy, given_values
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.screening.shrinking import DEFAULT_RULE, NoShrinking
 from maxmargin.solvers.base import KernelSolver
@@ -180,7 +179,7 @@ class KernelClassifier:
         sign = -1.0 if n_classes == 2 else 1.0  # with two classes the second is the positive one
         self.dual_coef_ = sign * signed[:, self.support_]
         self.intercept_ = np.array([sign * solution.b for solution in solutions])
-        self.support_vectors_ = X[self.support_] if not isinstance(kernel, Precomputed) else np.empty((0, 0))
+        self.support_vectors_ = X[self.support_] if not kernel.is_given else np.empty((0, 0))
         self.classes_ = classes
         self.n_features_in_ = X.shape[1]
         self.shape_fit_ = X.shape
@@ -198,22 +197,8 @@ class KernelClassifier:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
         if self._feature_weights_ is not None:
             return self._feature_weights_.values(X, self.intercept_)
-        if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed) and X.dtype != np.float32:
-            return self._one_pair(X)
-        if isinstance(self._kernel_, Precomputed):
-            values = outputs_of_values(
-                lambda rows: given_values(X[rows], self.support_), self.dual_coef_, self.n_support_, X.shape[0]
-            )
-        else:
-            values = pair_outputs(self._kernel_, self.support_vectors_, self.dual_coef_, self.n_support_, X)
-        values += self.intercept_
-        return values
-
-    def _one_pair(self, X: Any) -> Array:
-        """With two classes a kernel value is used once, and none is kept."""
-        vectors = Points.of(self.support_vectors_)
-        sums = kernel_sums(self._kernel_, vectors, np.arange(len(vectors)), self.dual_coef_[0], Points.of(X))
-        return sums.outputs[:, None] + self.intercept_
+        vectors = self.support_ if self._kernel_.is_given else self.support_vectors_
+        return PairMachines(self._kernel_, vectors, self.dual_coef_, self.n_support_, self.intercept_).values(X)
 
     def _pair_decisions(self, X: Any, diagonal: Array | None) -> Decisions:
         """``_pair_values`` in float64 by the definition of the kernel, and how far the exact optimum's can be from them."""
@@ -223,7 +208,8 @@ class KernelClassifier:
         weights = pair_weights(self.dual_coef_, self.n_support_)
         if not self._kernel_.is_positive_semidefinite:  # no ball
             bounds = Bounds(np.full_like(bounds.distance, np.inf), bounds.offset)
-        blocks = (slice(start, start + ROWS_A_BLOCK) for start in range(0, X.shape[0], ROWS_A_BLOCK))
+        size = PredictionPolicy().rows_a_block
+        blocks = (slice(start, start + size) for start in range(0, X.shape[0], size))
         parts = [
             kernel_decisions(
                 *self._exact_values(X[block], None if diagonal is None else diagonal[block]), weights, self.intercept_, bounds
@@ -235,7 +221,7 @@ class KernelClassifier:
     def _exact_values(self, X: Any, diagonal: Array | None) -> tuple[Array, float, Array]:
         """k(x, support vector), its rounding error, and sqrt(k(x, x))."""
         kernel = self._kernel_
-        if isinstance(kernel, Precomputed):
+        if kernel.is_given:
             assert diagonal is not None
             return given_values(X, self.support_), 0.0, np.sqrt(diagonal) * OUTWARDS
         points, vectors = Points.of(X), Points.of(self.support_vectors_)

@@ -51,9 +51,38 @@ class DualBox(NamedTuple):
         return self.a * alpha - 0.5 * self.D * np.square(alpha)
 
 
+class Pieces(NamedTuple):
+    """A loss of the margin m by its pieces: 1 - m (or 1, if it is a step) for m <= ``low``, zero for m >= ``high``, and
+    curvature (high - m)^2 / 2 between. A two-sided loss has no zero piece: it is quadratic beyond ``high`` too."""
+
+    low: float
+    high: float
+    curvature: float = 0.0
+    is_step: bool = False
+    is_two_sided: bool = False
+
+    @property
+    def has_kink(self) -> bool:
+        """Whether the slope jumps at the margin 1, so that the loss has no gradient there."""
+        return self.low == self.high and not self.is_step
+
+    @property
+    def has_bounded_slope(self) -> bool:
+        """Whether the loss is linear for small margins: one sample then pulls at w by no more than C_i |x_i|."""
+        return self.low > -np.inf
+
+    @property
+    def leaves_samples_out(self) -> bool:
+        """Whether there is a piece on which a sample need not be looked at."""
+        return not self.is_two_sided
+
+
 class Loss(Protocol):
     def value(self, margin: Array) -> Array:
         """The loss at a margin, without C."""
+
+    def margin_pieces(self) -> Pieces:
+        """The loss as a piecewise linear and quadratic function of the margin, for the compiled loops."""
 
     def dual(self, C: Array) -> DualBox:
         """L, U and D of the dual problem."""
@@ -71,6 +100,9 @@ class Hinge:
 
     def value(self, margin: Array) -> Array:
         return np.maximum(0.0, 1.0 - margin)
+
+    def margin_pieces(self) -> Pieces:
+        return Pieces(1.0, 1.0)
 
     def dual(self, C: Array) -> DualBox:
         zero = np.broadcast_to(0.0, C.shape)
@@ -93,6 +125,9 @@ class SquaredHinge:
     def value(self, margin: Array) -> Array:
         return np.square(np.maximum(0.0, 1.0 - margin))
 
+    def margin_pieces(self) -> Pieces:
+        return Pieces(-np.inf, 1.0, 2.0)
+
     def dual(self, C: Array) -> DualBox:
         return _quadratic_box(C)._replace(L=np.broadcast_to(0.0, C.shape))
 
@@ -113,6 +148,9 @@ class LeastSquares:
 
     def value(self, margin: Array) -> Array:
         return np.square(1.0 - margin)
+
+    def margin_pieces(self) -> Pieces:
+        return Pieces(-np.inf, 1.0, 2.0, is_two_sided=True)
 
     def dual(self, C: Array) -> DualBox:
         return _quadratic_box(C)
@@ -138,6 +176,9 @@ class Huber:
     def value(self, margin: Array) -> Array:
         slack = 1.0 + self.width - margin
         return np.where(slack >= 2.0 * self.width, 1.0 - margin, np.square(np.maximum(0.0, slack)) / (4.0 * self.width))
+
+    def margin_pieces(self) -> Pieces:
+        return Pieces(1.0 - self.width, 1.0 + self.width, 0.5 / self.width)
 
     def dual(self, C: Array) -> DualBox:
         D = 4.0 * self.width * _quadratic_box(C).D

@@ -31,7 +31,6 @@ from scipy import sparse
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Precomputed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import DualBox
 from maxmargin.solvers import presolve_loops as compiled
@@ -229,7 +228,7 @@ class MergedSamples:
     @classmethod
     def of(cls, problem: KernelProblem, least_saving: float) -> MergedSamples | None:
         """None when fewer than this share of the samples would go, or X is dense, or the rows of X are not the samples."""
-        if not problem.rows.is_sparse or isinstance(problem.kernel, Precomputed):
+        if not problem.rows.is_sparse or problem.kernel.is_given:
             return None
         merging = Merging.of(problem.rows.compiled(), problem.y, problem.C, least_saving)
         if merging is None:

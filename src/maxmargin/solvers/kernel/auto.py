@@ -25,7 +25,8 @@ import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
-from maxmargin.kernel_matrix.rows import MEGABYTE, KernelRows
+from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO, BatchedSMOState
@@ -282,7 +283,7 @@ class ManyState:
             self.newton = FactoredNewton(self.problem, self.L, self.solver.candidate(self.problem, self.smo))
             self.stage = Stage("newton", f"the samples lie in {self.L.shape[1]} dimensions, and SMO takes too long")
             return
-        rows = KernelRows(self.problem, np.float64, 0.0)
+        rows = KernelMatrix(self.problem.kernel, self.problem.points, np.float64)
         with single_threaded_blas():
             self.L = factor(self.problem, rows, self._most_columns)
         self.smo.evaluations_before += rows.kernel_evaluations
@@ -303,7 +304,7 @@ class ManyState:
     def finish(self) -> None:
         """Least squares for the free variables and all others near the margin; then it is the certificate's turn."""
         smo, near = self.smo, self._near()
-        rows = KernelRows(self.problem, np.float64, 0.0)
+        rows = KernelMatrix(self.problem.kernel, self.problem.points, np.float64)
         with single_threaded_blas():
             K, others = rows.square(near), np.setdiff1d(np.flatnonzero(smo.s), near, assume_unique=True)
             smo.f[near] = K @ smo.s[near] + rows.sums_at(near, others, smo.s[others])

@@ -32,10 +32,9 @@ import numpy as np
 
 from maxmargin.certificate.linear import relative
 from maxmargin.data.rows import Array
-from maxmargin.kernel_matrix.rows import MEGABYTE, KernelRows
-from maxmargin.kernel_matrix.shared import padded
+from maxmargin.kernel_matrix.matrix import KernelMatrix, matrix_of, padded
+from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import OfDotProducts
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.kernel.active_rows import ActiveRows
 from maxmargin.solvers.kernel.batched_smo_loops import (
@@ -108,7 +107,7 @@ class BatchedSMO:
         state = BatchedSMOState(
             **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
-            rows=ActiveRows(problem, self.cache_mb, self._first_dtype(problem)),
+            rows=ActiveRows(matrix_of(problem, self._first_dtype(problem), self.cache_mb)),
             random=np.random.default_rng(seed),
         )
         if state.s.any():
@@ -118,10 +117,7 @@ class BatchedSMO:
 
     def _first_dtype(self, problem: KernelProblem) -> type[np.float32] | type[np.float64]:
         if self.dtype == "auto":
-            greatest = float(np.abs(problem.diagonal).max())
-            if isinstance(problem.kernel, OfDotProducts):
-                greatest = max(greatest, float(problem.points.sqnorms.max()))
-            return np.float32 if greatest < FLOAT32_RANGE else np.float64
+            return np.float32 if problem.kernel.largest_operand(problem.points) < FLOAT32_RANGE else np.float64
         return np.float32 if self.dtype == "float32" else np.float64
 
     def advance(self, problem: KernelProblem, state: BatchedSMOState, budget: Budget) -> None:
@@ -172,7 +168,7 @@ class BatchedSMO:
         state.looks_ever += 1
         state.least_exact_gap = min(state.relative_gap, state.least_exact_gap)
         if state.looks > 1 and self.dtype == "auto" and state.rows.dtype == np.float32:
-            state.exchange_rows(ActiveRows(problem, self.cache_mb, np.float64))
+            state.exchange_rows(ActiveRows(matrix_of(problem, np.float64, self.cache_mb)))
             state.looks = 1
         state.is_stuck = state.looks > LOOKS_TO_BE_STUCK or state.looks_ever > LOOKS_EVER or state.is_stalled
 
@@ -340,7 +336,7 @@ class BatchedSMOState:
 
     def compute_outputs(self, problem: KernelProblem, samples: Array, dtype: Any = np.float64) -> None:
         """f of these samples from s."""
-        rows, support = KernelRows(problem, dtype, 0.0), np.flatnonzero(self.s)
+        rows, support = KernelMatrix(problem.kernel, problem.points, dtype), np.flatnonzero(self.s)
         self.f[samples] = rows.sums_at(samples, support, self.s[support])
         self.evaluations_before += rows.kernel_evaluations
 

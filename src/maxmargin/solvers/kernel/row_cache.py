@@ -9,7 +9,7 @@ from scipy import sparse
 
 from maxmargin.data.rows import Array
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import OfDotProducts, Points
+from maxmargin.problem.kernels import Points
 from maxmargin.solvers.kernel.smo_loops import NOBODY, Cache, Variables
 
 ROWS_A_BLOCK = 64
@@ -32,7 +32,7 @@ class KernelValues:
 
     def rows(self, chosen: Array, among: Array) -> Array:
         self.evaluations += len(chosen) * len(among)
-        if not isinstance(self._kernel, OfDotProducts):
+        if self._kernel.dot_function is None:
             return self.problem.gram(chosen, among)
         gathered = self._gather(among)
         vectors = self.problem.points.matrix[chosen]

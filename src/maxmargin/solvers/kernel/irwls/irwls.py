@@ -26,11 +26,12 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.random_loops import first_word
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
-from maxmargin.kernel_matrix.rows import MEGABYTE, KernelRows
+from maxmargin.kernel_matrix.matrix import KernelMatrix, matrix_of
+from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.screening.shrinking import NoShrinking, ShrinkingRule
 from maxmargin.solvers.base import Budget, StoppingRule, check_stop
-from maxmargin.solvers.kernel.active_rows import FEW_SAMPLES, ActiveRows
+from maxmargin.solvers.kernel.active_rows import ActiveRows, HoldingPolicy
 from maxmargin.solvers.kernel.irwls.chunk_loops import Plan
 from maxmargin.solvers.kernel.irwls.engines import COLD_SHARE, SMALL_SET, ActiveSetNewton, Engine, Task, jitter_of
 from maxmargin.solvers.kernel.irwls.selection import Errors, RandomViolators, Selection, worst_pair
@@ -127,7 +128,7 @@ class IRWLS:
         state = IRWLSState(
             **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
-            rows=ActiveRows(problem, self.cache_mb),
+            rows=ActiveRows(matrix_of(problem, np.float64, self.cache_mb)),
             diagonal=problem.diagonal,
             samples=np.flatnonzero(problem.C > 0.0),
             has_offset=problem.has_offset,
@@ -144,12 +145,12 @@ class IRWLS:
     def _held_matrix(self, problem: KernelProblem, state: IRWLSState) -> Array | None:
         """The kernel matrix, where chunks are made by the compiled loop."""
         n = problem.n_samples
-        is_small = self.working_set is not None and self.working_set <= SMALL_SET and n <= FEW_SAMPLES
+        is_small = self.working_set is not None and self.working_set <= SMALL_SET and n <= HoldingPolicy().few_samples
         is_ours = isinstance(self.engine, ActiveSetNewton) and hasattr(self.selection, "strategy")
         is_whole = isinstance(self.shrinking, NoShrinking) and state.active == n
         if not (is_small and is_ours and is_whole) or n * n * np.dtype(np.float64).itemsize > self.cache_mb * MEGABYTE:
             return None
-        rows = KernelRows(problem, np.float64, 0.0)
+        rows = KernelMatrix(problem.kernel, problem.points, np.float64)
         K = rows.square(np.arange(n))
         state.evaluations_held = rows.kernel_evaluations
         return K if np.isfinite(K).all() else None

@@ -13,6 +13,7 @@ from scipy import sparse
 from maxmargin.certificate.linear import certify
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
+from maxmargin.solvers import presolve
 from maxmargin.solvers import presolve_loops as compiled
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.avsf import AVSF
@@ -25,6 +26,12 @@ from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
 
 losses = pytest.mark.parametrize("loss_name", LOSSES)
 layouts = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+@pytest.fixture(autouse=True, params=[0, presolve.FEW_ELEMENTS], ids=["compiled", "few elements"])
+def few_elements(request, monkeypatch):
+    """Equal rows of a small X are found without compiled code: both ways are tested."""
+    monkeypatch.setattr(presolve, "FEW_ELEMENTS", request.param)
 
 
 @dataclass(frozen=True)

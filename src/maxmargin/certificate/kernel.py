@@ -25,7 +25,7 @@ from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma,
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import RBF, SECOND_ORDER
+from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 NEGLIGIBLE = 0.1
@@ -117,7 +117,7 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
     samples. Models may have coefficients of either sign in the place of alpha."""
     outputs, sizes = held.values @ (alpha * problem.signs), np.abs(alpha)
     additions = gamma(len(alpha) + 2.0)
-    if isinstance(problem.kernel, RBF):
+    if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
         return Sums(outputs, np.broadcast_to(error, len(alpha)))
     errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)

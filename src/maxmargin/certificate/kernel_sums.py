@@ -32,7 +32,7 @@ from maxmargin.certificate.linear import gamma as roundings
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew, single_threaded_blas
-from maxmargin.problem.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Kernel, Linear, Points, Polynomial
+from maxmargin.problem.kernels import DENSE_FEATURES, SECOND_ORDER, Kernel, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 VECTORS_A_TILE, SAMPLES_A_TILE = 512, 256
@@ -76,7 +76,7 @@ class Sums(NamedTuple):
 
 def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> Sums:
     """f at the samples, or at the points themselves, from the chosen points and their signed coefficients."""
-    if isinstance(kernel, RBF):
+    if kernel.is_gaussian:
         return _rbf_sums(kernel, points, chosen, signed, samples)
     samples = points if samples is None else samples
     outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
@@ -108,7 +108,7 @@ def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = Tr
             crew.run([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
 
 
-def _rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
     is_large = len(chosen) * len(points if samples is None else samples) > EVALUATIONS_TO_PREPARE
     points = _prepared(points, is_large)
     others = points if samples is None else _prepared(samples, is_large)
@@ -148,7 +148,7 @@ def _is_narrow(points: Points) -> bool:
     return sparse.issparse(points.matrix) and points.matrix.shape[1] <= DENSE_FEATURES
 
 
-def _rbf_error(kernel: RBF, points: Points, samples: Points, n_additions: float) -> float:
+def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float) -> float:
     """Of a sum, relative to that of the magnitudes: see the head of this module."""
     greatest = float(max(points.sqnorms.max(initial=0.0), samples.sqnorms.max(initial=0.0)))
     m = max(_dot_roundings(points.matrix), _dot_roundings(samples.matrix))
@@ -164,7 +164,7 @@ def _dot_roundings(matrix: Any) -> float:
     return float(most + 1 if matrix.shape[1] > DENSE_FEATURES else most // 4 + 8)
 
 
-def _sparse_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0) -> Sums:
+def _sparse_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0) -> Sums:
     """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
     themselves sums of up to ``n_added`` numbers."""
     plus, minus = (
@@ -175,7 +175,7 @@ def _sparse_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samp
     return Sums(plus - minus, (error + roundings(n_added)) * (plus + minus))
 
 
-def _positive_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
+def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
     from maxmargin.problem.kernel_loops import judge_sparse
 
     n, log2_scale, width = len(samples), -kernel.gamma / math.log(2.0), points.matrix.shape[1]
@@ -190,7 +190,7 @@ def _positive_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, sa
     return totals + rests
 
 
-def _tile_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
     """From tiles of kernel values, and their products with the coefficients and with the magnitudes of those."""
     vectors, scales = points[chosen], np.stack([signed, np.abs(signed)])
     others = points if samples is None else samples
@@ -207,7 +207,7 @@ def _tile_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, sample
     return Sums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
 
 
-def _sums_at(kernel: RBF, vectors: Points, scales: Array, samples: Points) -> Array:
+def _sums_at(kernel: Any, vectors: Points, scales: Array, samples: Points) -> Array:
     """sum_j scales_j k(z_j, x) for the samples x and either row of scales."""
     n, sums = len(samples), np.zeros((2, len(samples)))
 
@@ -225,7 +225,7 @@ def _sums_at(kernel: RBF, vectors: Points, scales: Array, samples: Points) -> Ar
     return sums
 
 
-def _sums_among(kernel: RBF, vectors: Points, scales: Array) -> Array:
+def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
     """The same at the vectors themselves. A task makes the tiles from the diagonal to the right for some of them, and says what
     these add to its own sums and to those after; the parts are added in one order, whoever made them."""
     n = len(vectors)
@@ -255,12 +255,12 @@ def _sums_among(kernel: RBF, vectors: Points, scales: Array) -> Array:
 def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
     """f at some of the points, with far smaller errors; None where there is no way to that: for other kernels, and for the RBF
     kernel of too many features."""
-    if isinstance(kernel, Linear | Polynomial):
+    if kernel.is_polynomial:
         return _long_sums(kernel, points[chosen], signed, points[samples])
-    return _precise_rbf_sums(kernel, points, chosen, signed, samples) if isinstance(kernel, RBF) else None
+    return _precise_rbf_sums(kernel, points, chosen, signed, samples) if kernel.is_gaussian else None
 
 
-def _long_sums(kernel: Linear | Polynomial, vectors: Points, signed: Array, samples: Points) -> Sums | None:
+def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) -> Sums | None:
     """In the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64 with
     that."""
     number, roundoff = np.longdouble, 0.5 * float(np.finfo(np.longdouble).eps)
@@ -271,12 +271,7 @@ def _long_sums(kernel: Linear | Polynomial, vectors: Points, signed: Array, samp
     for start in range(0, len(samples), LONG_ROWS):
         check_point()
         rows = slice(start, start + LONG_ROWS)
-        block = _dense(samples[rows]).astype(number) @ others
-        if isinstance(kernel, Polynomial):
-            base = number(kernel.gamma) * block + number(kernel.coef0)
-            block = np.ones_like(base)
-            for _ in range(int(kernel.degree)):
-                block *= base
+        block = kernel.polynomial(_dense(samples[rows]).astype(number) @ others)
         outputs[rows] = block @ scales
         magnitudes[rows] = np.abs(block) @ np.abs(scales)
     share = roundoff / UNIT_ROUNDOFF
@@ -288,7 +283,7 @@ def _dense(points: Points) -> Array:
     return np.asarray(points.matrix.toarray() if sparse.issparse(points.matrix) else points.matrix)
 
 
-def _precise_rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
     """Right to nearly the last digit of float64."""
     from maxmargin.certificate.precise_kernel_loops import WIDTH, precise_rbf_sums, precise_sqnorms
 
@@ -311,7 +306,7 @@ def _precise_rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array,
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 
 
-def _rounded(kernel: RBF, halves: Array, signed: Array, greatest: float, vectors: Any) -> Sums:
+def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors: Any) -> Sums:
     """The difference of the two halves, in which nothing may be lost before the last rounding."""
     (plus, plus_rest), (minus, minus_rest) = halves
     difference = plus - minus

@@ -108,7 +108,7 @@ class PairMachines:
     def _are_in_doubt(self, values: Array) -> Array:
         """The samples whose label can depend on digits that float32 has not: a decision value is near zero or not finite, or
         two classes share the greatest number of votes, so that the sizes of decision values may break the tie."""
-        mask: Array = ~(np.abs(values) > 2.0 * self.policy.right_to).all(axis=1)
+        mask: Array = np.logical_not(np.all(np.abs(values) > 2.0 * self.policy.right_to, axis=1))
         if len(self.n_support) > 2:
             mask |= _have_shared_first_place(values > 0.0, len(self.n_support))
         return mask

@@ -93,7 +93,7 @@ class Tiles:
         self.kernel, self.points, self.dtype, self.policy = kernel, points, np.dtype(dtype), policy or TilePolicy()
         self.n_features = int(points.matrix.shape[1])
         self._function = kernel.dot_function
-        self._matrix = None if self._function is None else self._fastest_form()
+        self._matrix: Any = None if self._function is None else self._fastest_form()
         self._scratch = threading.local()
         self._is_wide = self.n_features > self.policy.narrow_features
         self._is_rbf = self._function is not None and self._function.name == "rbf"

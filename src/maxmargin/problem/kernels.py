@@ -99,6 +99,10 @@ class Kernel(Protocol):
     is_foreign: ClassVar[bool] = False
     """The values come from a function of the user: it is called from one thread only, and on few large blocks, because a call
     may take long to begin."""
+    is_gaussian: ClassVar[bool] = False
+    """k(x, z) = exp(-gamma |x - z|^2): no value is greater than one, and x and z enter by their distance alone."""
+    is_polynomial: ClassVar[bool] = False
+    """The kernel is a polynomial of x . z: ``polynomial`` needs additions and multiplications alone."""
 
     @property
     def is_positive_semidefinite(self) -> bool: ...
@@ -124,6 +128,15 @@ class Kernel(Protocol):
         """The kernel from dot products, which it may overwrite; ``one`` and ``other`` are squared norms, shaped to broadcast.
         Only kernels with a ``dot_function`` have this."""
         raise TypeError(f"{self!r} is not a function of dot products.")
+
+    def polynomial(self, dots: Array) -> Array:
+        """The kernel from dot products of any element type, in that type. Only kernels that are polynomials have this."""
+        raise TypeError(f"{self!r} is not a polynomial of dot products.")
+
+    def feature_distance(self, distance: Array) -> Array | None:
+        """The greatest |phi(x) - phi(z)| for points x and z at this distance from each other; None where that depends on more
+        than the distance."""
+        return None
 
     def gram(self, points: Points, chosen: Any, among: Any) -> Array:
         """k(x_i, x_j) for the chosen i and the j among which, all of them numbers of points, in float64."""
@@ -212,6 +225,14 @@ class OfDotProducts(Kernel, ABC):
 
 @dataclass(frozen=True)
 class Linear(OfDotProducts):
+    is_polynomial: ClassVar[bool] = True
+
+    def polynomial(self, dots: Array) -> Array:
+        return dots
+
+    def feature_distance(self, distance: Array) -> Array:
+        return distance
+
     @property
     def dot_function(self) -> DotFunction:
         return DotFunction("identity")
@@ -226,6 +247,7 @@ class Linear(OfDotProducts):
 @dataclass(frozen=True)
 class RBF(OfDotProducts):
     gamma: float
+    is_gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _positive("gamma", self.gamma)
@@ -242,6 +264,10 @@ class RBF(OfDotProducts):
         dots *= -self.gamma
         np.exp(dots, out=dots)
         return dots
+
+    def feature_distance(self, distance: Array) -> Array:
+        """|phi(x) - phi(z)|^2 = 2 - 2 k(x, z)."""
+        return np.asarray(np.sqrt(-2.0 * np.expm1(-self.gamma * np.square(distance))))
 
     def quick_block(self, one: Points, other: Points) -> Array:
         """The exponential is compiled: as exact as NumPy's, and five times as fast."""
@@ -273,6 +299,7 @@ class Polynomial(OfDotProducts):
     gamma: float
     coef0: float = 0.0
     degree: int = 3
+    is_polynomial: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _positive("gamma", self.gamma)
@@ -293,6 +320,14 @@ class Polynomial(OfDotProducts):
         dots += self.coef0
         np.power(dots, self.degree, out=dots)
         return dots
+
+    def polynomial(self, dots: Array) -> Array:
+        number = dots.dtype.type
+        base = number(self.gamma) * dots + number(self.coef0)
+        value = np.ones_like(base)
+        for _ in range(int(self.degree)):
+            value *= base
+        return value
 
     def _sensitivity_powers(self) -> list[float]:
         """(p + 1) (gamma |x| |z| + |coef0|)^p, multiplied out. NumPy's floats overflow to infinity, where Python's would raise:

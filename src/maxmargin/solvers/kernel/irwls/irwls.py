@@ -40,6 +40,8 @@ from maxmargin.solvers.kernel.irwls.table_1 import Table1
 
 MOST_CHUNKS = 256
 """Working sets that the compiled loop makes at a time: some ten milliseconds, so that Ctrl-C is heard."""
+START_SIZE = 64
+"""Of the compiled working sets with which a problem of few samples begins where the size is left to the solver."""
 USUAL_SIZE, GREATEST_SIZE = 500, 4000
 """Of a working set whose size is left to the solver."""
 INNER_ITERATIONS = 60
@@ -128,7 +130,7 @@ class IRWLS:
         state = IRWLSState(
             **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
-            rows=ActiveRows(matrix_of(problem, np.float64, self.cache_mb)),
+            rows=self._rows(problem),
             diagonal=problem.diagonal,
             samples=np.flatnonzero(problem.C > 0.0),
             has_offset=problem.has_offset,
@@ -142,18 +144,34 @@ class IRWLS:
         state.survey()
         return state
 
+    def _rows(self, problem: KernelProblem) -> ActiveRows:
+        """From the matrix that the problem holds where its samples are few, if it fits in the budget; else computed and
+        kept."""
+        held = problem.held
+        if held is None or held.padded.nbytes > self.cache_mb * MEGABYTE:
+            return ActiveRows(matrix_of(problem, np.float64, self.cache_mb))
+        return ActiveRows(KernelMatrix.of_values(problem.kernel, problem.points, held.padded, 0))
+
     def _held_matrix(self, problem: KernelProblem, state: IRWLSState) -> Array | None:
         """The kernel matrix, where chunks are made by the compiled loop."""
         n = problem.n_samples
-        is_small = self.working_set is not None and self.working_set <= SMALL_SET and n <= HoldingPolicy().few_samples
+        is_small = self._small_size <= SMALL_SET and n <= HoldingPolicy().few_samples
         is_ours = isinstance(self.engine, ActiveSetNewton) and hasattr(self.selection, "strategy")
-        is_whole = isinstance(self.shrinking, NoShrinking) and state.active == n
+        is_whole = state.active == n and (isinstance(self.shrinking, NoShrinking) or self.working_set is None)
         if not (is_small and is_ours and is_whole) or n * n * np.dtype(np.float64).itemsize > self.cache_mb * MEGABYTE:
             return None
-        rows = KernelMatrix(problem.kernel, problem.points, np.float64)
-        K = rows.square(np.arange(n))
-        state.evaluations_held = rows.kernel_evaluations
-        return K if np.isfinite(K).all() else None
+        K = state.rows.whole
+        if K is None:
+            rows = KernelMatrix(problem.kernel, problem.points, np.float64)
+            K = rows.square(np.arange(n))
+            state.evaluations_held = rows.kernel_evaluations
+        decisive = state.diagonal if state.is_definite else K  # no value of a positive semidefinite kernel is greater
+        return K if np.isfinite(decisive).all() else None
+
+    @property
+    def _small_size(self) -> int:
+        """Of the working sets that the compiled loop makes."""
+        return START_SIZE if self.working_set is None else self.working_set
 
     def advance(self, problem: KernelProblem, state: IRWLSState, budget: Budget) -> None:
         if state.looks_done and not state.is_stuck:
@@ -165,22 +183,26 @@ class IRWLS:
                 self.iterate(state)
 
     def _run_chunks(self, state: IRWLSState, target: float) -> bool:
-        """Many chunks by the compiled loop. True if it left one unsolved."""
-        assert self.working_set is not None
-        assert state.held is not None
+        """Many chunks by the compiled loop. True if the next working set is not for it: it left one unsolved, or it was only to
+        begin."""
+        assert isinstance(self.engine, ActiveSetNewton)
         plan = Plan(
-            size=min(self.working_set, state.active),
+            size=min(self._small_size, state.active),
             strategy=self.selection.strategy,  # type: ignore[attr-defined]
             adds_worst_pair=bool(self.adds_worst_pair),
             local_tolerance=float(self.local_tolerance),
             max_iterations=int(self.max_inner_iterations),
-            jitter=jitter_of(state.diagonal, self.working_set + 2),
+            jitter=jitter_of(state.diagonal, self._small_size + 2),
+            pairs=self.engine.pairs(self._small_size),
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,
             max_chunks=MOST_CHUNKS,
         )
-        return state.run_chunks(plan)
+        is_unsolved = state.run_chunks(plan)
+        if self.working_set is None:
+            state.held = None
+        return is_unsolved or (self.working_set is None and not self._is_over(state, target))
 
     def _is_over(self, state: IRWLSState, target: float) -> bool:
         """Step 5."""

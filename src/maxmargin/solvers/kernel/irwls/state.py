@@ -237,6 +237,7 @@ class IRWLSState:
         self.word = np.uint64(report.word)
         self.b = float(report.b) if np.isfinite(report.b) else 0.0
         self.chunks += int(report.chunks)
+        self.handovers += int(report.handovers)
         self.steps += int(report.steps)
         self.inner_iterations += int(report.iterations)
         self.factorisations += int(report.iterations)

@@ -22,7 +22,7 @@ from maxmargin import Certificate, Hinge, LinearProblem, LinearSVC, certify, sol
 TOL = 1e-6
 PICTURE = Path("demo.png")
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-"""What both libraries are asked for, one fit each. It means something else to each of them: the picture shows what they reach."""
+"""What both libraries are asked for, one fit each. They mean different things by it: the picture shows what they reach."""
 FLOOR = 1e-9
 """Gaps are judged against a dual point that is within this of the optimum, so that smaller ones are drawn here."""
 MAX_ITER = 100_000

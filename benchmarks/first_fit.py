@@ -8,6 +8,7 @@ machine may have other work.
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Iterable
 from typing import Any
@@ -125,8 +126,12 @@ def _functions(compiled: dict[str, list[tuple[str, str, float]]]) -> Table:
     return table
 
 
+def _own_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", default="", help="cases whose name has this")
+
+
 def main() -> None:
-    options = arguments(__doc__, lambda parser: parser.add_argument("--only", default="", help="cases whose name has this"))
+    options = arguments(__doc__, _own_options)
     summary, functions = report(1 if options.quick else 3, options.only)
     limits = f"Limits: {FIRST_LIMIT:g} s with an empty cache, {LATER_LIMIT:g} s with a filled one, by the clock."
     heading = "## What is compiled\n\nSeconds of a function are without those of the functions it calls."

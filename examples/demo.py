@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as TheirSVC
 
-from maxmargin import Certificate, Hinge, LinearProblem, LinearSVC, certify, solve
+from maxmargin import Certificate, Hinge, LinearProblem, LinearSVC, Status, certify, solve
 
 TOL = 1e-6
 PICTURE = Path("demo.png")
@@ -80,6 +80,7 @@ def show(task: Task) -> dict[str, list[Run]]:
     print(f"\n{task.name}: {task.X.shape[0]} samples, {task.X.shape[1]} features, hinge loss")
     print(f"  maxmargin     {fastest_fit(model, task):6.1f} ms  {model.certificate_}")
     print(f"  scikit-learn  {fastest_fit(rival, task):6.1f} ms  {judge(rival, problem, alpha)}")
+    assert isinstance(model.status_, Status)  # there are two classes, so it is no list
     print(f"  {model.status_.value}")
     return {
         "maxmargin": [run(LinearSVC(loss="hinge", C=task.C, tol=tol), task, problem, alpha) for tol in TOLERANCES],

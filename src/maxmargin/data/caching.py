@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.runtime import rtsys
+from numba.core.runtime import rtsys  # type: ignore[attr-defined]
 
 import maxmargin.data.compiling  # noqa: F401  (hears of every compilation)
 
@@ -100,7 +100,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
     """``numba.njit``, with the cache above where ``cache`` asks for one."""
 
     def compiled(function: Any) -> Any:
-        dispatcher = numba.njit(**({"no_cfunc_wrapper": True} | options))(function)  # nobody calls it from C
+        dispatcher: Any = numba.njit(**({"no_cfunc_wrapper": True} | options))(function)  # nobody calls it from C
         if cache:
             try:
                 dispatcher._cache = ForgivingCache(function)

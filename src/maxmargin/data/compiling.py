@@ -18,7 +18,7 @@ OURS = "maxmargin."
 SENTENCE = "maxmargin: compiling, once on this machine ..."
 
 
-class Watch(event.Listener):  # type: ignore[misc]
+class Watch(event.Listener):
     """Hears of every compilation in this process. Numba's lock lets one thread compile at a time, so the counts need none."""
 
     def __init__(self) -> None:

@@ -94,10 +94,12 @@ class KernelClassifier:
         self.callback = callback
 
     def __getstate__(self) -> Any:
-        return checks.named_statuses(super().__getstate__())  # type: ignore[misc]
+        state: Any = super().__getstate__()
+        return checks.named_statuses(state)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        parent, state = super(), checks.with_statuses(state)
+        parent: Any = super()
+        state = checks.with_statuses(state)
         if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
             parent.__setstate__(state)
         else:

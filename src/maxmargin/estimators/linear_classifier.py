@@ -49,13 +49,13 @@ class LinearClassifier:
     @explained
     def __init__(
         self,
-        penalty: Literal["l2"] = "l2",
+        penalty: Literal["l1", "l2"] = "l2",
         loss: Literal["hinge", "squared_hinge"] = "squared_hinge",
         *,
         dual: Literal["auto"] | bool = "auto",
         tol: float = 1e-4,
         C: float = 1.0,
-        multi_class: Literal["ovr"] = "ovr",
+        multi_class: Literal["ovr", "crammer_singer"] = "ovr",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
@@ -91,10 +91,12 @@ class LinearClassifier:
         self.sharp_proofs = sharp_proofs
 
     def __getstate__(self) -> Any:
-        return checks.named_statuses(super().__getstate__())  # type: ignore[misc]
+        state: Any = super().__getstate__()
+        return checks.named_statuses(state)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        parent, state = super(), checks.with_statuses(state)
+        parent: Any = super()
+        state = checks.with_statuses(state)
         if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
             parent.__setstate__(state)
         else:

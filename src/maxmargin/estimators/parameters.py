@@ -26,7 +26,7 @@ def explained(init: Callable[Concatenate[Model, P], None]) -> Callable[Concatena
     known = inspect.signature(init).parameters
 
     @wraps(init)
-    def checked(self: Model, *args: P.args, **parameters: P.kwargs) -> None:
+    def checked(self: Model, /, *args: P.args, **parameters: P.kwargs) -> None:
         for name in parameters:
             if name not in known:
                 raise TypeError(_sentence(type(self), name))

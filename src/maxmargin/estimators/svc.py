@@ -20,6 +20,7 @@ from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
 from maxmargin.problem.kernels import Custom, Kernel
+from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 
 class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
@@ -221,8 +222,13 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
         return self._pair_decisions(X, self._checked_diagonal(diagonal, X.shape[0]))
 
+    def _object_kernel(self) -> ObjectKernel:
+        kernel: Any = self._kernel_
+        assert isinstance(kernel.function, ObjectKernel)
+        return kernel.function
+
     def _decisions_of_objects(self, X: Any) -> Decisions:
-        kernel, error = self._kernel_.function, self._kernel_.rounding_error(None, None)
+        kernel, error = self._object_kernel(), 4.0 * UNIT_ROUNDOFF
         lengths = np.sqrt(np.maximum(kernel.diagonal(X) + error, 0.0)) * OUTWARDS
         weights = pair_weights(self.dual_coef_, self.n_support_)
         return kernel_decisions(kernel.values(X, self.support_), error, lengths, weights, self.intercept_, bounds_of(self))
@@ -231,7 +237,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         check_is_fitted(self)
         if self._objects_ is not None:
             weights = pair_weights(self.dual_coef_, self.n_support_)
-            return self._kernel_.function.values(X, self.support_) @ weights + self.intercept_
+            return self._object_kernel().values(X, self.support_) @ weights + self.intercept_
         return self._pair_values(validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False))
 
     def __sklearn_tags__(self) -> Any:

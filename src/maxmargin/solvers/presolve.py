@@ -58,7 +58,7 @@ class FoldedProblem(LinearProblem):
 
     @cached_property
     def box(self) -> DualBox:
-        box = self.loss.dual(self.C)
+        box = self.loss.dual(self.C, self.targets)
         return box._replace(D=box.D + self.folded)
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import certify_kernel
-from maxmargin.certificate.linear import Certificate
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from maxmargin.solvers.base import Budget

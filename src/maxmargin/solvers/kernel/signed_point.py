@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.rows import Array
 from maxmargin.solvers.kernel.batched_smo_loops import best_offset, extremes, gap_and_dual
 
@@ -64,6 +64,10 @@ class SignedPoint:
     @property
     def n_free(self) -> int:
         return int(np.count_nonzero(self.is_free))
+
+    def at(self, samples: Array) -> SignedPoint:
+        """The point at some of the samples."""
+        return SignedPoint(*(array[samples] for array in (self.y, self.lower, self.upper, self.s, self.f)))
 
     def measure(self, has_offset: bool, b: float | None = None) -> Measure:
         """The violation, the best offset unless one is given, and the gap and the dual value at this offset."""

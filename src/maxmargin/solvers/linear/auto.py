@@ -22,7 +22,7 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solvers.base import Budget, Solver, Stage
+from maxmargin.solvers.base import Budget, Solver, Stage, is_rounded_hinge
 from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.newton.frame import is_rotated
 from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS
@@ -244,7 +244,7 @@ class AutoState:
     @property
     def _has_coordinates(self) -> bool:
         """Whether the methods that change one alpha_i at a time can be used."""
-        return self.problem.penalizes_intercept and self.problem.box.a == 1.0
+        return self.problem.penalizes_intercept and not is_rounded_hinge(self.problem)
 
     @property
     def is_small(self) -> bool:

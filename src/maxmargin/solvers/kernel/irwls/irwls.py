@@ -33,21 +33,10 @@ from maxmargin.screening.shrinking import NoShrinking, ShrinkingRule
 from maxmargin.solvers.base import Budget, StoppingRule, check_stop
 from maxmargin.solvers.kernel.active_rows import ActiveRows, HoldingPolicy
 from maxmargin.solvers.kernel.irwls.chunk_loops import Plan
-from maxmargin.solvers.kernel.irwls.engines import COLD_SHARE, SMALL_SET, ActiveSetNewton, Engine, Task, jitter_of
+from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Engine, EnginePolicy, Task, jitter_of
 from maxmargin.solvers.kernel.irwls.selection import Errors, RandomViolators, Selection, worst_pair
-from maxmargin.solvers.kernel.irwls.state import FIRST_EPSILON, IRWLSState
+from maxmargin.solvers.kernel.irwls.state import IRWLSPolicy, IRWLSState
 from maxmargin.solvers.kernel.irwls.table_1 import Table1
-
-MOST_CHUNKS = 256
-"""Working sets that the compiled loop makes at a time: some ten milliseconds, so that Ctrl-C is heard."""
-START_SIZE = 64
-"""Of the compiled working sets with which a problem of few samples begins where the size is left to the solver."""
-USUAL_SIZE, GREATEST_SIZE = 500, 4000
-"""Of a working set whose size is left to the solver."""
-INNER_ITERATIONS = 60
-"""Linear systems that a working set may take before it is handed over to SMO."""
-LOCAL_TOLERANCE = 0.02
-"""The share of the greatest violation at which a working set that does not hold all candidates is left."""
 
 
 @dataclass(frozen=True)
@@ -76,22 +65,26 @@ class IRWLS:
         Add the worst pair where ``selection`` has left it out, so that every working set raises the dual. False: working sets
         hold exactly q samples.
     local_tolerance : float
-        The share of the greatest violation at which a working set is left. 0: each is solved to the end.
+        The share of the greatest violation at which a working set that does not hold all candidates is left. 0: each is solved
+        to the end.
+    policy : IRWLSPolicy
+        The numbers that tune the solver.
     """
 
     working_set: int | None = None
     selection: Selection = field(default_factory=RandomViolators)
     shrinking: ShrinkingRule = field(default_factory=NoShrinking)
     cache_mb: float = 500.0
-    max_inner_iterations: int = INNER_ITERATIONS
+    max_inner_iterations: int = 60
     engine: Engine = field(default_factory=ActiveSetNewton)
-    epsilon: float = FIRST_EPSILON
+    epsilon: float = 1e-3
     stop: StoppingRule = "gap"
     adds_worst_pair: bool = True
-    local_tolerance: float = LOCAL_TOLERANCE
+    local_tolerance: float = 0.02
+    policy: IRWLSPolicy = field(default_factory=IRWLSPolicy)
 
     @classmethod
-    def as_printed(cls, working_set: int, selection: Selection | None = None, epsilon: float = FIRST_EPSILON) -> IRWLS:
+    def as_printed(cls, working_set: int, selection: Selection | None = None, epsilon: float = 1e-3) -> IRWLS:
         """The paper's algorithm: Table 1, working sets of exactly q solved to the end, and the end by (9) to (11)."""
         return cls(
             working_set,
@@ -137,6 +130,7 @@ class IRWLS:
             is_definite=problem.kernel.is_positive_semidefinite,
             random=np.random.default_rng(seed),
             word=first_word(seed),
+            policy=self.policy,
             epsilon=self.epsilon,
         )
         state.held = self._held_matrix(problem, state)
@@ -155,7 +149,7 @@ class IRWLS:
     def _held_matrix(self, problem: KernelProblem, state: IRWLSState) -> Array | None:
         """The kernel matrix, where chunks are made by the compiled loop."""
         n = problem.n_samples
-        is_small = self._small_size <= SMALL_SET and n <= HoldingPolicy().few_samples
+        is_small = self._small_size <= EnginePolicy.small_set and n <= HoldingPolicy.few_samples
         is_ours = isinstance(self.engine, ActiveSetNewton) and hasattr(self.selection, "strategy")
         is_whole = state.active == n and (isinstance(self.shrinking, NoShrinking) or self.working_set is None)
         if not (is_small and is_ours and is_whole) or n * n * np.dtype(np.float64).itemsize > self.cache_mb * MEGABYTE:
@@ -171,7 +165,7 @@ class IRWLS:
     @property
     def _small_size(self) -> int:
         """Of the working sets that the compiled loop makes."""
-        return START_SIZE if self.working_set is None else self.working_set
+        return self.policy.start_size if self.working_set is None else self.working_set
 
     def advance(self, problem: KernelProblem, state: IRWLSState, budget: Budget) -> None:
         if state.looks_done and not state.is_stuck:
@@ -197,7 +191,7 @@ class IRWLS:
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,
-            max_chunks=MOST_CHUNKS,
+            max_chunks=self.policy.most_chunks,
         )
         is_unsolved = state.run_chunks(plan)
         if self.working_set is None:
@@ -210,13 +204,11 @@ class IRWLS:
 
     def candidate(self, problem: KernelProblem, state: IRWLSState) -> Array:
         """The present alpha."""
-        return np.abs(state.s)
+        return state.alpha
 
     def take_outputs(self, problem: KernelProblem, state: IRWLSState, outputs: Array) -> None:
         """The f of the present alpha, which a certificate has computed anyway."""
-        state.f[:] = outputs
-        state.is_exact = True
-        state.take_all_back()
+        state.take_outputs(outputs)
 
     def iterate(self, state: IRWLSState) -> None:
         """Steps 1 to 4."""
@@ -243,7 +235,8 @@ class IRWLS:
             return min(self.working_set, n)
         candidates = int(np.count_nonzero(errors.candidates))
         wrong = int(np.count_nonzero(errors.violates & ~errors.is_free))
-        return min(max(candidates, USUAL_SIZE), GREATEST_SIZE if wrong <= COLD_SHARE * candidates else USUAL_SIZE, n)
+        usual, is_warm = self.policy.usual_size, wrong <= EnginePolicy.cold_share * candidates
+        return min(max(candidates, usual), self.policy.greatest_size if is_warm else usual, n)
 
 
 def _is_whole(value: object, at_least: int) -> bool:

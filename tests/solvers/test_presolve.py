@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from maxmargin.certificate.linear import certify
 from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
+from maxmargin.solvers import presolve
 from maxmargin.solvers import presolve_loops as compiled
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.avsf import AVSF
@@ -26,6 +27,12 @@ from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
 
 losses = pytest.mark.parametrize("loss_name", LOSSES)
 layouts = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+@pytest.fixture(autouse=True, params=[0, presolve.DEFAULT.few_elements], ids=["compiled", "few elements"])
+def few_elements(request, monkeypatch):
+    """Equal rows of a small X are found without compiled code: both ways are tested."""
+    monkeypatch.setattr(presolve, "DEFAULT", replace(presolve.DEFAULT, few_elements=request.param))
 
 
 @dataclass(frozen=True)

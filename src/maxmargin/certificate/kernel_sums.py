@@ -40,6 +40,9 @@ EVALUATIONS_TO_PREPARE = 1 << 24
 """When so many kernel values are to be made, it pays to look for equal rows, and for zeros in a dense X."""
 MOST_DISTINCT, MOST_NONZERO = 0.9, 0.3
 """Equal rows are counted once when so few are distinct; a dense X is made sparse when so little of it is not zero."""
+FEW_ELEMENTS = 1 << 19
+"""Up to this many elements, zeros counted, a sparse X is judged as a dense one: the loops for a sparse one take a second and a
+half to compile, and save milliseconds."""
 SAMPLES_A_TASK = 1024
 """A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
 STRIPS_A_TURN = 16
@@ -124,14 +127,20 @@ def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples
 
 
 def _prepared(points: Points, is_large: bool) -> Points:
-    """With norms that are right to the last digit, and as CSR where enough of a dense matrix is zero."""
+    """With norms that are right to the last digit. A large dense matrix becomes CSR where enough of it is zero; a small sparse
+    one becomes dense, which needs less compiled code."""
     from maxmargin.problem.kernel_loops import dense_sqnorms, sparse_sqnorms
 
     matrix = points.matrix
+    if not is_large and sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= FEW_ELEMENTS:
+        matrix = matrix.toarray()
     if is_large and not sparse.issparse(matrix) and matrix.shape[1] <= DENSE_FEATURES:
         is_sparse = np.count_nonzero(matrix) < MOST_NONZERO * matrix.size
         matrix = sparse.csr_array(matrix) if is_sparse else matrix
-    sqnorms = sparse_sqnorms(*_arrays(matrix)) if sparse.issparse(matrix) else dense_sqnorms(np.ascontiguousarray(matrix))
+    if sparse.issparse(matrix):
+        return Points(matrix, sparse_sqnorms(*_arrays(matrix)))
+    sqnorms = np.empty(len(matrix))
+    dense_sqnorms(np.ascontiguousarray(matrix), sqnorms)
     return Points(matrix, sqnorms)
 
 

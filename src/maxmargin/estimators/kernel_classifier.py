@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
@@ -23,13 +24,14 @@ from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights
+from maxmargin.estimators.parameters import explained
 from maxmargin.kernel_matrix.outputs import PairMachines, PredictionPolicy, given_values
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.screening.shrinking import DEFAULT_RULE, NoShrinking
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.registry import kernel_solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
-from maxmargin.solving.solution import Solution
+from maxmargin.solving.solution import Progress, Solution, Status
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
@@ -39,9 +41,13 @@ class KernelClassifier:
 
     classes_: Array
     support_vectors_: Any
+    certificate_: Certificate | list[Certificate]
+    status_: Status | list[Status]
+    trace_: tuple[Progress, ...] | list[tuple[Progress, ...]]
     _feature_weights_: FeatureWeights | None = None
     """The w of each pair where the kernel has a short feature map: what predicts, then."""
 
+    @explained
     def __init__(
         self,
         *,
@@ -56,7 +62,7 @@ class KernelClassifier:
         class_weight: Any = None,
         verbose: int = 0,
         max_iter: int = -1,
-        decision_function_shape: str = "ovr",
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
         break_ties: bool = False,
         random_state: Any = None,
         solver: Any = "auto",
@@ -86,6 +92,18 @@ class KernelClassifier:
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callback = callback
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return checks.named_statuses(state)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parent: Any = super()
+        state = checks.with_statuses(state)
+        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
+            parent.__setstate__(state)
+        else:
+            vars(self).update(state)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""

@@ -274,7 +274,8 @@ class RBF(OfDotProducts):
         from maxmargin.problem.kernel_loops import rbf_values
 
         products = np.ascontiguousarray(dot_products(one, other))
-        rbf_values(products, one.sqnorms, other.sqnorms, -self.gamma / math.log(2.0))
+        power = np.empty(len(other))
+        rbf_values(products, one.sqnorms, other.sqnorms, -self.gamma / math.log(2.0), power, power.view(np.int64))
         return products
 
     def diagonal(self, points: Points) -> Array:

@@ -48,9 +48,14 @@ class PresolvePolicy:
     far_from_zero: float = 10.0
     """Standard deviations from zero to the mean of a column from which it is centred. The condition number of the Hessian grows
     with the square of that ratio."""
+    few_elements: int = 1 << 18
+    """Stored elements up to which equal rows are looked for without compiled code: that takes milliseconds, compiling half a
+    second."""
 
 
 DEFAULT = PresolvePolicy()
+MIXER = np.uint64(0xFF51AFD7ED558CCD)
+"""An odd number whose bits look random: products with it spread equal bits over a word."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,9 +268,31 @@ class MergedSamples:
 def equal_rows(rows: DenseRows | CsrRows, y: Array) -> tuple[Array, int]:
     """For each sample of a sparse problem the number of its set of samples with equal x and y, and how many sets there are."""
     assert isinstance(rows, CsrRows)
+    if len(rows.values) <= DEFAULT.few_elements:
+        return _equal_rows_of_few(rows, y)
     n = len(y)
-    words = rows.values.view(np.dtype(f"u{rows.values.dtype.itemsize}"))
+    words = _bits(rows.values)
     hashes, group = np.empty(n, np.uint64), np.empty(n, np.int64)
     Crew(len(rows.values)).share(n, lambda _, *part: compiled.hash_rows(rows, y, words, hashes, *part))
     n_groups = compiled.group_equal_rows(rows, y, np.argsort(hashes), hashes, group)
     return group, n_groups
+
+
+def _equal_rows_of_few(rows: CsrRows, y: Array) -> tuple[Array, int]:
+    """The same without compiled code. A row's hash is the sum of those of its elements; rows whose hash no other row has are
+    alone, and the bytes of the others decide."""
+    elements = rows.indices.astype(np.uint64) * MIXER ^ _bits(rows.values).astype(np.uint64)
+    elements = (elements ^ elements >> np.uint64(29)) * MIXER
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(elements ^ elements >> np.uint64(32), dtype=np.uint64)])
+    hashes = (sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]) ^ (y > 0).astype(np.uint64)
+    _, place, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
+    first, known = np.arange(len(y)), dict[tuple[bool, bytes, bytes], int]()
+    for i in np.flatnonzero(sizes[place] > 1).tolist():
+        row = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
+        first[i] = known.setdefault((bool(y[i] > 0), rows.indices[row].tobytes(), rows.values[row].tobytes()), i)
+    sets, group = np.unique(first, return_inverse=True)
+    return group, len(sets)
+
+
+def _bits(values: Array) -> Array:
+    return values.view(np.dtype(f"u{values.dtype.itemsize}"))

@@ -299,7 +299,8 @@ def climb(block, s, v, b, effort):
     for iteration in range(effort.max_iterations):
         top, bottom = extremes_of(block, s, v)
         noise = rounding_of(block, s, b)
-        if not top - bottom > max(effort.tolerance, noise):
+        tolerance = effort.tolerance if iteration > 0 else 0.0  # a system ends each working set, whatever the pairs have done
+        if not top - bottom > max(tolerance, noise):
             if block.has_offset:
                 restore_sum(block, s, v, total)
             return OPTIMAL, iteration, b

@@ -216,7 +216,7 @@ def looks_at_long_run(case: Case, split: Split) -> Iterator[LongRun]:
 
 def long_run_table(lines: Iterable[LongRun]) -> Table:
     table = Table(
-        "data", "iterations", "margins computed", "since the line above", "sorts", "relative change", "objective", "s"
+        "data", "iterations", "margins computed", "since the line above", "sorts", "relative change", "objective", "processor s"
     )
     for line in lines:
         shares = (f"{100 * share:.0f}%" for share in (line.computed, line.computed_lately))

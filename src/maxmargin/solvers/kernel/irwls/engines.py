@@ -115,7 +115,7 @@ def _by_compiled_loop(task: Task, pairs: int) -> Solved | None:
     size, s, v = len(work.s), work.s.copy(), work.v.copy()
     K = np.ascontiguousarray(work.K, np.float64)
     block = Block(K, work.lower, work.upper, bool(work.has_offset), np.empty((size, size)))
-    effort = Effort(float(task.tolerance), int(task.max_iterations), jitter_of(np.diagonal(K), size), pairs)
+    effort = Effort(float(task.tolerance), int(task.max_iterations), jitter_of(np.diagonal(K), size), pairs, True)
     outcome, iterations, b = climb(block, s, v, float(task.b), effort)
     if outcome != OPTIMAL or not np.isfinite(v).all():
         return None

@@ -42,7 +42,9 @@ MOST_CHUNKS = 256
 """Working sets that the compiled loop makes at a time: some ten milliseconds, so that Ctrl-C is heard."""
 HELD_PAIRS = 2
 """Times the engine's pairs that are moved before the systems where the kernel matrix is held. A working set costs little there,
-so that more of them, each solved less exactly, cost less in all: 0.8 of the time on banana with 400 rows (C = 316)."""
+so that more of them, each solved less exactly, cost less in all: 0.8 of the time on banana with 400 rows (C = 316). For the
+same reason a working set that pairs have brought within its tolerance is left without a system there: on pima (C = 10, q = 40)
+that are nearly all."""
 START_SIZE = 64
 """Of the compiled working sets with which a problem of few samples begins where the size is left to the solver."""
 USUAL_SIZE, GREATEST_SIZE = 500, 4000

@@ -223,7 +223,7 @@ def measure(part: str, quick: bool, verdicts: Verdicts) -> Table:
     if part == "q":
         return at_the_papers_q(entries, verdicts, 2 if quick else 9)
     if part == "few":
-        return few_samples(entries, verdicts, 3 if quick else 25)
+        return few_samples(entries, verdicts, 3 if quick else 60)
     if part == "3":
         return table_3(entries, 1 if quick else 5, verdicts)
     return selections(SELECTION[1:2] if quick else SELECTION, (50, 200) if quick else SIZES)

@@ -194,7 +194,7 @@ class IRWLS(KernelSolver):
             local_tolerance=float(self.local_tolerance),
             max_iterations=int(self.max_inner_iterations),
             jitter=jitter_of(state.diagonal, self._small_size + 2),
-            pairs=self.engine.pairs(self._small_size),
+            pairs=self.policy.held_pairs * self.engine.pairs(self._small_size),
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,

@@ -19,7 +19,7 @@ margins = np.linspace(-4.0, 6.0, 20_001)
 def dual_term(loss, alpha, C):
     """What a sample adds to D(alpha)."""
     box = loss.dual(np.array([C]))
-    return box.a * alpha - 0.5 * box.D[0] * alpha**2
+    return box.p[0] * alpha - 0.5 * box.D[0] * alpha**2
 
 
 @losses

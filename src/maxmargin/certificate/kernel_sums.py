@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.linear import gamma as roundings
+from maxmargin.certificate.rounding import gamma as roundings
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew, single_threaded_blas

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
-from maxmargin.certificate.linear import Certificate
 from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, Values, linear_decisions, linear_values
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores

@@ -29,7 +29,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.linear import gamma
 from maxmargin.certificate.predictions import (
     OUTWARDS,
     Bounds,
@@ -42,6 +41,7 @@ from maxmargin.certificate.predictions import (
     proved_votes,
     votes,
 )
+from maxmargin.certificate.rounding import gamma
 from maxmargin.data.rows import Array
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LinearClassifier, dense_weights

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.linear import gamma, vector
+from maxmargin.certificate.rounding import gamma, vector
 from maxmargin.data.rows import Array
 from maxmargin.margin_bounds.bound import margin_bounds
 from maxmargin.problem.kernel import KernelProblem

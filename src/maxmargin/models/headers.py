@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.models.schema import (
     Rule,
     either,

@@ -21,7 +21,7 @@ import numpy as np
 from safetensors.numpy import save as save_tensors
 
 import maxmargin
-from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.data.rows import Array
 from maxmargin.estimators.linear_classifier import one_or_all
 from maxmargin.io.files import MalformedFile, explained

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate.linear import Certificate, certify
+from maxmargin.certificate.certificate import Certificate
+from maxmargin.certificate.linear import certify
 from maxmargin.certificate.model import KernelModel, certify_model
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks

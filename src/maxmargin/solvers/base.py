@@ -74,9 +74,15 @@ def refuse_free_intercept(problem: LinearProblem, solver: str) -> None:
         raise ValueError(f"The solver {solver!r} cannot fit an intercept without penalty: use 'newton' or 'auto'.")
 
 
+def is_rounded_hinge(problem: LinearProblem) -> bool:
+    """Whether the loss is Huber's: smooth, with a slope that is bounded."""
+    loss = problem.loss
+    return loss.is_smooth and not loss.is_regression and loss.margin_pieces().has_bounded_slope
+
+
 def refuse_huber(problem: LinearProblem, solver: str) -> None:
-    """For solvers whose steps take alpha_i to enter D(alpha) with the factor 1."""
-    if problem.box.a != 1.0:
+    """For solvers whose steps take a loss to be linear or quadratic on one side, and not both."""
+    if is_rounded_hinge(problem):
         raise ValueError(f"The solver {solver!r} cannot fit {problem.loss!r}: use 'newton' or 'auto'.")
 
 

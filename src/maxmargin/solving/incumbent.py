@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate, refusal, relative
 from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
-from maxmargin.certificate.linear import Certificate, Judge, gamma, refusal, relative
+from maxmargin.certificate.linear import Judge
+from maxmargin.certificate.rounding import gamma
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
@@ -120,7 +122,7 @@ def status_of(stop: Stop) -> Status:
 def _certificate_of_zero(problem: LinearProblem) -> Certificate:
     """Of w = 0 and alpha = 0, without a pass over X: every margin is zero, the dual value is zero, and the gap is the primal
     value, a sum of n terms none of which is negative."""
-    primal = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0])
+    primal = problem.primal_at_zero
     rounding = gamma(problem.n_samples + 16) * primal
     return Certificate(
         primal=primal,
@@ -142,10 +144,11 @@ class LinearIncumbent:
     def __init__(self, problem: LinearProblem, policy: DrivingPolicy) -> None:
         self.problem, self.policy = problem, policy
         self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
-        self.primal, self.dual = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0]), 0.0
+        self.primal, self.dual = problem.primal_at_zero, 0.0
         self.certificate: Certificate | None = None
         self._judge = Judge(problem)
-        self._margins = np.empty(problem.n_samples) if problem.penalizes_intercept else None
+        looks_for_w = problem.penalizes_intercept and not problem.loss.is_regression
+        self._margins = np.empty(problem.n_samples) if looks_for_w else None
         self._point: PrimalPoint | None = None
         self._own_w = self.w
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.data.rows import Array
 
 if TYPE_CHECKING:

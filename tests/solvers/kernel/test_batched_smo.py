@@ -8,8 +8,8 @@ from scipy import sparse
 from sklearn.svm import SVC
 
 import maxmargin.solvers.kernel.batched_smo as batched_smo
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import certify_kernel
-from maxmargin.certificate.linear import Certificate
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from maxmargin.solvers.base import Budget

@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.rows import Array
 from maxmargin.kernel_matrix.rows import MEGABYTE, KernelRows
 from maxmargin.kernel_matrix.shared import padded

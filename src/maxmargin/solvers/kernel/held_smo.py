@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem

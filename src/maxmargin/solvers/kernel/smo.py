@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas

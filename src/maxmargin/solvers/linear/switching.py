@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import is_rounded_hinge
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS
 
@@ -91,7 +92,7 @@ class Plan:
     @property
     def has_coordinates(self) -> bool:
         """Whether the methods that change one alpha_i at a time can be used."""
-        return self.problem.penalizes_intercept and self.problem.box.a == 1.0
+        return self.problem.penalizes_intercept and not is_rounded_hinge(self.problem)
 
     @cached_property
     def _newton_weights(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.rows import Array
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.offset import best_offsets, offset_level

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.kernel_matrix.matrix import KernelMatrix, MatrixPolicy, padded
 from maxmargin.kernel_matrix.rows import RowCache
 from maxmargin.kernel_matrix.tile_loops import exp2_all
@@ -83,7 +84,7 @@ def test_tiles_of_any_shape_and_any_number_of_threads_give_the_same_rows(form, m
     problem = problem_of("rbf", form, n=300)
     expected = everyone(problem)
     policy = MatrixPolicy(rows_a_tile=7, columns_a_tile=13, tiles=TilePolicy(least_width=5, greatest_width=5))
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     sums = np.zeros(300)
     rows = matrix_of(problem, np.float64, policy=policy)
     rows.add_to(sums, np.arange(300), np.linspace(-1.0, 1.0, 300))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin.certificate.linear import certify
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers import presolve_loops as compiled
@@ -302,7 +303,7 @@ def test_threads_make_the_same_reduction(monkeypatch, reduction):
     X = np.round(labelled(300, 12, 1.0, 0)[0])
     problem = LinearProblem.build(sparse.csr_array(X), np.where(np.arange(300) % 2, 1, -1))
     alone = reduction(problem)
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
     together = reduction(problem)
     assert np.array_equal(dense(alone.problem), dense(together.problem))

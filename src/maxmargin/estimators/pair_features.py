@@ -34,7 +34,7 @@ from maxmargin.problem.kernels import SECOND_ORDER, Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.linear.auto import Costs, newton_weights
+from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
@@ -60,7 +60,7 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     tiles = TilePolicy()
     a_value = tiles.ns_a_value + (tiles.ns_a_nonzero if problem.rows.is_sparse else tiles.ns_a_feature) * stored
     has_matrix = newton_weights(problem) <= MOST_MATRIX_WEIGHTS
-    is_cheaper = Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
+    is_cheaper = LinearCosts().newton(problem) <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
     return (has_matrix and is_cheaper) or problem.n_weights <= FEW_WEIGHTS
 
 

@@ -156,9 +156,7 @@ class Coordinates:
 
 class Ascent:
     """AVSF, and now and then a search for a better primal point: the gap of that point, not of w(alpha), says when to ask for a
-    certificate."""
-
-    has_best_w = True
+    certificate. In regression there is no such search, and AVSF's own test says when."""
 
     def __init__(self, plan: Plan, handover: Handover, seed: int, in_single: bool) -> None:
         from maxmargin.solvers.linear.avsf import AVSF
@@ -171,7 +169,7 @@ class Ascent:
         if plan.problem.rows.is_sparse:
             self.reduction = RenumberedColumns.of(plan.problem, in_single)
         problem = self.reduction.problem if self.reduction else plan.problem
-        self.search = PrimalSearch(problem, self.reduction)
+        self.search = None if problem.loss.is_regression else PrimalSearch(problem, self.reduction)
         self.method = Method(AVSF(), problem, handover.alpha, seed)
         self.refusals = 0
         self.next_look = plan.policy.look_epochs * plan.problem.n_samples
@@ -185,8 +183,15 @@ class Ascent:
     def active(self) -> int:
         return int(self.method.state.active)
 
+    @property
+    def has_best_w(self) -> bool:
+        return self.search is not None
+
     def candidate(self) -> tuple[Array, Array]:
-        return self.search.candidate(self.method.candidate()[1])
+        w, alpha = self.method.candidate()
+        if self.search is not None:
+            return self.search.candidate(alpha)
+        return self.reduction.expand(w, alpha) if self.reduction else (w, alpha)
 
     def advance(self, budget: Budget) -> Handover | None:
         if self._needs_double():
@@ -206,9 +211,12 @@ class Ascent:
 
     def _look(self, target: float) -> None:
         state, policy = self.method.state, self.plan.policy
-        primal = self.search.look(*self.method.candidate())
         self.is_stuck = state.is_stuck
-        self.looks_done = self.is_stuck or primal - state.dual <= target * primal
+        if self.search is None:
+            self.looks_done = state.looks_done
+        else:
+            primal = self.search.look(*self.method.candidate())
+            self.looks_done = self.is_stuck or primal - state.dual <= target * primal
         stride = max(policy.look_epochs * self.plan.problem.n_samples, policy.look_growth * self.steps)
         self.next_look = self.steps + int(stride)
 

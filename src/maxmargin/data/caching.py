@@ -19,6 +19,8 @@ import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime.nrt import rtsys
 
+import maxmargin.data.compiling  # noqa: F401  (hears of every compilation)
+
 DIGEST_BYTES = 32
 
 _said: list[str] = []
@@ -98,7 +100,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
     """``numba.njit``, with the cache above where ``cache`` asks for one."""
 
     def compiled(function: Any) -> Any:
-        dispatcher = numba.njit(**options)(function)
+        dispatcher: Any = numba.njit(**({"no_cfunc_wrapper": True} | options))(function)  # nobody calls it from C
         if cache:
             try:
                 dispatcher._cache = ForgivingCache(function)

@@ -18,7 +18,6 @@ from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
 from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel
 from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Precomputed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.driver import solve
@@ -126,7 +125,7 @@ def _of_samples(estimator: Any, values: Array, n_samples: int) -> Array | None:
 
 
 def _model(estimator: Any, coefficients: Array, b: float, pair: Pair, n_samples: int) -> KernelModel:
-    if not isinstance(estimator._kernel_, Precomputed):
+    if not estimator._kernel_.is_given:
         used = np.flatnonzero(coefficients)
         return KernelModel(coefficients[used], b, estimator.support_vectors_[used])
     everyone = _of_samples(estimator, coefficients, n_samples)

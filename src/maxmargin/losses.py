@@ -94,11 +94,12 @@ class SquaredHinge:
         return np.square(np.maximum(0.0, 1.0 - margin))
 
     def dual(self, C: Array) -> DualBox:
-        return _quadratic_box(C)._replace(L=np.broadcast_to(0.0, C.shape))
+        box = _quadratic_box(C)
+        return DualBox(np.broadcast_to(0.0, C.shape), box.U, box.D)
 
     def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
         slack = 1.0 - margin
-        residual = np.maximum(0.0, slack) - alpha * _quadratic_box(C).D
+        residual = np.maximum(0.0, slack) - alpha * _diagonal(C)
         return C * np.square(residual) + alpha * np.maximum(0.0, -slack)
 
     def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
@@ -118,7 +119,7 @@ class LeastSquares:
         return _quadratic_box(C)
 
     def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
-        return C * np.square((1.0 - margin) - alpha * _quadratic_box(C).D)
+        return C * np.square((1.0 - margin) - alpha * _diagonal(C))
 
     def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
         error = error + _residual_rounding(alpha, C)
@@ -140,7 +141,7 @@ class Huber:
         return np.where(slack >= 2.0 * self.width, 1.0 - margin, np.square(np.maximum(0.0, slack)) / (4.0 * self.width))
 
     def dual(self, C: Array) -> DualBox:
-        D = 4.0 * self.width * _quadratic_box(C).D
+        D = np.broadcast_to(4.0 * self.width * _diagonal(C), C.shape)
         return DualBox(np.broadcast_to(0.0, C.shape), C, D, 1.0 + self.width)
 
     def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
@@ -167,15 +168,22 @@ def _share(alpha: Array, C: Array) -> Array:
 
 def _quadratic_box(C: Array) -> DualBox:
     """The box and diagonal of a loss that grows quadratically on both sides; absent samples get the box [0, 0]."""
-    values = C[:1] if C.strides == (0,) else C  # one C for all needs one value of each
-    present = values > 0.0
-    U = np.where(present, np.inf, 0.0)
-    with np.errstate(divide="ignore", over="ignore"):
-        D = np.where(present, 0.5 / values, 0.0)
-    L, U, D = (np.broadcast_to(array, C.shape) for array in (-U, U, D))
+    U = np.where(_distinct(C) > 0.0, np.inf, 0.0)
+    L, U, D = (np.broadcast_to(array, C.shape) for array in (-U, U, _diagonal(C)))
     return DualBox(L, U, D)
+
+
+def _diagonal(C: Array) -> Array:
+    """1 / (2C), and zero for absent samples: one value where there is one C for all."""
+    values = _distinct(C)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.where(values > 0.0, 0.5 / values, 0.0)
+
+
+def _distinct(C: Array) -> Array:
+    return C[:1] if C.strides == (0,) else C
 
 
 def _residual_rounding(alpha: Array, C: Array) -> Array:
     """The rounding in ``1 - m - alpha D`` that is not the margin's: of D, of the product and of the subtraction."""
-    return 4.0 * UNIT_ROUNDOFF * np.abs(alpha * _quadratic_box(C).D)
+    return 4.0 * UNIT_ROUNDOFF * np.abs(alpha * _diagonal(C))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data import Array
+from maxmargin.data import DTYPES, Array, sound
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
@@ -57,6 +57,34 @@ def seconds_from(max_seconds: Any) -> float:
         return math.inf
     number("max_seconds", max_seconds, above=0.0)
     return float(max_seconds)
+
+
+def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
+    """X and y as scikit-learn's ``validate_data`` and ``check_classification_targets`` give them, with the attributes that they
+    set. Those take half a millisecond; arrays that they would not change are looked at here."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import validate_data
+
+    if _is_plain(X, y):
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X, y
+    X, y = validate_data(
+        estimator, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
+    )
+    check_classification_targets(y)
+    return X, y
+
+
+def _is_plain(X: Any, y: Any) -> bool:
+    """A finite C-ordered array of floats, and whole numbers for classes that are at most half as many as the samples."""
+    if not (type(X) is np.ndarray and type(y) is np.ndarray and X.ndim == 2 and y.ndim == 1 and X.flags.c_contiguous):
+        return False
+    if X.dtype not in DTYPES or y.dtype.kind not in "iu" or len(X) != len(y) or X.size == 0:
+        return False
+    with np.errstate(all="ignore"):
+        is_finite = bool(np.isfinite(X.sum()))
+    return is_finite and 2 * (int(y.max()) - int(y.min()) + 1) <= len(y)
 
 
 def classes_of(y: Array) -> Array:

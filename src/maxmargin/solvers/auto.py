@@ -38,6 +38,8 @@ PRODUCTS_A_STEP = 10
 """Products with the Hessian that a direction takes where there is no matrix: 3 to 30 on generated one-hot columns."""
 SMALL_WEIGHTS = 256
 """A problem with few elements and no more weights than this is finished to rounding error."""
+FEW_WEIGHTS = 128
+"""A small problem with no more weights than this is solved by one compiled call. A larger matrix is factored by LAPACK."""
 MERGE_SAVING = 0.3
 """Equal rows are merged when at least this share of the samples goes."""
 CACHE_WEIGHTS, CACHE_ELEMENTS = 1 << 16, 1 << 20
@@ -87,14 +89,12 @@ class Auto:
         return "auto"
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AutoState:
-        state = AutoState(problem, seed, Costs.of(problem))
+        state = AutoState(problem, seed)
         reason = state.reason_for_newton
         if reason is None:
             state.begin(DCD(), problem, warm_start, "first")
         else:
-            from maxmargin.solvers.newton import Newton
-
-            state.begin(Newton(polishes=state.is_small), problem, warm_start, reason)
+            state.begin(newton_for(state), problem, warm_start, reason)
         return state
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
@@ -111,13 +111,25 @@ class Auto:
         return state.candidate()
 
 
+def newton_for(state: AutoState) -> Solver:
+    """Newton's method as it suits the size of the problem."""
+    problem = state.problem
+    is_short = problem.n_weights <= FEW_WEIGHTS and not is_rotated(problem)
+    if state.is_small and problem.penalizes_intercept and is_short:
+        from maxmargin.solvers.small_newton import SmallNewton
+
+        return SmallNewton()
+    from maxmargin.solvers.newton import Newton
+
+    return Newton(polishes=state.is_small)
+
+
 @dataclass
 class AutoState:
     """The method at work, the problem that it sees, and how the gap fell so far."""
 
     problem: LinearProblem
     seed: int
-    costs: Costs
     looks_done: bool = False
     is_stuck: bool = False
     is_last: bool = False  # there will be no other switch
@@ -134,6 +146,10 @@ class AutoState:
     gave_up_products: bool = False
     refusals: int = 0
     history: list[tuple[int, float]] = field(default_factory=list)  # sweeps and relative gap, falling
+
+    @cached_property
+    def costs(self) -> Costs:
+        return Costs.of(self.problem)
 
     @property
     def steps(self) -> int:

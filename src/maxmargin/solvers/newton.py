@@ -120,9 +120,9 @@ class Newton:
             while not state.looks_done and state.steps < end:
                 state.step()
                 if state.solves_inner_problem(self.acceptance):
-                    state.go_outside(self._factor(state.inner_steps))
+                    state.go_outside(self.factor(state.inner_steps))
                 elif state.is_at_rounding:
-                    state.retreat(self._factor(state.inner_steps))
+                    state.retreat(self.factor(state.inner_steps))
                 if state.gap <= budget.target * state.caution * abs(state.best_dual):
                     state.meet_target(self.polishes)
 
@@ -134,7 +134,8 @@ class Newton:
                 w, alpha = reduction.expand(w, alpha)
             return (lengthened(problem, w) if state.hangs_on_rounding else w), alpha
 
-    def _factor(self, inner_steps: int) -> float:
+    def factor(self, inner_steps: int) -> float:
+        """What multiplies the penalty after an inner problem of so many steps."""
         return next((factor for most, factor in self.growth if inner_steps <= most), self.fall)
 
 

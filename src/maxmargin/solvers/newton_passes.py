@@ -35,7 +35,7 @@ class Curve(NamedTuple):
     def of(cls, problem: LinearProblem) -> Curve:
         box, C = problem.box, np.ascontiguousarray(problem.C)
         present = np.flatnonzero(C)[0]
-        lower = -np.inf if np.isinf(box.L).any() else 0.0
+        lower = -np.inf if np.isinf(box.L[present]) else 0.0
         return cls(C, np.ascontiguousarray(box.U), lower, box.a, float(box.D[present] * C[present]))
 
     @property

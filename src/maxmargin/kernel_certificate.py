@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from maxmargin.certificate import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
+from maxmargin.compiled.kernel_certificate import SUMMED_SAMPLES, held_outputs, hinge_sums
 from maxmargin.data import Array
 from maxmargin.kernel_matrix import HeldValues
 from maxmargin.kernel_problem import KernelProblem
@@ -115,8 +117,8 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
 def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
     """From values that are each known to an error. No value of the RBF kernel is greater than one, so that one bound serves all
     samples. Models may have coefficients of either sign in the place of alpha."""
-    outputs, sizes = held.values @ (alpha * problem.signs), np.abs(alpha)
-    additions = gamma(len(alpha) + 2.0)
+    outputs, additions = held_outputs(held.padded, alpha * problem.signs), gamma(len(alpha) + 2.0)
+    sizes = np.abs(alpha)
     if isinstance(problem.kernel, RBF):
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
         return Sums(outputs, np.broadcast_to(error, len(alpha)))
@@ -125,22 +127,15 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
 
 
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
-    y, C, loss, outputs = problem.signs, problem.C, problem.loss, sums.outputs
-    margins, signed = y * (outputs + b), alpha * y
-    sqnorm, total = float(signed @ outputs), float(alpha.sum())
-    imbalance = float(signed.sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error, move = charge(problem, alpha, outputs, b, imbalance, total)
-    primal = 0.5 * sqnorm + float(C @ loss.value(margins))
-    dual = total - 0.5 * sqnorm - fall
-    gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
-    errors = sums.errors
-    if len(support):  # without them the margins are +b and -b, exactly
-        errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
-    rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
-    rounding += gamma(PAIRWISE_ROUNDINGS) * gap
+    found = _totals(problem, alpha, sums, b, len(support) > 0)
+    shift, fall, charge_error, move = charge(problem, alpha, found.slope, b, found.imbalance, found.total)
+    primal = 0.5 * found.sqnorm + found.loss
+    dual = found.total - 0.5 * found.sqnorm - fall
+    gap = found.gap + shift + fall
+    rounding = found.rounding + charge_error + gamma(PAIRWISE_ROUNDINGS) * gap
     if not all(map(math.isfinite, (primal, dual, gap, rounding))):
         return refusal(alpha)
-    is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -rounding  # a kernel on trust may be found out
+    is_proof = problem.kernel.is_positive_semidefinite and found.sqnorm >= -rounding  # a kernel on trust may be found out
     return Certificate(
         primal=primal,
         dual=dual,
@@ -149,23 +144,67 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sum
         rounding_error=rounding,
         distance_bound=math.sqrt(gap + rounding) + 0.5 * move if is_proof else math.inf,
         n_support=len(support),
+        n_at_bound=int(found.n_at_bound),
+    )
+
+
+class _Totals(NamedTuple):
+    """Sums over the samples: of C_i loss_i, of the gap terms, of what rounding can do to each, of alpha_i y_i f_i, of alpha_i,
+    of alpha_i y_i where that should be zero, and of alpha_i |1 - y_i f_i|. No term goes through more roundings than
+    PAIRWISE_ROUNDINGS."""
+
+    loss: float
+    gap: float
+    rounding: float
+    sqnorm: float
+    total: float
+    imbalance: float
+    slope: float
+    n_at_bound: int
+
+
+def _totals(problem: KernelProblem, alpha: Array, sums: Sums, b: float, has_support: bool) -> _Totals:
+    own_error = 4.0 * UNIT_ROUNDOFF if has_support else 0.0  # without support vectors the margins are +b and -b, exactly
+    if len(alpha) > SUMMED_SAMPLES:
+        found = _totals_of_many(problem, alpha, sums, b, own_error)
+    else:
+        errors, C = np.ascontiguousarray(sums.errors), np.ascontiguousarray(problem.C)
+        values, n_at_bound = hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error)
+        found = _Totals(*values.tolist(), n_at_bound)
+    return found if problem.has_offset else found._replace(imbalance=0.0)
+
+
+def _totals_of_many(problem: KernelProblem, alpha: Array, sums: Sums, b: float, own_error: float) -> _Totals:
+    y, C, loss, outputs = problem.signs, problem.C, problem.loss, sums.outputs
+    margins, signed = y * (outputs + b), alpha * y
+    errors = sums.errors + own_error * (1.0 + np.abs(margins) + abs(b)) if own_error else sums.errors
+    return _Totals(
+        loss=float(C @ loss.value(margins)),
+        gap=float(np.sum(loss.gap_terms(margins, alpha, C))),
+        rounding=float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))),
+        sqnorm=float(signed @ outputs),
+        total=float(alpha.sum()),
+        imbalance=float(signed.sum()),
+        slope=float(alpha @ np.abs(1.0 - y * outputs)),
         n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
     )
 
 
 def charge(
-    problem: KernelProblem, alpha: Array, outputs: Array, b: float, imbalance: float, total: float
+    problem: KernelProblem, alpha: Array, slope: float, b: float, imbalance: float, total: float
 ) -> tuple[float, float, float, float]:
     """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that
     feasible alpha' whose heavier class is scaled by 1 - e, e <= 2 |r| / sum alpha, which is at most
 
         e sum_i alpha_i |1 - y_i f_i| + e^2 (sum_i alpha_i k(x_i, x_i)^1/2)^2 / 2;
 
-    how far rounding can hide an r, and |w(alpha) - w(alpha')|: the ball is around the point between the two."""
+    how far rounding can hide an r, and |w(alpha) - w(alpha')|: the ball is around the point between the two. ``slope`` is that
+    first sum."""
     if not problem.has_offset or total == 0.0:
         return 0.0, 0.0, 0.0, 0.0
-    slope = float(alpha @ np.abs(1.0 - problem.signs * outputs))
-    reach = float(alpha @ np.sqrt(np.abs(problem.diagonal)))
+    diagonal = problem.diagonal
+    is_one = diagonal.strides == (0,)  # one value for all
+    reach = total * math.sqrt(abs(diagonal[0])) if is_one else float(alpha @ np.sqrt(np.abs(diagonal)))
 
     def fall(r: float) -> float:
         e = 2.0 * r / total

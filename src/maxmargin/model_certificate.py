@@ -92,7 +92,8 @@ def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha:
     sqdistance_error = 2.0 * float(np.abs(difference) @ (w.errors + dual_w.errors))
     total = float(alpha.sum())
     imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error, move = charge(problem, alpha, dual_w.outputs[:n], b, imbalance, total)
+    slope = float(alpha @ np.abs(1.0 - y * dual_w.outputs[:n]))
+    shift, fall, charge_error, move = charge(problem, alpha, slope, b, imbalance, total)
     primal = 0.5 * w.sqnorm + float(C @ loss.value(margins))
     dual = total - 0.5 * dual_w.sqnorm - fall
     gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + 0.5 * sqdistance + shift + fall

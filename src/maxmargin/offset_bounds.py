@@ -56,7 +56,8 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
         return math.inf
     with np.errstate(all="ignore"):
         entry_error = problem.held.error if problem.held else problem.kernel.rounding_error(problem.points, problem.points)
-        lengths = np.sqrt(np.maximum(_one_or_all(problem.diagonal) + entry_error, 0.0)) * OUTWARDS
+        squares = _one_or_all(problem.diagonal) + entry_error
+        lengths = (math.sqrt(squares) if isinstance(squares, float) else np.sqrt(np.maximum(squares, 0.0))) * OUTWARDS
         reach = verdict.certificate.distance_bound * lengths + _one_or_all(verdict.output_errors)
         return _bound(problem, verdict.outputs, reach, verdict.b)
 
@@ -74,13 +75,13 @@ def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array 
 
 def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
     """Every optimal offset, when each optimal output is within ``reach`` of the one given."""
-    if not (np.isfinite(outputs).all() and np.isfinite(reach).all()):
+    if not (math.isfinite(float(outputs.sum())) and np.isfinite(reach).all()):
         return Interval(-math.inf, math.inf)
     y, C, loss = problem.y, problem.C, problem.loss
     if isinstance(loss, Hinge):
         kinks = y - outputs
-        greatest = float(np.abs(kinks).max(initial=0.0))
-        return offset_interval(kinks, C, float(C[y > 0].sum()), reach + 2.0 * UNIT_ROUNDOFF * (greatest + reach))
+        greatest = max(float(kinks.max(initial=0.0)), -float(kinks.min(initial=0.0)))
+        return offset_interval(kinks, C, _cost_of_positive(y, C), reach + 2.0 * UNIT_ROUNDOFF * (greatest + reach))
 
     def sign(b: float, f: Array) -> int:
         """Of G(b; f) with a smooth loss; 0 where rounding hides it."""
@@ -93,6 +94,12 @@ def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Arr
     low = b - _reach_of_sign(lambda distance: sign(b - distance, outputs + reach) < 0, step)
     high = b + _reach_of_sign(lambda distance: sign(b + distance, outputs - reach) > 0, step)
     return Interval(low, high)
+
+
+def _cost_of_positive(y: Array, C: Array) -> float:
+    """The sum of the C_i of the positive class."""
+    is_positive = y > 0
+    return float(np.count_nonzero(is_positive) * C[0] if C.strides == (0,) else C[is_positive].sum())
 
 
 def _slopes(loss: Loss, margins: Array) -> tuple[Array, float]:

@@ -19,7 +19,8 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.certificate import relative
-from maxmargin.compiled.batched_smo import best_offset, extremes, gap_and_dual, solve_with_offset, solve_without_offset
+from maxmargin.compiled.batched_smo import extremes, solve_with_offset, solve_without_offset
+from maxmargin.compiled.held_smo import MOST_FREE, MOVED, SINGULAR, leap, renew, survey
 from maxmargin.data import Array
 from maxmargin.kernel_matrix import HeldValues
 from maxmargin.kernel_problem import KernelProblem
@@ -123,13 +124,11 @@ class HeldState:
 
     def survey(self) -> None:
         """The offset and the gap at the present v."""
-        n = self.n
-        v, y, s, lower, upper = (each[:n] for each in (self.v, self.y, self.s, self.lower, self.upper))
-        self.b = best_offset(v, lower, upper) if self.has_offset else 0.0
-        gap, dual = gap_and_dual(v, y, s, lower, upper, self.b)
-        self.relative_gap = relative(gap, dual + gap, dual)
-        magnitude = 1.0 + abs(self.b) + float(np.abs(s).sum()) * self.greatest
-        self.is_at_rounding = gap <= NOISE * UNIT_ROUNDOFF * magnitude * float(np.sum(upper - lower))
+        here = survey(self.v, self.y, self.s, self.lower, self.upper, self.has_offset)
+        self.b, gap = here.b, here.gap
+        self.relative_gap = relative(gap, here.dual + gap, here.dual)
+        magnitude = 1.0 + abs(self.b) + here.size * self.greatest
+        self.is_at_rounding = gap <= NOISE * UNIT_ROUNDOFF * magnitude * here.room
 
     def finish(self) -> None:
         """The optimum of the face that SMO has found, or, where that is outside of the box, of all samples near the margin."""
@@ -140,9 +139,17 @@ class HeldState:
 
     def leap(self, free: Array) -> bool:
         """One linear system. False where its solution is not inside the box, or there is none."""
-        m = len(free)
-        if not m:
+        if not len(free):
             return False
+        if len(free) > MOST_FREE:
+            return self.leap_by_elimination(free)
+        outcome = leap(self.K, self.v, self.s, self.lower, self.upper, free, self.has_offset)
+        self.steps += outcome == MOVED
+        return self.leap_by_elimination(free) if outcome == SINGULAR else bool(outcome == MOVED)
+
+    def leap_by_elimination(self, free: Array) -> bool:
+        """The same by LAPACK, which does not need a positive definite matrix."""
+        m = len(free)
         system = np.ones((m + 1, m + 1))
         system[:m, :m], system[m, m] = self.K[np.ix_(free, free)], 0.0
         right = np.append(self.v[free], 0.0)
@@ -171,7 +178,7 @@ class HeldState:
 
     def renew(self) -> None:
         """v from s, free of the rounding of the steps that led here."""
-        self.v = self.y - self.K @ self.s
+        renew(self.K, self.y, self.s, self.v)
 
     def take_outputs(self, outputs: Array) -> None:
         self.v[: self.n] = self.y[: self.n] - outputs

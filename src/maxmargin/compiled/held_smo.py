@@ -14,6 +14,8 @@ from maxmargin.compiled.cholesky import factor, substitute
 
 MOST_FREE = 128
 """So many free variables have their system solved here. LAPACK is quicker with more."""
+LEAST_PIVOT = 1e-10
+"""Of the factor, relative to the diagonal of K: with a smaller one the solution is mostly rounding."""
 MOVED, OUTSIDE, SINGULAR = 0, 1, 2
 """What ``leap`` did: it moved to the solution of the system; or that is outside of the box; or there is none."""
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}
@@ -40,6 +42,9 @@ def leap(K, v, s, lower, upper, free, has_offset):
             U[k, j] = K[free[k], free[j]]
     if not factor(U, m):
         return SINGULAR
+    for k in range(m):
+        if U[k, k] * U[k, k] <= LEAST_PIVOT * K[free[k], free[k]]:
+            return SINGULAR
     substitute(U, m, change)
     if has_offset:
         substitute(U, m, ones)

@@ -98,6 +98,9 @@ class HeldState:
         """Rounds until the gap is small enough, or one round when the certificate was refused."""
         if self.looks_done:
             self.looks_done, self.target_share = False, 0.1 * self.target_share
+            if self.rounds >= MOST_ROUNDS:
+                self.has_given_up = True
+                return
         goal, left = self.target_share * budget.target, budget.steps
         while self.rounds < MOST_ROUNDS and left > 0:
             before = self.steps

@@ -39,7 +39,9 @@ MERGE_SAVING = 0.05
 ROW_SHARE = 0.6
 """Of the budget for kernel values, what rows may take; the rest is for the block of least squares and its factor."""
 SMALL_GAP = 1e-3
-"""Above it least squares are too early."""
+"""Above it least squares are too early, unless they cost little."""
+EARLY_GAP, EARLY_NEAR = 1e-2, 256
+"""Above this gap they are too early even for so few samples near the margin, for which they take as long as a working set."""
 NEAR = 0.05
 """Samples whose margin is within this of one, or within the violation, are near."""
 FEW_NEAR, NEAR_A_FREE = 1000, 2.0
@@ -181,7 +183,7 @@ class ManyState:
     L: Array | None = None
     was_factored: bool = False
     was_slow: bool = False
-    finish_below: float = SMALL_GAP
+    finish_below: float = EARLY_GAP
     gap_before: float = math.inf
 
     def advance(self, budget: Budget) -> None:
@@ -240,6 +242,8 @@ class ManyState:
 
     @property
     def _most_worth_it(self) -> int:
+        if self.smo.relative_gap > SMALL_GAP:
+            return EARLY_NEAR
         return int(min(self.most_near, FEW_NEAR + NEAR_A_FREE * self.smo.n_free))
 
     def run_smo(self, budget: Budget) -> None:
@@ -250,9 +254,16 @@ class ManyState:
         if self.smo.looks_done and goal > budget.target:  # good enough for least squares, but for no certificate
             self.looks_done = self.smo.looks_done = False
             if not self.is_ready or self.smo.relative_gap <= budget.target:
-                self.finish_below = ENOUGH * min(self.finish_below, self.smo.relative_gap)
+                self.finish_below = self._next_threshold
         elif self.looks_done and self.problem.n_samples <= FEW_SAMPLES:
             self.finish()
+
+    @property
+    def _next_threshold(self) -> float:
+        """Where least squares are tried next, after the last threshold came too early or was no use."""
+        if self.smo.relative_gap > SMALL_GAP:
+            return SMALL_GAP
+        return ENOUGH * min(self.finish_below, self.smo.relative_gap)
 
     @property
     def is_small_and_slow(self) -> bool:

@@ -48,8 +48,9 @@ from maxmargin.solvers.newton_frame import lengthened, reduced, regulariser_of
 from maxmargin.solvers.newton_passes import Curve, Prox, passes_for
 from maxmargin.threads import single_threaded_blas
 
-SEARCH_ACCURACY = 1e-4
-"""How small the slope along the direction is to be at the end of the line search, relative to where it began."""
+SEARCH_ACCURACY, ROUGH_ACCURACY = 1e-4, 1e-2
+"""How small the slope along the direction is to be at the end of the line search, relative to where it began; the second is for
+directions that are themselves known to a tenth only."""
 ROUNDING = 2.0**-52
 GREATEST_PENALTY = 1e8
 """Beyond this the rounding of a margin, times the penalty, is more than is gained."""
@@ -448,7 +449,8 @@ class NewtonState:
         """The t > 0 with F'(w + t direction) = 0."""
         linear = float(self.regulariser.times(self.w) @ direction)
         quadratic = self.regulariser.sqnorm(direction)
-        enough = SEARCH_ACCURACY * abs(float(self.gradient @ direction))
+        accuracy = ROUGH_ACCURACY if self.passes.hessian.is_rough else SEARCH_ACCURACY
+        enough = accuracy * abs(float(self.gradient @ direction))
 
         def look(t: float) -> tuple[float, float]:
             first, second = self.passes.slope(self.margin, self.along, self.prox, t)

@@ -119,7 +119,7 @@ class ChosenRows(Rows):
         vars(self).update(_X=X, _chosen=chosen)
 
     @cached_property
-    def matrix(self) -> Array:  # type: ignore[override]
+    def matrix(self) -> Array:
         rows: Array = vars(self)["_X"][vars(self)["_chosen"]]
         return rows
 

@@ -170,7 +170,7 @@ def _totals(problem: KernelProblem, alpha: Array, sums: Sums, b: float, has_supp
     else:
         errors, C = np.ascontiguousarray(sums.errors), np.ascontiguousarray(problem.C)
         values, n_at_bound = hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error)
-        found = _Totals(*values.tolist(), n_at_bound)
+        found = _Totals._make([*values.tolist(), n_at_bound])
     return found if problem.has_offset else found._replace(imbalance=0.0)
 
 

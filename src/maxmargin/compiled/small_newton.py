@@ -7,7 +7,7 @@ Python: the call ends there, and says how small the gap is.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ MOST_LOOKS = 60
 MOST_IDLE = 3
 """Outer steps in a row that do not raise the dual value, at the most."""
 
-OPTIONS = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FAST}
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FAST}
 
 
 class Outer(NamedTuple):

@@ -48,7 +48,7 @@ from maxmargin.solvers.newton_frame import lengthened, reduced, regulariser_of
 from maxmargin.solvers.newton_passes import Curve, Prox, passes_for
 from maxmargin.threads import single_threaded_blas
 
-SEARCH_ACCURACY, ROUGH_ACCURACY = 1e-4, 1e-2
+SEARCH_ACCURACY, ROUGH_ACCURACY = 1e-4, 1e-3
 """How small the slope along the direction is to be at the end of the line search, relative to where it began; the second is for
 directions that are themselves known to a tenth only."""
 ROUNDING = 2.0**-52

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from maxmargin import LinearSVC
 from maxmargin.certificate import certify
+from maxmargin.estimators import checks
 from maxmargin.losses import Hinge, Huber, LeastSquares, Loss, SquaredHinge
 from maxmargin.problem import LinearProblem
 from maxmargin.solution import Status
@@ -147,3 +148,24 @@ def test_a_target_with_more_values_than_half_of_the_samples_is_warned_of():
     X, _ = labelled(40, 3, 1.0, 1)
     with pytest.warns(UserWarning, match="unique classes"):
         LinearSVC().fit(X, np.arange(40) // 1.5)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([-128, 127] * 300, np.int8),
+        np.array([3, 250] * 300, np.uint8),
+        np.array([2**62, 2**62 + 1] * 30),
+        np.array([0, 2**63] * 30, np.uint64),
+        np.array([1.0, -1.0, 4.0] * 30),
+        np.array([0.5, 1.0] * 30),
+        np.array([1.0, np.inf] * 30),
+        np.array([5, 1, 99]),
+        np.array(["a", "b"]),
+    ],
+    ids=lambda y: f"{y.dtype}-{y[0]}",
+)
+def test_the_labels_that_occur_are_numpys_whatever_their_type(y):
+    found = checks._distinct(y)
+    assert found.dtype == y.dtype
+    assert np.array_equal(found, np.unique(y))

@@ -15,6 +15,9 @@ import numpy as np
 
 from maxmargin.data import DTYPES, Array, sound
 
+MOST_LABEL = 2.0**31
+"""Labels below this are exact in float64, and so is the difference of two of them."""
+
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
@@ -89,7 +92,11 @@ def _is_plain(X: Any, y: Any) -> bool:
 
 def _are_plainly_classes(y: Array) -> bool:
     """Whole numbers, in a range of at most half as many as there are samples."""
-    return y.dtype.kind in "iu" and len(y) > 0 and 2 * (int(y.max()) - int(y.min()) + 1) <= len(y)
+    if y.dtype.kind not in "iuf" or len(y) == 0:
+        return False
+    least, greatest = float(y.min()), float(y.max())
+    is_short = 2.0 * (greatest - least + 1.0) <= len(y) and abs(least) < MOST_LABEL  # which what is not finite is not
+    return is_short and (y.dtype.kind != "f" or bool(np.all(y == np.floor(y))))
 
 
 def classes_of(y: Array) -> Array:
@@ -107,8 +114,9 @@ def _distinct(y: Array) -> Array:
     """The labels that occur, in order. Whole numbers in a small range are counted, which takes a tenth of sorting them."""
     if not _are_plainly_classes(y):
         return np.unique(y)
-    least = y.min()
-    return (np.flatnonzero(np.bincount((y - least).astype(np.intp))) + least).astype(y.dtype)
+    whole = y.astype(np.int64)  # a difference of two int8 may not fit in one
+    least = whole.min()
+    return (np.flatnonzero(np.bincount(whole - least)) + least).astype(y.dtype)
 
 
 def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classes: Array, y: Array) -> Array:

@@ -200,16 +200,16 @@ def gather(rows, weight, chosen, block, start, stop):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def add_hessian_product(rows, free, C, v, product, start, stop):
-    """product += sum over the free samples of C_i (x_i . v) x_i, a row at a time."""
-    for i in range(np.uint64(start), np.uint64(stop)):
-        if free[i]:
-            row_add(rows, i, C[i] * row_dot(rows, i, v), product)
+def add_hessian_product(rows, chosen, C, v, product, start, stop):
+    """product += sum over the chosen samples of C_i (x_i . v) x_i, a row at a time."""
+    for k in range(start, stop):
+        i = np.uint64(chosen[k])
+        row_add(rows, i, C[i] * row_dot(rows, i, v), product)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def add_hessian_diagonal(rows, free, C, diagonal, start, stop):
-    """diagonal_j += sum over the free samples of C_i x_ij^2"""
-    for i in range(np.uint64(start), np.uint64(stop)):
-        if free[i]:
-            row_add_squares(rows, i, C[i], diagonal)
+def add_hessian_diagonal(rows, chosen, C, diagonal, start, stop):
+    """diagonal_j += sum over the chosen samples of C_i x_ij^2"""
+    for k in range(start, stop):
+        i = np.uint64(chosen[k])
+        row_add_squares(rows, i, C[i], diagonal)

@@ -134,8 +134,8 @@ def main() -> None:
     options = arguments(__doc__, _own_options)
     summary, functions = report(1 if options.quick else 2, options.only)
     limits = (
-        f"Limits: {FIRST_LIMIT:g} s with an empty cache, {LATER_LIMIT:g} s with a filled one. The verdict is on processor seconds, "
-        "which the clock shows where the machine has nothing else to do: compilation uses one core."
+        f"Limits: {FIRST_LIMIT:g} s with an empty cache, {LATER_LIMIT:g} s with a filled one. The verdict is on processor "
+        "seconds, which the clock shows where the machine has nothing else to do: compilation uses one core."
     )
     heading = "## What is compiled\n\nSeconds of a function are without those of the functions it calls."
     parts = [limits, summary, heading, functions]

@@ -45,6 +45,9 @@ class Operation:
     def of(self, kind: type) -> Any:
         return self._cases[kind]
 
+    def __call__(self, *arguments: Any) -> Any:
+        raise TypeError("An operation that is chosen by a type exists only inside a loop.")
+
     def __contains__(self, kind: type) -> bool:
         return kind in self._cases
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.ellipsoid import enclose, sharpened
-from maxmargin.certificate.linear import Certificate
 from maxmargin.certificate.predictions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import maxmargin.kernel_matrix.tiles as kernel_tiles
 from maxmargin import SVC
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.estimators.pairs import pair_weights
 from maxmargin.kernel_matrix.outputs import ClassCoefficients, PairMachines, PredictionPolicy
 from maxmargin.kernel_matrix.tiles import TilePolicy
@@ -84,7 +85,7 @@ def test_wide_samples_tiles_of_any_shape_and_threads_change_nothing(name, of_mod
     vectors, dual_coef, X = model_and_samples(0.8, d=40)
     expected = brute_force(KERNELS[name], vectors, dual_coef, X)
     monkeypatch.setattr(kernel_tiles, "TilePolicy", partial(TilePolicy, narrow_features=1))
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     policy = PredictionPolicy(rows_a_strip=7, columns_a_tile=5)
     found = pair_outputs(KERNELS[name], FORMS[of_model](vectors), dual_coef, FORMS[of_X](X), policy)
     assert np.allclose(found, expected, rtol=0.0, atol=1e-12 * np.abs(expected).max())

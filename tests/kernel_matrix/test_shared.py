@@ -14,6 +14,7 @@ from scipy import sparse
 import maxmargin.kernel_matrix.shared as kernel_pairs
 import maxmargin.kernel_matrix.tiles as kernel_tiles
 from maxmargin import SVC, BatchedSMO
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.estimators.kernel_classifier import kernel_solver
 from maxmargin.estimators.pairs import KernelProblems, Pair
 from maxmargin.kernel_matrix.matrix import matrix_of, padded
@@ -65,7 +66,7 @@ def unshared(monkeypatch):
 @pytest.mark.parametrize("tile", [(256, 1024), (7, 13)])
 def test_the_matrix_of_every_pair_is_what_the_definition_says(name, form, tile, monkeypatch):
     monkeypatch.setattr(kernel_tiles, "TilePolicy", partial(TilePolicy, rows_a_strip=tile[0], columns_a_tile=tile[1]))
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     X, codes = samples()
     matrix = sparse.csr_array(X) if form == "sparse" else X
     shared, kernel = SharedValues(KERNELS[name], matrix, codes), KERNELS[name]

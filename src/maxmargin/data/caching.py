@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.runtime import rtsys  # type: ignore[attr-defined]
+from numba.core.runtime.nrt import rtsys
 
 import maxmargin.data.compiling  # noqa: F401  (hears of every compilation)
 

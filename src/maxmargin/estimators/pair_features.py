@@ -34,7 +34,7 @@ from maxmargin.problem.kernels import SECOND_ORDER, Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.linear.auto import Costs, newton_weights
+from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
@@ -51,13 +51,6 @@ PREFERENCE = 4.0
 ELEMENT = np.dtype(np.float64).itemsize
 
 
-def linear_solver(solver: Any) -> Solver | None:
-    """What solves linear problems in the place of a kernel solver; None where it has to be the kernel solver itself."""
-    make = getattr(solver, "for_features", None)
-    found: Solver | None = make() if make is not None else None
-    return found
-
-
 def newton_pays(X: Any, n_samples: int) -> bool:
     """Whether Newton's method on so many rows of X is the better choice for the linear kernel. It is not for long sparse rows:
     their kernel values are cheap, and Newton's matrix is not."""
@@ -67,7 +60,7 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     tiles = TilePolicy()
     a_value = tiles.ns_a_value + (tiles.ns_a_nonzero if problem.rows.is_sparse else tiles.ns_a_feature) * stored
     has_matrix = newton_weights(problem) <= MOST_MATRIX_WEIGHTS
-    is_cheaper = Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
+    is_cheaper = LinearCosts().newton(problem) <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
     return (has_matrix and is_cheaper) or problem.n_weights <= FEW_WEIGHTS
 
 
@@ -87,7 +80,7 @@ class FeatureProblems:
     ) -> FeatureProblems | None:
         """None where the kernel has no short feature map, the solver has no form for linear problems, or kernel values are far
         cheaper for the largest pair of classes, of ``n_samples``."""
-        found, linear = feature_map(kernel, X.shape[1], has_offset), linear_solver(solver)
+        found, linear = feature_map(kernel, X.shape[1], has_offset), solver.for_features()
         if found is None or linear is None:
             return None
         if found.relative_error == 0.0:

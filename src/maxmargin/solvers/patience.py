@@ -53,7 +53,7 @@ class Patience:
 
 @dataclass
 class IdleRounds:
-    """Counts the rounds since a value last fell to ``share`` of its least value before, or below."""
+    """Counts the rounds since a value last fell below ``share`` times its least value before."""
 
     share: float = 1.0
     least: float = math.inf
@@ -61,7 +61,7 @@ class IdleRounds:
 
     def note(self, value: float) -> int:
         """The number of rounds without progress, this one included."""
-        has_fallen = value <= self.share * self.least
+        has_fallen = value < self.share * self.least
         self.least, self.count = (value, 0) if has_fallen else (self.least, self.count + 1)
         return self.count
 

@@ -7,12 +7,14 @@ second order information", JMLR 2005, whose choice of a pair this is."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.solvers.kernel.batched_smo_loops import FLAGS, LEAST_CURVATURE, extremes, greater
 
-OPTIONS = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FLAGS}
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FLAGS}
 
 
 @njit(**OPTIONS)

@@ -93,7 +93,7 @@ def thin(n_samples: int, n_features: int, density: float) -> tuple[Any, Any]:
     from scipy import sparse
 
     generator = np.random.default_rng(0)
-    X = sparse.random_array((n_samples, n_features), density=density, format="csr", rng=generator)
+    X = sparse.csr_array(sparse.random(n_samples, n_features, density=density, random_state=generator))
     scores = X @ generator.standard_normal((n_features, 2)) + 0.5 * generator.standard_normal((n_samples, 2))
     return X, scores.argmax(axis=1)
 

@@ -81,6 +81,7 @@ def test_imports_go_down_the_list_of_rooms_and_never_up(path):
 @pytest.mark.parametrize("path", loops(), ids=name_of)
 def test_a_loop_imports_nothing_but_loops_and_what_they_see(path):
     allowed = {name_of(loop) for loop in loops()} | {
+        "maxmargin.data.by_type",
         "maxmargin.data.caching",
         "maxmargin.data.rows",
         "maxmargin.problem.held_values",

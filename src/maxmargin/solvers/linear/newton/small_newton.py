@@ -78,6 +78,10 @@ class SmallState:
     def steps(self) -> int:
         return self.own_steps + (self.careful.steps if self.careful else 0)
 
+    def meets(self, target: float) -> bool:
+        """Whether the gap is within the target, as far as the solver can tell."""
+        return bool(np.isfinite(self.gap) and self.gap <= target * abs(self.best_dual))
+
     def run(self, outer: Outer, budget: Budget) -> None:
         """The compiled call. If it was cut short by the budget, the careful method goes on from its alpha."""
         problem, self.is_fresh = self.problem, False
@@ -87,7 +91,7 @@ class SmallState:
         found = solve_small(_rows(problem), problem.signs, curve_of(problem), outer, start)
         self.gap, self.best_dual, n_steps, self.active = found
         self.own_steps += max(1, n_steps) * problem.n_samples
-        self.looks_done = bool(self.gap <= budget.target * abs(self.best_dual))
+        self.looks_done = self.meets(budget.target)
         if n_steps == most_steps and n_steps < MOST_STEPS and not self.looks_done:
             self.warm_start = self.alpha
 

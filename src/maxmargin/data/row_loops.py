@@ -1,6 +1,7 @@
 """The few operations on a row that solvers are made of, chosen by the layout at compile time.
 
-A loop written with these is compiled once for each layout that it is given: ``CsrRows``, ``DenseRows``, ``OneValueRows``. Row indices are unsigned. In every
+A loop written with these is compiled once for each layout that it is given: ``CsrRows``, ``DenseRows`` or ``OneValueRows``
+(which has no prefetches). Row indices are unsigned. In every
 one ``w`` has one element more than X has features: the last belongs to the appended constant feature ``rows.bias``.
 
 The stored elements of row i are numbered 0 <= k < ``row_length(rows, i)``, and ``row_start(rows, i)`` is the place of the first

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "solve": "maxmargin.solving.driver",
     "LinearSVC": "maxmargin.estimators.linear_svc",
+    "LinearSVR": "maxmargin.estimators.linear_svr",
     "LinearProblem": "maxmargin.problem.linear",
     "Hinge": "maxmargin.problem.losses",
     "SquaredHinge": "maxmargin.problem.losses",
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
     from maxmargin.certificate.linear import certify as certify
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from maxmargin.estimators.linear_svr import LinearSVR as LinearSVR
     from maxmargin.estimators.svc import SVC as SVC
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
     from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation

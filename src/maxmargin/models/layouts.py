@@ -17,7 +17,8 @@ from scipy import sparse
 from maxmargin.certificate.ellipsoid import Ellipsoid
 from maxmargin.data.rows import Array
 from maxmargin.estimators.kernel_classifier import kernel_named
-from maxmargin.estimators.linear_classifier import all_of, dense_weights, one_or_all
+from maxmargin.estimators.linear_classifier import dense_weights
+from maxmargin.estimators.linear_fit import all_of, one_or_all
 from maxmargin.estimators.pair_features import FeatureWeights
 from maxmargin.problem.feature_maps import FeatureMap, feature_map
 

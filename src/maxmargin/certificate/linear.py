@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.certificate.certificate import BALANCED, Certificate, GapParts, Imbalance, assemble, refusal
-from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_product, two_sum, vector
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_product, two_sum, vector
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
@@ -104,7 +104,7 @@ class Judge:
             total=total,
             excess=abs(float(np.sum(alpha * self.problem.signs))),
             excess_error=gamma(PAIRWISE_ROUNDINGS) * total,
-            offset=abs(float(w[-1])) * self.problem.intercept_scaling,
+            offset=float(w[-1]) * self.problem.intercept_scaling,
         )
 
     def _compare_precisely(self, w: Array, alpha: Array, sums: _Sums, rests: Array) -> _Comparison:
@@ -115,7 +115,7 @@ class Judge:
         squared_gamma = gamma(problem.n_samples + 8) ** 2
         weights, rest = self._weights[0, :d], rests[0, :d]
         difference_error = squared_gamma * sums.weights_scale + problem.n_samples * SMALLEST * math.sqrt(problem.n_weights)
-        spread, excess, excess_error, offset = sums.weights_scale, 0.0, 0.0, 0.0
+        spread, excess, excess_error, offset, offset_error = sums.weights_scale, 0.0, 0.0, 0.0, 0.0
         if not problem.penalizes_intercept:
             excess = float(self._weights[0, -1] + rests[0, -1]) / scaling
             centre = self._centre
@@ -127,7 +127,7 @@ class Judge:
             length = float(np.linalg.norm(centre))
             difference_error += excess_error * length + 8.0 * UNIT_ROUNDOFF**2 * (abs(excess) * length + sums.weights_scale)
             magnitude = float(np.abs(w[:d]) @ np.abs(centre)) + abs(float(w[-1])) * scaling
-            offset = abs(float(w[:d] @ centre) + float(w[-1]) * scaling) + gamma(d + 8) * magnitude
+            offset, offset_error = float(w[:d] @ centre) + float(w[-1]) * scaling, gamma(d + 8) * magnitude
         difference, lost = two_sum(w[:d], -weights)
         difference += lost - rest
         norm = float(np.linalg.norm(difference))
@@ -143,6 +143,7 @@ class Judge:
             excess=abs(excess),
             excess_error=excess_error,
             offset=offset,
+            offset_error=offset_error,
         )
 
     @cached_property
@@ -164,7 +165,7 @@ class Judge:
         difference, difference_error = comparison.difference, comparison.difference_error
         parts = GapParts(
             primal=0.5 * comparison.sqnorm + sums.loss,
-            dual=sums.conjugate - 0.5 * comparison.sqnorm_of_alpha,
+            dual=sums.conjugate - 0.5 * comparison.sqnorm_of_alpha - self._dual_shift(comparison),
             gap=sums.gap + 0.5 * difference * difference,
             error=sums.error
             + (difference + difference_error) * difference_error
@@ -175,24 +176,32 @@ class Judge:
         is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
         return assemble(parts, self._imbalance(alpha, comparison), alpha, is_at_bound)
 
+    def _dual_shift(self, comparison: _Comparison) -> float:
+        """|b r|: how much less the dual value can be where the targets are taken from b."""
+        is_moved = self.problem.loss.is_regression and not self.problem.penalizes_intercept
+        return abs(comparison.offset) * comparison.excess if is_moved else 0.0
+
     def _imbalance(self, alpha: Array, comparison: _Comparison) -> Imbalance:
         """The feasible point is alpha with the heavier sign of alpha_i sigma_i scaled by 1 - e, e = |r| / (the sum of that
         sign)
         <= 2 |r| / sum |alpha|. D is quadratic on the way, and |dD/dalpha_i| <= |p_i| + e_tube + |w(alpha)| |x_i| but for its
         diagonal, which only gains. So with s = sum_i |alpha_i| |x_i| the fall is at most e (sum_i |alpha_i| (|p_i| + e_tube) +
         |w(alpha)| s) + e^2 s^2 / 2. It holds for x taken from any centre, as long as b and w(alpha) are taken from there
-        too."""
+        too. In regression the targets may be moved along with b: they are taken from b, which leaves no b to multiply r."""
         total, box = comparison.total, self.problem.box
         if self.problem.penalizes_intercept or total == 0.0:
             return BALANCED
-        s = comparison.spread
-        steepness = float(np.abs(alpha) @ (np.abs(box.p) + box.e)) + comparison.norm * s
+        s, offset = comparison.spread, abs(comparison.offset) + comparison.offset_error
+        linear = np.abs(box.p)
+        if self.problem.loss.is_regression:
+            linear, offset = np.abs(box.p - comparison.offset) * OUTWARDS, comparison.offset_error
+        steepness = float(np.abs(alpha) @ (linear + box.e)) + comparison.norm * s
 
         def fall(r: float) -> float:
             e = 2.0 * r / total
             return e * steepness + 0.5 * (e * s) * (e * s)
 
-        return Imbalance.of(comparison.excess, comparison.excess_error, comparison.offset, fall, 2.0 / total * s)
+        return Imbalance.of(comparison.excess, comparison.excess_error, offset, fall, 2.0 / total * s)
 
 
 def _is_in_doubt(quick: Certificate) -> bool:
@@ -203,7 +212,8 @@ def _is_in_doubt(quick: Certificate) -> bool:
 
 class _Comparison(NamedTuple):
     """w beside w(alpha): squared norms of both, their distance and how wrong that can be; and for a free intercept the bounds
-    of ``_imbalance``: |w(alpha)|, sum_i |alpha_i| |x_i|, sum_i |alpha_i|, |sum_i alpha_i sigma_i| with its error, and |b|."""
+    of ``_imbalance``: |w(alpha)|, sum_i |alpha_i| |x_i|, sum_i |alpha_i|, |sum_i alpha_i sigma_i| with its error, and b with
+    its error."""
 
     sqnorm: float
     sqnorm_of_alpha: float
@@ -215,6 +225,7 @@ class _Comparison(NamedTuple):
     excess: float
     excess_error: float
     offset: float
+    offset_error: float = 0.0
 
 
 class _Sums(NamedTuple):

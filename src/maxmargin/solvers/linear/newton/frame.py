@@ -1,7 +1,8 @@
 """The coordinates in which the semismooth Newton method works, and the way back to w.
 
-Where the intercept is free, columns far from zero are centred; few long rows are rotated until there are as many features as
-samples (``maxmargin.solvers.presolve``). At the end w may be made a little longer, so that rounding falls on the cheap side.
+Targets of a regression are brought to size one. Where the intercept is free, columns far from zero are centred; few long rows
+are rotated until there are as many features as samples (``maxmargin.solvers.presolve``). At the end w may be made a little
+longer, so that rounding falls on the cheap side.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.presolve import DENSE_SHARE, CentredColumns, RotatedRows
+from maxmargin.solvers.scaled_targets import ScaledTargets
+
+Reduction = CentredColumns | RotatedRows | ScaledTargets
 
 MOST_ROTATED = 50_000_000
 """Elements of the dense copy of X that a rotation of its rows takes: 0.4 GB."""
@@ -37,9 +41,13 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
     return min(lengths, key=bound) * w
 
 
-def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
-    """What makes Newton's matrix better or smaller: columns centred if the intercept is free, few long rows rotated."""
-    reductions: list[CentredColumns | RotatedRows] = []
+def reduced(problem: LinearProblem) -> list[Reduction]:
+    """What makes Newton's matrix better or smaller: targets of size one in regression, columns centred if the intercept is
+    free, few long rows rotated."""
+    reductions: list[Reduction] = []
+    if problem.loss.is_regression:
+        reductions.append(ScaledTargets.of(problem))
+        problem = reductions[-1].problem
     centred = None if problem.penalizes_intercept else CentredColumns.of(problem)
     if centred is not None:
         reductions.append(centred)
@@ -49,7 +57,7 @@ def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
     return reductions
 
 
-def regulariser_of(problem: LinearProblem, reductions: list[CentredColumns | RotatedRows]) -> Regulariser:
+def regulariser_of(problem: LinearProblem, reductions: list[Reduction]) -> Regulariser:
     shift = None
     if problem.penalizes_intercept and reductions and isinstance(reductions[-1], CentredColumns):
         shift = reductions[-1].centre / problem.intercept_scaling

@@ -28,7 +28,8 @@ runs on the primal directly. **An intercept without penalty** is a coordinate wi
 -sum_i a_i y_i = 0, the equality constraint of the dual.
 
 **Columns as they come.** Cholesky does not care about the scale of a column, but rounding does: a margin is known to about
-1e-16 |w| |x|, and a_i to s C_i times that. Where this noise hides the rise of the dual value, a smaller s makes less of it."""
+1e-16 |w| |x|, and a_i to s C_i times that. Where this noise hides the rise of the dual value, a smaller s makes less of it.
+In regression s C_i is a change of a_i for a unit of the output, so targets are brought to size one."""
 
 from __future__ import annotations
 
@@ -42,11 +43,12 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.newton.frame import lengthened, reduced, regulariser_of
+from maxmargin.solvers.linear.newton.frame import Reduction, lengthened, reduced, regulariser_of
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.linear.newton.line_search import rising_root
 from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
-from maxmargin.solvers.presolve import CentredColumns, RotatedRows
+from maxmargin.solvers.presolve import CentredColumns
+from maxmargin.solvers.scaled_targets import ScaledTargets
 
 SEARCH_ACCURACY = 1e-4
 """How small the slope along the direction is to be at the end of the line search, relative to where it began."""
@@ -163,9 +165,13 @@ class NewtonState:
         self.stage = Stage("newton")
         self.steps = 0
         self.kept: tuple[Array, Array] | None = None
-        self._begin(reduced(problem), np.zeros(problem.n_samples) if warm_start is None else warm_start)
+        reductions = reduced(problem)
+        alpha = np.zeros(problem.n_samples) if warm_start is None else warm_start
+        for reduction in reductions:
+            alpha = reduction.reduce(alpha)
+        self._begin(reductions, alpha)
 
-    def _begin(self, reductions: list[CentredColumns | RotatedRows], alpha: Array) -> None:
+    def _begin(self, reductions: list[Reduction], alpha: Array) -> None:
         """Start from ``alpha`` on the problem as ``reductions`` leave it."""
         self.reductions = reductions
         self.problem = problem = reductions[-1].problem if reductions else self.original
@@ -382,12 +388,13 @@ class NewtonState:
     def _centre_or_give_up(self) -> None:
         """A penalised intercept is small beside w . x in most data, and then centred columns only add rounding. Where they are
         not centred yet, they are the last resort."""
-        centred = None if self.reductions else CentredColumns.of(self.original)
+        targets = [reduction for reduction in self.reductions if isinstance(reduction, ScaledTargets)]
+        centred = CentredColumns.of(self.problem) if len(targets) == len(self.reductions) else None
         if centred is None:
             self.is_stuck = self.looks_done = True
         else:
             self.kept = None
-            self._begin([centred], self.anchor)
+            self._begin([*targets, centred], self.anchor)
 
     @property
     def _resolved_penalty(self) -> float:

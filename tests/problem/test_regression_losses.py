@@ -193,7 +193,7 @@ def test_bad_settings_and_targets_are_named():
 
 
 @losses
-@pytest.mark.parametrize("shift", [1e6, -3e9])
+@pytest.mark.parametrize("shift", [1e6, -3e7])
 def test_with_a_free_intercept_targets_far_from_zero_are_as_good_as_near_ones(loss, shift):
     """Their sum with alpha cancels, and neither the solver nor the certificate may lose the gap in it."""
     X, y = drawn(60, 3, 8)

@@ -27,7 +27,7 @@ def checked_limits(model: Any) -> Limits:
     """Check the parameters that all linear estimators have, and read the limits of the fit from them."""
     checks.number("tol", model.tol, at_least=0.0)
     checks.flag("warm_start", model.warm_start)
-    checks.thread_count(model.n_jobs)
+    checks.thread_count(getattr(model, "n_jobs", None))
     solver_named(model.solver)
     seed_from(model.random_state if isinstance(model.random_state, (int, np.integer)) else None)
     if model.callback is not None and not callable(model.callback):
@@ -64,7 +64,9 @@ def solve_all(
 
         return run
 
-    return run_jobs([job(*pair) for pair in zip(problems, starts, strict=True)], model.n_jobs, limits.max_seconds)
+    return run_jobs(
+        [job(*pair) for pair in zip(problems, starts, strict=True)], getattr(model, "n_jobs", None), limits.max_seconds
+    )
 
 
 def keep_proofs(model: Any, solutions: list[Solution]) -> None:

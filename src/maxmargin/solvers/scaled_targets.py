@@ -31,13 +31,16 @@ class ScaledTargets:
 
     @classmethod
     def of(cls, problem: LinearProblem) -> ScaledTargets:
-        centre = 0.0 if problem.penalizes_intercept else float(np.median(problem.y[problem.C > 0.0]))
+        prices = problem.offset_prices
+        is_moved = not problem.penalizes_intercept and prices is None
+        centre = float(np.median(problem.y[problem.C > 0.0])) if is_moved else 0.0
         moved = problem.y - centre
-        size = _power_of_two(float(np.sqrt(np.mean(np.square(moved / (np.abs(moved).max(initial=0.0) or 1.0))))), moved)
+        size = _power_of_two(moved if prices is None else _spread_of_outputs(problem, prices))
         loss: Any = problem.loss
         scaled = loss.rescaled(size)
-        targets, costs = moved / size, _times(problem.C, scaled.cost_factor)
-        return cls(problem, replace(problem, y=targets, C=costs, loss=scaled.loss), size, centre)
+        costs = _times(problem.C, scaled.cost_factor)
+        prices = None if prices is None else prices * scaled.cost_factor
+        return cls(problem, replace(problem, y=moved / size, C=costs, loss=scaled.loss, offset_prices=prices), size, centre)
 
     def reduce(self, alpha: Array) -> Array:
         return alpha / self.size
@@ -50,9 +53,16 @@ class ScaledTargets:
         return w, np.clip(alpha * self.size, box.L, box.U)
 
 
-def _power_of_two(relative_size: float, moved: Array) -> float:
-    """The power of two next to the root-mean-square of the targets; one if they are all zero or far out of range."""
-    size = relative_size * float(np.abs(moved).max(initial=0.0))
+def _spread_of_outputs(problem: LinearProblem, alpha: Array) -> Array:
+    """The outputs of w(alpha), taken from their mean: the unit of a problem whose targets are all zero."""
+    outputs = problem.rows.matrix @ problem.weights(alpha)[:-1]
+    return np.asarray(outputs - outputs.mean())
+
+
+def _power_of_two(numbers: Array) -> float:
+    """The power of two next to their root-mean-square; one if they are all zero or far out of range."""
+    greatest = float(np.abs(numbers).max(initial=0.0))
+    size = greatest * float(np.sqrt(np.mean(np.square(numbers / (greatest or 1.0)))))
     return 2.0 ** round(math.log2(size)) if SMALLEST_SIZE < size < GREATEST_SIZE else 1.0
 
 

@@ -12,12 +12,15 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.presolve import DENSE_SHARE, CentredColumns, RotatedRows
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
 Reduction = CentredColumns | RotatedRows | ScaledTargets
 
+BORDER = 1e-12
+"""Outputs that differ by less than this share of the sums that they are made of are equal: it is some thousand roundings."""
 MOST_ROTATED = 50_000_000
 """Elements of the dense copy of X that a rotation of its rows takes: 0.4 GB."""
 
@@ -41,6 +44,22 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
     return min(lengths, key=bound) * w
 
 
+def with_best_offset(problem: LinearProblem, w: Array) -> Array:
+    """w with the offset that is best for it, where the offset has a price. If every lower one is as good, the greatest.
+
+    Samples on the border are support vectors whose outputs are equal up to rounding. The offset is raised until all of them,
+    however their outputs are rounded, are on the inner side."""
+    w = np.append(w[:-1], 0.0)
+    kinks = problem.loss.kinks(problem.margins(w), problem.C, problem.targets)  # type: ignore[attr-defined]
+    level = kinks.level - float(problem.offset_prices.sum())  # type: ignore[union-attr]
+    best = best_offsets(kinks.offsets, kinks.rises, level).middle
+    magnitude = float(np.abs(w[:-1]) @ problem.rows.column_magnitudes())
+    on_border = kinks.offsets[np.abs(kinks.offsets - best) <= BORDER * magnitude]
+    highest = float(on_border.max(initial=best)) + UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
+    w[-1] = highest / problem.intercept_scaling
+    return w
+
+
 def reduced(problem: LinearProblem) -> list[Reduction]:
     """What makes Newton's matrix better or smaller: targets of size one in regression, columns centred if the intercept is
     free, few long rows rotated."""
@@ -48,7 +67,7 @@ def reduced(problem: LinearProblem) -> list[Reduction]:
     if problem.loss.is_regression:
         reductions.append(ScaledTargets.of(problem))
         problem = reductions[-1].problem
-    centred = None if problem.penalizes_intercept else CentredColumns.of(problem)
+    centred = None if problem.penalizes_intercept or problem.offset_prices is not None else CentredColumns.of(problem)
     if centred is not None:
         reductions.append(centred)
         problem = centred.problem

@@ -36,6 +36,6 @@ def test_the_gap_is_measured_from_the_least_primal_value_so_far():
     assert first_stall(patience, lambda work: 0.0, primal=1e9) is None
 
 
-def test_idle_rounds_begin_anew_when_the_value_falls_to_the_share_of_its_least():
+def test_idle_rounds_begin_anew_when_the_value_falls_below_the_share_of_its_least():
     idle = IdleRounds(share=0.9)
-    assert [idle.note(value) for value in (10.0, 9.5, 9.1, 9.0, 8.9, 8.1)] == [0, 1, 2, 0, 1, 0]
+    assert [idle.note(value) for value in (10.0, 9.5, 9.0, 8.9, 8.1, 0.0, 0.0)] == [0, 1, 2, 0, 1, 0, 1]

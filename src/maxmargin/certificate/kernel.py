@@ -27,7 +27,7 @@ from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import RBF, SECOND_ORDER, Precomputed
+from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 NEGLIGIBLE = 0.1
@@ -112,7 +112,7 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
     if problem.held is not None:
         return _held_sums(problem, problem.held, alpha)
     signed = (alpha * problem.signs)[support]
-    if isinstance(problem.kernel, Precomputed):
+    if problem.kernel.is_given:
         return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 
@@ -122,7 +122,7 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
     samples. Models may have coefficients of either sign in the place of alpha."""
     outputs, sizes = held.values @ (alpha * problem.signs), np.abs(alpha)
     additions = gamma(len(alpha) + 2.0)
-    if isinstance(problem.kernel, RBF):
+    if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
         return Sums(outputs, np.broadcast_to(error, len(alpha)))
     errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)

@@ -27,14 +27,14 @@ from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, Value
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators.pairs import Pair
-from maxmargin.kernel_matrix.blocks import NS_A_FEATURE, NS_A_NONZERO, NS_A_VALUE
 from maxmargin.kernel_matrix.rows import MEGABYTE
+from maxmargin.kernel_matrix.tiles import TilePolicy
 from maxmargin.problem.feature_maps import FeatureMap, feature_map
 from maxmargin.problem.kernels import SECOND_ORDER, Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.linear.auto import Costs, newton_weights
+from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
@@ -64,9 +64,10 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     rows, ones = Rows.from_matrix(X[:n_samples], check=False), np.ones(n_samples)
     problem = LinearProblem(rows, ones, ones, Hinge(), 1.0, penalizes_intercept=False)
     stored = problem.rows.n_stored / max(1, n_samples)
-    a_value = NS_A_VALUE + (NS_A_NONZERO if problem.rows.is_sparse else NS_A_FEATURE) * stored
+    tiles = TilePolicy()
+    a_value = tiles.ns_a_value + (tiles.ns_a_nonzero if problem.rows.is_sparse else tiles.ns_a_feature) * stored
     has_matrix = newton_weights(problem) <= MOST_MATRIX_WEIGHTS
-    is_cheaper = Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
+    is_cheaper = LinearCosts().newton(problem) <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
     return (has_matrix and is_cheaper) or problem.n_weights <= FEW_WEIGHTS
 
 

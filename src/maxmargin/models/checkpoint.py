@@ -189,6 +189,10 @@ class CheckpointedState:
         return int(self.inner.active)
 
     @property
+    def relative_gap(self) -> float:
+        return float(self.inner.relative_gap)
+
+    @property
     def looks_done(self) -> bool:
         return bool(self.inner.looks_done)
 

@@ -26,9 +26,10 @@ from maxmargin.data.rows import Array
 from maxmargin.estimators.linear_fit import one_or_all
 from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.outputs import Output, written
+from maxmargin.models import policy
 from maxmargin.models.headers import complaint_about_header
 from maxmargin.models.layouts import LAYOUTS
-from maxmargin.models.tensors import MOST_HEADER_BYTES, read_tensors
+from maxmargin.models.tensors import read_tensors
 from maxmargin.solving.solution import Progress, Status
 
 FORMAT = "maxmargin model 1"
@@ -68,7 +69,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str] | Output) -> int:
     sentence = _complaint_about(_as_written(header), tensors)
     if sentence:
         raise ValueError(f"This {name} cannot be kept in a file: {sentence}.")
-    if len(text := _text_of(header)) > MOST_HEADER_BYTES // 2:  # as a text within JSON it grows
+    if len(text := _text_of(header)) > policy.LIMITS.most_header_bytes // 2:  # as a text within JSON it grows
         text = _text_of({**header, "traces": []})
     content = save_tensors(tensors, {HEADER_KEY: text, DIGEST_KEY: _digest(text, tensors)})
     with written(path) as file:

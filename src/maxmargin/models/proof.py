@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -17,13 +18,17 @@ from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
 from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel
 from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Precomputed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.driver import solve
 
-SHARE_OF_TOL = 0.3
-"""How close to the optimum the dual bound should be, of what may lie between it and the model."""
+
+@dataclass(frozen=True)
+class ProofPolicy:
+    """How hard the dual bound is looked for."""
+
+    share_of_tol: float = 0.3
+    """How close to the optimum the dual bound should be, of what may lie between it and the model."""
 
 
 def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
@@ -32,7 +37,7 @@ def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: 
     if len(unknown):
         raise ValueError(f"The data has the label {unknown[0]}, which the model does not know.")
     prove_one = _prove_kernel if isinstance(estimator, KernelClassifier) else _prove_linear
-    return prove_one(estimator, X, y, C=C, tol=SHARE_OF_TOL * tol, max_seconds=max_seconds)
+    return prove_one(estimator, X, y, C=C, tol=ProofPolicy().share_of_tol * tol, max_seconds=max_seconds)
 
 
 def _prove_linear(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
@@ -101,7 +106,7 @@ def _of_samples(estimator: Any, values: Array, n_samples: int) -> Array | None:
 
 
 def _model(estimator: Any, coefficients: Array, b: float, pair: Pair, n_samples: int) -> KernelModel:
-    if not isinstance(estimator._kernel_, Precomputed):
+    if not estimator._kernel_.is_given:
         used = np.flatnonzero(coefficients)
         return KernelModel(coefficients[used], b, estimator.support_vectors_[used])
     everyone = _of_samples(estimator, coefficients, n_samples)

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.dual_box import DualBox, Kinks, Loss
 from maxmargin.problem.held_values import MOST_SAMPLES, HeldValues, held_values
-from maxmargin.problem.kernels import Kernel, Points, Precomputed
+from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of, signs_of, targets_of
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.offset import balanced
@@ -41,10 +41,22 @@ class SignedVariables(NamedTuple):
     s: Array
 
 
+class FastValues(Protocol):
+    """Where solvers find kernel values that outlive a problem: a ``maxmargin.kernel_matrix.matrix.KernelMatrix`` of its
+    samples, or what makes one. They are fast, and not exact: no certificate reads them."""
+
+    @property
+    def dtype(self) -> Any:
+        """Of the values."""
+
+    def for_one_solve(self) -> Any:
+        """The kernel matrix, with a count of evaluations that begins with this solve."""
+
+
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """max D(alpha) over the box, and over sum_i s_i = 0 if ``has_offset``. ``matrix`` gives the whole kernel matrix
-    where several problems share its parts."""
+    """max D(alpha) over the box, and over sum_i s_i = 0 if ``has_offset``. ``matrix`` gives the whole kernel matrix in float64
+    where several problems share its parts; ``fast_values`` are for solvers alone."""
 
     rows: Rows
     y: Array
@@ -52,18 +64,19 @@ class KernelProblem:
     kernel: Kernel
     has_offset: bool = True
     matrix: Callable[[], HeldValues] | None = field(default=None, repr=False, kw_only=True)
+    fast_values: FastValues | None = field(default=None, repr=False, kw_only=True)
     loss: Loss = field(default_factory=Hinge, kw_only=True)
 
     @classmethod
     def build(
         cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, loss: Loss | None = None, check: bool = True
     ) -> KernelProblem:
-        """Check everything; a kernel that is not one of ours must have ``block`` and ``diagonal``. ``check=False`` trusts that
+        """Check everything; a kernel that is not one of ours must inherit from ``Kernel``. ``check=False`` trusts that
         scikit-learn's ``check_array`` has seen X already."""
-        if isinstance(kernel, type) or not hasattr(kernel, "block"):
+        if isinstance(kernel, type) or not hasattr(kernel, "gram"):
             raise TypeError(f"kernel must be a kernel object such as RBF(gamma=1.0); got {kernel!r}.")
         rows = Rows.from_matrix(X, check=check)
-        if isinstance(kernel, Precomputed):
+        if kernel.is_given:
             _check_gram(rows)
         loss = Hinge() if loss is None else loss
         if loss.is_smooth:
@@ -112,10 +125,7 @@ class KernelProblem:
 
     def gram(self, chosen: Any, among: Any) -> Array:
         """k(x_i, x_j) for the chosen i and the j among which, in float64."""
-        if isinstance(self.kernel, Precomputed):
-            part = self.rows.matrix[chosen][:, among]
-            return np.asarray(part.toarray() if self.rows.is_sparse else part, dtype=np.float64)
-        return self.kernel.block(self.points[chosen], self.points[among])
+        return self.kernel.gram(self.points, chosen, among)
 
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))

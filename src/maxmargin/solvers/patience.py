@@ -53,7 +53,7 @@ class Patience:
 
 @dataclass
 class IdleRounds:
-    """Counts the rounds since a value last fell to ``share`` of its least value before, or below."""
+    """Counts the rounds since a value last fell below ``share`` times its least value before."""
 
     share: float = 1.0
     least: float = math.inf
@@ -61,6 +61,37 @@ class IdleRounds:
 
     def note(self, value: float) -> int:
         """The number of rounds without progress, this one included."""
-        has_fallen = value <= self.share * self.least
+        has_fallen = value < self.share * self.least
         self.least, self.count = (value, 0) if has_fallen else (self.least, self.count + 1)
         return self.count
+
+
+@dataclass
+class Standstill:
+    """Counts the rounds, one after the other, in which the dual value did not rise and the gap did not fall.
+
+    Near the optimum the dual value is flat, so that either is progress; a gap has fallen when it is below ``share`` times its
+    least value before."""
+
+    most: int
+    share: float = 0.99
+    least_gap: float = math.inf
+    greatest_dual: float = -math.inf
+    count: int = 0
+
+    def note(self, gap: float, dual: float) -> None:
+        has_progress = gap < self.share * self.least_gap or dual > self.greatest_dual
+        self.count = 0 if has_progress else self.count + 1
+        self.least_gap, self.greatest_dual = min(gap, self.least_gap), max(dual, self.greatest_dual)
+
+    def note_no_move(self) -> None:
+        """No variable moves any more: there is nothing to wait for."""
+        self.count = self.most
+
+    def forget_values(self) -> None:
+        """The gap and the dual value were computed from rounded values, and may have been too good to be true."""
+        self.least_gap, self.greatest_dual = math.inf, -math.inf
+
+    @property
+    def is_reached(self) -> bool:
+        return self.count >= self.most

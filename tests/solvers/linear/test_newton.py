@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from maxmargin.certificate.linear import certify
-from maxmargin.data.threads import Crew
+from maxmargin.data.threads import Crew, ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.solvers.base import Budget
@@ -39,7 +39,7 @@ def columns(problem: LinearProblem) -> np.ndarray:
 
 
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
 
 

@@ -157,7 +157,7 @@ def ascend(rows, terms, line, w, sweep, plan):
             end_sweep(samples, present, state, target)
 
 
-@njit(inline="always")
+@njit(nogil=True, boundscheck=False, error_model="numpy")
 def define_schedule(samples, present, schedule, state):
     """Algorithm 4: of the l places sample i gets l p_i / p_sum, rounded up or down at random."""
     length = np.uint64(present.shape[0])
@@ -189,7 +189,7 @@ def define_schedule(samples, present, schedule, state):
     state.random = random
 
 
-@njit(inline="always")
+@njit(nogil=True, error_model="numpy")
 def end_sweep(samples, present, state, target):
     """The end of Algorithm 3: a sweep that meets epsilon counts only if it was uniform. So does one that moved nothing.
 

@@ -140,7 +140,13 @@ def gap_term(terms, sample, G):
 def _gap_term(terms, sample, G):
     if terms.instance_class is OneSided:
         return lambda terms, sample, G: one_sided_gap(G, sample.alpha, sample.U, sample.D, terms.lower)
-    return lambda terms, sample, G: two_sided_gap(sample, sample.D * sample.alpha - G, terms.epsilon)
+
+    def two_sided(terms, sample, G):
+        if sample.U < np.inf:  # a piecewise linear loss: what D has is a feature that was folded into it
+            return two_sided_gap(sample, 0.0, -G, terms.epsilon)
+        return two_sided_gap(sample, sample.D, sample.D * sample.alpha - G, terms.epsilon)
+
+    return two_sided
 
 
 @njit(inline="always")
@@ -154,13 +160,12 @@ def one_sided_gap(G, alpha, U, D, lower):
 
 
 @njit(inline="always")
-def two_sided_gap(sample, residual, epsilon):
-    """With h(a) = a r - epsilon |a| - D a^2 / 2: what h(alpha) lacks of the greatest h in the box, which is C times the
-    loss."""
+def two_sided_gap(sample, D, residual, epsilon):
+    """With h(a) = a r - epsilon |a| - D a^2 / 2: what h(alpha) lacks of the greatest h in the box, C times the loss."""
     pull = max(0.0, residual - epsilon) + min(0.0, residual + epsilon)
     best = 0.0
     if pull != 0.0:
-        best = pull / sample.D if sample.D > 0.0 else np.inf * pull
+        best = pull / D if D > 0.0 else np.inf * pull
         best = max(min(best, sample.U), sample.L)
     alpha = sample.alpha
-    return (best - alpha) * (residual - 0.5 * sample.D * (best + alpha)) - epsilon * (abs(best) - abs(alpha))
+    return (best - alpha) * (residual - 0.5 * D * (best + alpha)) - epsilon * (abs(best) - abs(alpha))

@@ -168,6 +168,11 @@ class DCDState:
         return float(self.sweep["relative_gap"][0])
 
     @property
+    def dual(self) -> float:
+        """D(alpha), up to the rounding of the steps since the last refresh."""
+        return float(self.sweep["dual"][0])
+
+    @property
     def steps_to_sweep_end(self) -> int:
         return int(self.sweep["active"][0]) - int(self.sweep["cursor"][0])
 

@@ -157,7 +157,7 @@ def descend(rows, terms, line, w, sweep, plan):
                     index[k] = pool[k]
 
 
-@njit(inline="always")
+@njit(nogil=True, error_model="numpy")
 def end_sweep(state, target):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
     is_full = state.active == state.present

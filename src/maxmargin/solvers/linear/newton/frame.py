@@ -14,7 +14,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.linear.newton.hessian import Regulariser
-from maxmargin.solvers.presolve import DENSE_SHARE, CentredColumns, RotatedRows
+from maxmargin.solvers.presolve import CentredColumns, PresolvePolicy, RotatedRows
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
 Reduction = CentredColumns | RotatedRows | ScaledTargets
@@ -85,4 +85,5 @@ def regulariser_of(problem: LinearProblem, reductions: list[Reduction]) -> Regul
 
 def is_rotated(problem: LinearProblem) -> bool:
     n, n_features = problem.n_samples, problem.rows.n_features
-    return n < n_features and n * n_features <= MOST_ROTATED and problem.rows.n_stored >= DENSE_SHARE * n * n_features
+    is_dense = problem.rows.n_stored >= PresolvePolicy().dense_share * n * n_features
+    return n < n_features and n * n_features <= MOST_ROTATED and is_dense

@@ -228,6 +228,10 @@ class NewtonState:
         """Of the better of the two that ``answer`` chooses between."""
         return min(self.best_pair.gap, self._difference)
 
+    def meets(self, target: float) -> bool:
+        """Whether the relative gap is within the target, as far as the solver can tell."""
+        return bool(np.isfinite(self.gap) and self.gap <= target * abs(self.best_dual))
+
     @property
     def best_dual(self) -> float:
         return max(self.dual, self.anchor_dual)

@@ -11,8 +11,7 @@ import numpy as np
 from numba.extending import overload
 
 from maxmargin.data.caching import njit
-from maxmargin.data.row_loops import ONE, row_add, row_dot
-from maxmargin.data.rows import CsrRows
+from maxmargin.data.row_loops import ONE, column_of, row_add, row_dot, row_length, row_start, value_of
 from maxmargin.solvers.linear.newton.curves import Tube
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -155,66 +154,28 @@ def slope(line, curve, prox, t, sums, start, stop):
     sums[0], sums[1] = first, second
 
 
+@njit(inline="always")
 def row_add_squares(rows, i, scale, w):
     """w_j += scale x_ij^2"""
-    raise TypeError("row_add_squares exists only inside compiled code")
+    start = row_start(rows, i)
+    for k in range(row_length(rows, i)):
+        value = value_of(rows, start, k)
+        w[column_of(rows, start, k)] += scale * value * value
+    w[w.shape[0] - 1] += scale * rows.bias * rows.bias
 
 
-@overload(row_add_squares, inline="always")
-def _row_add_squares(rows, i, scale, w):
-    if rows.instance_class is CsrRows:
-
-        def sparse(rows, i, scale, w):
-            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
-                w[rows.indices[k]] += scale * rows.values[k] * rows.values[k]
-            w[w.shape[0] - 1] += scale * rows.bias * rows.bias
-
-        return sparse
-
-    def dense(rows, i, scale, w):
-        for j in range(rows.values.shape[1]):
-            w[j] += scale * rows.values[i, j] * rows.values[i, j]
-        w[w.shape[0] - 1] += scale * rows.bias * rows.bias
-
-    return dense
-
-
+@njit(inline="always")
 def add_outer(rows, i, scale, S):
     """S += scale x_i x_i', the lower triangle"""
-    raise TypeError("add_outer exists only inside compiled code")
-
-
-@overload(add_outer, inline="always")
-def _add_outer(rows, i, scale, S):
-    if rows.instance_class is CsrRows:
-
-        def sparse(rows, i, scale, S):
-            first, last = rows.indptr[i], S.shape[0] - 1
-            for k in range(first, rows.indptr[i + ONE]):
-                scaled = scale * rows.values[k]
-                line = S[rows.indices[k]]
-                for j in range(first, k + ONE):
-                    line[rows.indices[j]] += scaled * rows.values[j]
-            if rows.bias != 0.0:
-                line = S[last]
-                for j in range(first, rows.indptr[i + ONE]):
-                    line[rows.indices[j]] += scale * rows.bias * rows.values[j]
-                line[last] += scale * rows.bias * rows.bias
-
-        return sparse
-
-    def dense(rows, i, scale, S):
-        last = S.shape[0] - 1
-        for k in range(last):
-            scaled = scale * rows.values[i, k]
-            for j in range(k + 1):
-                S[k, j] += scaled * rows.values[i, j]
-        if rows.bias != 0.0:
-            for j in range(last):
-                S[last, j] += scale * rows.bias * rows.values[i, j]
-            S[last, last] += scale * rows.bias * rows.bias
-
-    return dense
+    start, length, last = row_start(rows, i), row_length(rows, i), S.shape[0] - 1
+    for k in range(length):
+        scaled, line = scale * value_of(rows, start, k), column_of(rows, start, k)
+        for j in range(k + ONE):
+            S[line, column_of(rows, start, j)] += scaled * value_of(rows, start, j)
+    if rows.bias != 0.0:
+        for j in range(length):
+            S[last, column_of(rows, start, j)] += scale * rows.bias * value_of(rows, start, j)
+        S[last, last] += scale * rows.bias * rows.bias
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
@@ -222,10 +183,9 @@ def add_outer_products(rows, weight, changed, S, start, stop):
     """S += sum of weight_i x_i x_i' over those that became free, minus those that ceased to be."""
     for k in range(start, stop):
         i = changed[k]
-        if i >= 0:
-            add_outer(rows, np.uint64(i), weight[i], S)
-        else:
-            add_outer(rows, np.uint64(~i), -weight[~i], S)
+        sign = 1.0 if i >= 0 else -1.0
+        i = i if i >= 0 else ~i
+        add_outer(rows, np.uint64(i), sign * weight[i], S)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
@@ -234,7 +194,8 @@ def gather(rows, weight, chosen, block, start, stop):
     for k in range(start, stop):
         i = np.uint64(chosen[k])
         line = block[k - start]
-        line[:] = 0.0
+        for j in range(line.shape[0]):
+            line[j] = 0.0
         row_add(rows, i, np.sqrt(weight[i]), line)
 
 

@@ -17,6 +17,7 @@ from maxmargin.problem.dual_box import (
     DualBox,
     Kinks,
     Loss,
+    ResidualPieces,
     Targets,
     half_inverse,
     one_or_all,
@@ -71,6 +72,9 @@ class EpsilonInsensitive:
         below = np.where(along < -self.epsilon + error, C + size, 0.0)
         return np.maximum(np.maximum(above, inside), below) * error
 
+    def residual_pieces(self) -> ResidualPieces:
+        return ResidualPieces(self.epsilon, 1.0, 1.0)
+
     def rescaled(self, size: float) -> Rescaled:
         return Rescaled(EpsilonInsensitive(self.epsilon / size), 1.0 / size)
 
@@ -99,6 +103,9 @@ class SquaredEpsilonInsensitive:
     def slope(self, output: Array, target: Targets = 1.0) -> Array:
         residual = target - output
         return 2.0 * np.sign(residual) * np.maximum(0.0, np.abs(residual) - self.epsilon)
+
+    def residual_pieces(self) -> ResidualPieces:
+        return ResidualPieces(self.epsilon, 1.0, 1.0, is_squared=True)
 
     def rescaled(self, size: float) -> Rescaled:
         return Rescaled(SquaredEpsilonInsensitive(self.epsilon / size), 1.0)
@@ -163,6 +170,9 @@ class Quantile:
         up, down = C * self.q - alpha, C * (1.0 - self.q) + alpha
         slope = np.where(residual > error, up, np.where(residual < -error, down, np.maximum(up, down)))
         return np.maximum(0.0, slope) * error + 4.0 * UNIT_ROUNDOFF * (C + np.abs(alpha)) * (np.abs(residual) + error)
+
+    def residual_pieces(self) -> ResidualPieces:
+        return ResidualPieces(0.0, self.q, 1.0 - self.q)
 
     def rescaled(self, size: float) -> Rescaled:
         return Rescaled(self, 1.0 / size)

@@ -116,7 +116,7 @@ class RenumberedColumns:
         n_features = self.original.rows.n_features
         compiled.spread(np.ascontiguousarray(w), self.numbers, self.w)
         self.w[n_features:] = w[self.problem.rows.n_features :]
-        scales, rows = alpha * self.original.y, self.original.compiled_rows
+        scales, rows = alpha * self.original.signs, self.original.compiled_rows
         self.crew.share(len(alpha), lambda _, *part: compiled.unfold(rows, self.numbers, scales, self.w, *part))
         return self.w, alpha
 

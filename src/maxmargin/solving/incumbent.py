@@ -155,7 +155,7 @@ class LinearIncumbent:
         self.dual = 0.0 if problem.offset_prices is None else problem.dual(self.alpha)
         self.certificate: Certificate | None = None
         self._judge = Judge(problem)
-        looks_for_w = problem.penalizes_intercept and not problem.loss.is_regression
+        looks_for_w = problem.penalizes_intercept
         self._margins = np.empty(problem.n_samples) if looks_for_w else None
         self._point: PrimalPoint | None = None
         self._own_w = self.w

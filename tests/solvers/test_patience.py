@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maxmargin.solvers.patience import IdleRounds, Patience, StallRule
+from maxmargin.solvers.patience import IdleRounds, Patience, StallRule, Standstill
 
 
 def first_stall(patience: Patience, dual, primal=2.0, most=3000) -> int | None:
@@ -39,3 +39,21 @@ def test_the_gap_is_measured_from_the_least_primal_value_so_far():
 def test_idle_rounds_begin_anew_when_the_value_falls_below_the_share_of_its_least():
     idle = IdleRounds(share=0.9)
     assert [idle.note(value) for value in (10.0, 9.5, 9.0, 8.9, 8.1, 0.0, 0.0)] == [0, 1, 2, 0, 1, 0, 1]
+
+
+def test_a_rising_dual_value_or_a_falling_gap_ends_a_standstill():
+    standstill = Standstill(most=2)
+    for gap, dual, count in [(1.0, 0.0, 0), (1.0, 0.0, 1), (0.995, 0.0, 2), (0.98, 0.0, 0), (1.0, 0.0, 1), (1.0, 0.1, 0)]:
+        standstill.note(gap, dual)
+        assert standstill.count == count
+        assert standstill.is_reached == (count >= 2)
+
+
+def test_a_standstill_is_reached_when_nothing_moves_and_forgets_values_that_were_too_good():
+    standstill = Standstill(most=3)
+    standstill.note(1e-9, 5.0)
+    standstill.note_no_move()
+    assert standstill.is_reached
+    standstill.forget_values()
+    standstill.note(1e-3, 4.0)
+    assert standstill.count == 0

@@ -51,13 +51,6 @@ PREFERENCE = 4.0
 ELEMENT = np.dtype(np.float64).itemsize
 
 
-def linear_solver(solver: Any) -> Solver | None:
-    """What solves linear problems in the place of a kernel solver; None where it has to be the kernel solver itself."""
-    make = getattr(solver, "for_features", None)
-    found: Solver | None = make() if make is not None else None
-    return found
-
-
 def newton_pays(X: Any, n_samples: int) -> bool:
     """Whether Newton's method on so many rows of X is the better choice for the linear kernel. It is not for long sparse rows:
     their kernel values are cheap, and Newton's matrix is not."""
@@ -87,7 +80,7 @@ class FeatureProblems:
     ) -> FeatureProblems | None:
         """None where the kernel has no short feature map, the solver has no form for linear problems, or kernel values are far
         cheaper for the largest pair of classes, of ``n_samples``."""
-        found, linear = feature_map(kernel, X.shape[1], has_offset), linear_solver(solver)
+        found, linear = feature_map(kernel, X.shape[1], has_offset), solver.for_features()
         if found is None or linear is None:
             return None
         if found.relative_error == 0.0:

@@ -105,16 +105,16 @@ class KernelProblems:
     ) -> KernelProblems:
         """All pairs share some of the solver's budget for kernel values, and each of so many threads may take its part of the
         rest."""
-        made: Any = solver
-        if not hasattr(made, "cache_mb"):
-            return cls(X, kernel, costs, has_offset, made, None)
+        budget_mb = solver.budget_mb
+        if budget_mb is None:
+            return cls(X, kernel, costs, has_offset, solver, None)
         shared: SharedValues | ClassValues | None = None
-        if getattr(made, "holds_values", False):
-            shared = ClassValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
-        if shared is None and getattr(made, "shares_values", False):
-            shared = SharedValues.where_it_pays(kernel, X, codes, made.cache_mb, n_threads)
-        left_mb = made.cache_mb - (shared.megabytes if shared else 0.0)
-        return cls(X, kernel, costs, has_offset, replace(made, cache_mb=left_mb / n_threads), shared)
+        if solver.holds_values:
+            shared = ClassValues.where_it_pays(X, kernel, codes, budget_mb, n_threads)
+        if shared is None and solver.shares_values:
+            shared = SharedValues.where_it_pays(kernel, X, codes, budget_mb, n_threads)
+        left_mb = budget_mb - (shared.megabytes if shared else 0.0)
+        return cls(X, kernel, costs, has_offset, solver.within(left_mb / n_threads), shared)
 
     def limits(self, limits: Limits) -> Limits:
         return limits

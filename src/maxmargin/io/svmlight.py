@@ -170,7 +170,9 @@ class _Outcome(NamedTuple):
     greatest: int
 
 
-class _Arrays(NamedTuple):
+class Arrays(NamedTuple):
+    """What the parser writes to: three arrays with an item a row, and two with an item an element."""
+
     labels: Array
     lengths: Array
     queries: Array
@@ -209,7 +211,7 @@ def _parse(path: Path, text: Text, dtype: Any) -> _Parsed:
         chunks = _lay_out(path, text, mapped)
         n_rows, n_elements = chunks[-1].row + chunks[-1].n_rows, chunks[-1].element + chunks[-1].n_elements
         check_room(path, BYTES_A_ROW * n_rows + (4 + dtype.itemsize) * n_elements, "its content")
-        arrays = _Arrays(
+        arrays = Arrays(
             np.empty(n_rows),
             np.zeros(n_rows, np.int64),
             np.zeros(n_rows, np.int64),
@@ -265,7 +267,7 @@ def _line_end(path: Path, text: Text, at: int) -> int:
     return text.size
 
 
-def _parse_chunk(path: Path, text: Text, chunk: _Chunk, arrays: _Arrays) -> _Outcome:
+def _parse_chunk(path: Path, text: Text, chunk: _Chunk, arrays: Arrays) -> _Outcome:
     from maxmargin.io.svmlight_loops import FINE, POWERS_OF_FIVE, UNDECIDED_FULL, parse
 
     piece = text.piece(chunk.start, chunk.stop)
@@ -275,23 +277,28 @@ def _parse_chunk(path: Path, text: Text, chunk: _Chunk, arrays: _Arrays) -> _Out
     while True:
         undecided = np.empty((room, 3), np.int64)
         problem, at, row, element, least, greatest, pending = parse(
-            piece, 0, len(piece), *arrays, chunk.row, chunk.element, POWERS_OF_FIVE, undecided
+            piece, arrays, chunk.row, chunk.element, POWERS_OF_FIVE, undecided
         )
         if problem != UNDECIDED_FULL:
             break
         room *= 8
-    if problem != FINE:
-        raise _complaint(path, piece, problem, at).after(_lines_before(text, chunk.start))
-    for place, start, stop in undecided[:pending]:
+    complaint = _complaint(path, piece, problem, at) if problem != FINE else _decide(path, piece, arrays, undecided[:pending])
+    if complaint is not None:
+        raise complaint.after(_lines_before(text, chunk.start))
+    return _Outcome(row - chunk.row, element - chunk.element, least, greatest)
+
+
+def _decide(path: Path, piece: Array, arrays: Arrays, undecided: Array) -> MalformedFile | None:
+    """Round the numbers that the compiled parser leaves to Python's own. Returns what is wrong with one of them."""
+    for place, start, stop in undecided:
         value = float(piece[start:stop].tobytes())
         if not np.isfinite(value):
-            complaint = MalformedFile.at(path, piece, int(start), "the number is too large for float64")
-            raise complaint.after(_lines_before(text, chunk.start))
+            return MalformedFile.at(path, piece, int(start), "the number is too large for float64")
         if place < 0:
             arrays.labels[-1 - place] = value
         else:
             arrays.values[place] = value
-    return _Outcome(row - chunk.row, element - chunk.element, least, greatest)
+    return None
 
 
 def _lines_before(text: Text, stop: int) -> int:
@@ -300,7 +307,7 @@ def _lines_before(text: Text, stop: int) -> int:
     return sum(int(np.count_nonzero(piece == ord("\n"))) for piece in pieces)
 
 
-def _close_up(arrays: _Arrays, chunks: list[_Chunk], outcomes: list[_Outcome]) -> _Arrays:
+def _close_up(arrays: Arrays, chunks: list[_Chunk], outcomes: list[_Outcome]) -> Arrays:
     """Move the rows and elements together over the room that blank lines, comments and query ids left unused."""
     row = element = 0
     for chunk, outcome in zip(chunks, outcomes, strict=True):
@@ -309,7 +316,7 @@ def _close_up(arrays: _Arrays, chunks: list[_Chunk], outcomes: list[_Outcome]) -
         for array in arrays[3:]:
             _move(array, chunk.element, element, outcome.elements)
         row, element = row + outcome.rows, element + outcome.elements
-    return _Arrays(*(array[:row] for array in arrays[:3]), *(array[:element] for array in arrays[3:]))
+    return Arrays(*(array[:row] for array in arrays[:3]), *(array[:element] for array in arrays[3:]))
 
 
 def _move(array: Array, source: int, target: int, length: int) -> None:

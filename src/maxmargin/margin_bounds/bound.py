@@ -38,8 +38,8 @@ def huber(width: float) -> Pieces:
 
 def pieces_of(loss: Loss) -> Pieces:
     """The pieces of a loss that leaves samples out."""
-    pieces = loss.margin_pieces()
-    if not pieces.leaves_samples_out:
+    pieces = None if loss.is_regression else loss.margin_pieces()
+    if pieces is None or not pieces.leaves_samples_out:
         raise ValueError(
             f"{loss!r} has no piece on which a sample need not be looked at: use hinge, Huber or squared hinge loss."
         )

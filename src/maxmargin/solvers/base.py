@@ -101,10 +101,34 @@ class Solver(Protocol):
 
 
 class KernelSolver(Protocol):
-    """The same for kernel problems, whose w is known only through alpha."""
+    """The same for kernel problems, whose w is known only through alpha. A solver inherits from this class: what it does not
+    answer itself has a default."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def budget_mb(self) -> float | None:
+        """Megabytes for kernel values; None if the solver keeps none."""
+        return None
+
+    def within(self, budget_mb: float) -> KernelSolver:
+        """The same solver with another budget for kernel values."""
+        return self
+
+    @property
+    def holds_values(self) -> bool:
+        """It reads the float64 matrix of few samples, where the problem has one."""
+        return False
+
+    @property
+    def shares_values(self) -> bool:
+        """It reads the ``fast_values`` of a problem in float32, where there are some."""
+        return False
+
+    def for_features(self) -> Solver | None:
+        """What solves the problem where it is a linear one, on the features of its kernel; None if this solver must."""
+        return None
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> Any: ...
 

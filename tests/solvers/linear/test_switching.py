@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from maxmargin.certificate.linear import certify
 from maxmargin.data.limits import Stop
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.regression_losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.costs import LinearCosts
+from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.phases import Coordinates
 from maxmargin.solvers.linear.switching import Forecast, SwitchingPolicy
 from maxmargin.solving.driver import Limits, drive, solve
@@ -80,11 +84,21 @@ def test_settings_of_auto_are_compared_by_value():
 
 
 def test_a_driver_of_little_patience_gives_up_sooner():
-    """Two equal samples with opposite labels at a target of zero: after the first steps nothing can rise."""
+    """Coordinate descent at a large C crawls towards a gap that float64 cannot show."""
     problem, limits = narrow(1e6), Limits(1e-15)
     policy = DrivingPolicy(stall_epochs=50, certificate_epochs=5, certificate_elements=1.0)
-    from maxmargin.solvers.linear.dcd import DCD
-
     solution = drive(problem, DCD(), limits, warm_start=None, callback=None, seed=0, stop=Stop.after(60.0), policy=policy)
     assert solution.status is Status.PRECISION_LIMIT
     assert 50 <= solution.epochs <= 1000
+
+
+@pytest.mark.parametrize("loss", [EpsilonInsensitive(0.1), SquaredEpsilonInsensitive(0.1)], ids=str)
+def test_regression_with_many_sparse_features_is_certified_by_avsf_on_renumbered_columns(loss):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((300, 3000), density=0.01, rng=rng, format="csr")
+    problem = LinearProblem.build(X, X @ rng.normal(size=3000) + 0.1 * rng.normal(size=300), 10.0, loss)
+    policy = SwitchingPolicy(small_elements=0, most_matrix_weights=0, uses_products=False, long_factor=0.0)
+    solution = solve(problem, Auto(policy), tol=1e-6)
+    assert solution.status is Status.CERTIFIED
+    assert solution.trace[-1].solver == "avsf"
+    assert certify(problem, solution.w, solution.alpha) == solution.certificate

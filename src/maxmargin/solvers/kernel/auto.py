@@ -18,7 +18,7 @@ Newton's method takes over (``maxmargin.solvers.kernel.factored``). That is deci
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.base import Budget, KernelSolver, Stage
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMOState, Work
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
@@ -81,7 +81,7 @@ AGAIN = Stage("batched-smo", "samples far from the margin have to move")
 
 
 @dataclass(frozen=True)
-class KernelAuto:
+class KernelAuto(KernelSolver):
     """``cache_mb`` is the budget for kernel values."""
 
     cache_mb: float = 500.0
@@ -106,6 +106,13 @@ class KernelAuto:
     def for_features(self) -> Auto:
         """What solves the problem where it is a linear one, on the features of its kernel."""
         return Auto()
+
+    @property
+    def budget_mb(self) -> float:
+        return self.cache_mb
+
+    def within(self, budget_mb: float) -> KernelAuto:
+        return replace(self, cache_mb=budget_mb)
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
         state = KernelAutoState(seed)

@@ -26,7 +26,7 @@ loops are in ``maxmargin.solvers.kernel.batched_smo_loops``. All of them use the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -35,13 +35,13 @@ from maxmargin.data.rows import Array
 from maxmargin.kernel_matrix.matrix import matrix_of
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.solvers.base import Budget
+from maxmargin.solvers.base import Budget, KernelSolver
 from maxmargin.solvers.kernel.active_rows import ActiveRows, HoldingPolicy
 from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMOState
 
 
 @dataclass(frozen=True)
-class BatchedSMO:
+class BatchedSMO(KernelSolver):
     """``working_set`` is the usual number of samples of a working set, ``cache_mb`` the budget for kernel values. ``dtype``
     is that of the kernel rows: "auto" is float32, and float64 when that cannot reach the target."""
 
@@ -68,6 +68,13 @@ class BatchedSMO:
     def shares_values(self) -> bool:
         """It reads the kernel values that pairs of classes share, where there are some."""
         return self.dtype != "float64"
+
+    @property
+    def budget_mb(self) -> float:
+        return self.cache_mb
+
+    def within(self, budget_mb: float) -> BatchedSMO:
+        return replace(self, cache_mb=budget_mb)
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> BatchedSMOState:
         state = BatchedSMOState(

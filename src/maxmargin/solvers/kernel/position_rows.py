@@ -12,7 +12,7 @@ from scipy import sparse
 from maxmargin.data.rows import Array
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernels import Kernel, Points
-from maxmargin.solvers.kernel.smo_loops import NOBODY, HeldRows, Variables
+from maxmargin.solvers.kernel.smo_loops import NOBODY, HeldRows, PositionArrays
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class DefinedValues:
 class PositionRows:
     """The rows used last, by position, within ``megabytes``."""
 
-    def __init__(self, source: DefinedValues, variables: Variables, megabytes: float) -> None:
+    def __init__(self, source: DefinedValues, variables: PositionArrays, megabytes: float) -> None:
         n, least = len(variables.y), source.policy.least_rows
         n_slots = int(min(max(n, least), max(least, megabytes * MEGABYTE // (8 * max(n, 1)))))
         self.source, self.variables = source, variables

@@ -8,7 +8,7 @@ problem decides. The loops are in ``maxmargin.solvers.kernel.smo_loops``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,14 +22,14 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.offset import best_offsets, offset_interval, offset_level
 from maxmargin.screening.rules import Screened, gap_ball, gap_terms, gradient_reach
 from maxmargin.screening.shrinking import DEFAULT_RULE, ActiveSet, FSafeAsPrinted, ShrinkingRule
-from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop, ends_by_own_rule
+from maxmargin.solvers.base import Budget, KernelSolver, Stage, StoppingRule, check_stop, ends_by_own_rule
 from maxmargin.solvers.kernel.position_rows import DefinedValues, PositionRows
 from maxmargin.solvers.kernel.smo_loops import (
     NEEDS_ROW,
     PROGRESS,
     STILL,
     Floors,
-    Variables,
+    PositionArrays,
     ascend_pairs,
     ascend_without_offset,
     swap_out,
@@ -54,7 +54,7 @@ class SMOPolicy:
 
 
 @dataclass(frozen=True)
-class SMO:
+class SMO(KernelSolver):
     """``working_set`` is the number of samples that a step changes; ``cache_mb`` the megabytes of kernel rows kept.
 
     With ``stop="paper"`` a solve ends when LIBSVM's violation of the conditions of optimality is below ``epsilon`` for all
@@ -82,6 +82,13 @@ class SMO:
     @property
     def name(self) -> str:
         return "smo"
+
+    @property
+    def budget_mb(self) -> float:
+        return self.cache_mb
+
+    def within(self, budget_mb: float) -> SMO:
+        return replace(self, cache_mb=budget_mb)
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> SMOState:
         if problem.has_offset and self.working_set == 1:
@@ -180,7 +187,7 @@ class SMO:
 class SMOState:
     """The samples with C_i > 0 by position, the active ones first; kinks of the others are as old as their removal."""
 
-    variables: Variables
+    variables: PositionArrays
     rows: PositionRows
     has_offset: bool
     progress: Array
@@ -217,7 +224,7 @@ class SMOState:
         present = np.flatnonzero(problem.C > 0.0)
         y = problem.y[present].astype(np.float64)
         diagonal = problem.diagonal[present].astype(np.float64)
-        variables = Variables(present, y, np.array(problem.C[present]), np.zeros(len(y)), y.copy(), diagonal)
+        variables = PositionArrays(present, y, np.array(problem.C[present]), np.zeros(len(y)), y.copy(), diagonal)
         progress = np.zeros(1, PROGRESS)
         progress["active"] = len(present)
         greatest = float(np.abs(diagonal).max(initial=0.0))

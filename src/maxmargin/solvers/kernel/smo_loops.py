@@ -19,7 +19,7 @@ from maxmargin.data.caching import njit
 from maxmargin.data.rows import Array
 
 
-class Variables(NamedTuple):
+class PositionArrays(NamedTuple):
     """One entry a position."""
 
     sample: Array

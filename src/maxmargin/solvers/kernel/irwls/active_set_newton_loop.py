@@ -39,12 +39,14 @@ class Block(NamedTuple):
 
 class Effort(NamedTuple):
     """When a working set is left: at a violation of ``tolerance``, or after ``max_iterations`` systems. ``jitter`` is added to
-    the diagonal of a system. ``pairs`` are moved at most before the first system."""
+    the diagonal of a system. At most so many ``pairs`` are moved before the first system. ``needs_system``: a system follows
+    even if they have brought the violation within the tolerance."""
 
     tolerance: float
     max_iterations: int
     jitter: float
     pairs: int
+    needs_system: bool
 
 
 class Move(NamedTuple):
@@ -299,7 +301,8 @@ def climb(block, s, v, b, effort):
     for iteration in range(effort.max_iterations):
         top, bottom = extremes_of(block, s, v)
         noise = rounding_of(block, s, b)
-        if not top - bottom > max(effort.tolerance, noise):
+        tolerance = 0.0 if effort.needs_system and iteration == 0 else effort.tolerance
+        if not top - bottom > max(tolerance, noise):
             if block.has_offset:
                 restore_sum(block, s, v, total)
             return OPTIMAL, iteration, b

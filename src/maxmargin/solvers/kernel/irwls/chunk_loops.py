@@ -202,7 +202,7 @@ def run_chunks(K, variables, plan, b, word):
         block = block_of(K, variables, places, memory, plan.has_offset)
         s, local_v = taken(variables.s, places), taken(v, places)
         tolerance = plan.local_tolerance * violation if leaves_some else 0.0
-        effort = Effort(tolerance, plan.max_iterations, plan.jitter, plan.pairs)
+        effort = Effort(tolerance, plan.max_iterations, plan.jitter, plan.pairs, False)
         is_solved, systems, new_b, was_handed_over = solve_block(block, s, local_v, b, effort)
         iterations += systems
         steps += len(places) * (systems + 1)

@@ -18,7 +18,7 @@ What an engine does not solve SMO does. That is counted, and the trace says so."
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from maxmargin.kernel_matrix.matrix import KernelMatrix, matrix_of
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.screening.shrinking import NoShrinking, ShrinkingRule
-from maxmargin.solvers.base import Budget, StoppingRule, check_stop
+from maxmargin.solvers.base import Budget, KernelSolver, StoppingRule, check_stop
 from maxmargin.solvers.kernel.active_rows import ActiveRows, HoldingPolicy
 from maxmargin.solvers.kernel.irwls.chunk_loops import Plan
 from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Engine, EnginePolicy, Task, jitter_of
@@ -40,7 +40,7 @@ from maxmargin.solvers.kernel.irwls.table_1 import Table1
 
 
 @dataclass(frozen=True)
-class IRWLS:
+class IRWLS(KernelSolver):
     """The chunking scheme of IRWLS-SVC.
 
     Parameters
@@ -119,6 +119,13 @@ class IRWLS:
     def name(self) -> str:
         return "irwls"
 
+    @property
+    def budget_mb(self) -> float:
+        return self.cache_mb
+
+    def within(self, budget_mb: float) -> IRWLS:
+        return replace(self, cache_mb=budget_mb)
+
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> IRWLSState:
         state = IRWLSState(
             **problem.signed(warm_start)._asdict(),
@@ -187,7 +194,7 @@ class IRWLS:
             local_tolerance=float(self.local_tolerance),
             max_iterations=int(self.max_inner_iterations),
             jitter=jitter_of(state.diagonal, self._small_size + 2),
-            pairs=self.engine.pairs(self._small_size),
+            pairs=self.policy.held_pairs * self.engine.pairs(self._small_size),
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,

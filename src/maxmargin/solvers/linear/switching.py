@@ -13,7 +13,7 @@ import numpy as np
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import is_rounded_hinge
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
-from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS
+from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS, has_few_elements
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Plan:
     @cached_property
     def is_small(self) -> bool:
         is_short = self.problem.n_samples * self.problem.n_weights <= self.policy.small_elements
-        return is_short and self._newton_weights <= self.policy.small_weights
+        return is_short and has_few_elements(self.problem) and self._newton_weights <= self.policy.small_weights
 
     @cached_property
     def is_narrow(self) -> bool:

@@ -1,7 +1,7 @@
 """Whole fits of LinearOneClassSVM to a certified gap of 1e-3 and 1e-6 against LIBLINEAR -s 21.
 
-LIBLINEAR gets the loosest tolerance on a grid that brings its primal value, with the best rho for its w, within the target of the
-optimum, found beforehand and at no cost to it; only its training is timed.
+LIBLINEAR gets the loosest tolerance on a grid that brings its primal value, with the best rho for its w, within the target of
+the optimum, found beforehand and at no cost to it; only its training is timed.
 
     python -m benchmarks.one_class [--sets a9a ijcnn1]
 """

@@ -26,6 +26,7 @@ _HOMES = {
     "Quantile": "maxmargin.problem.regression_losses",
     "Shortfall": "maxmargin.problem.one_class",
     "one_class_problem": "maxmargin.problem.one_class",
+    "InseparableError": "maxmargin.certificate.hard_margin",
     "Certificate": "maxmargin.certificate.certificate",
     "certify": "maxmargin.certificate.linear",
     "Solution": "maxmargin.solving.solution",
@@ -76,6 +77,7 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from maxmargin.certificate.certificate import Certificate as Certificate
+    from maxmargin.certificate.hard_margin import InseparableError as InseparableError
     from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
     from maxmargin.certificate.linear import certify as certify

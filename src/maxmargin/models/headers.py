@@ -33,7 +33,7 @@ LABEL_TYPE = re.compile(r"object|\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248]|<U(?P<len
 NOTHING = one_of(None)
 
 COMMON: dict[str, Rule] = {
-    "C": number(0.0, is_open=True),
+    "C": number(0.0, is_open=True, is_finite=False),
     "tol": number(0.0),
     "class_weight": either(NOTHING, one_of("balanced"), record({"pairs": list_of(pair_of(LABEL, number(0.0)))})),
     "verbose": either(flag(), whole()),

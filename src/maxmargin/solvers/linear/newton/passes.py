@@ -19,8 +19,8 @@ SMALL_ELEMENTS = 100_000
 """Up to this many elements, stored densely, a problem is small."""
 
 SMALL_REGRESSION_ELEMENTS = 10_000
-"""The same in regression, whose line searches look more often. On abalone (37,593 elements, loss epsilon_insensitive, C from 0.001
-to 100) a fit takes 14 to 75 ms in NumPy and to rounding, 1.3 to 26 ms with compiled loops and to 1e-6."""
+"""The same in regression, whose line searches are longer. On abalone (37,593 elements, epsilon_insensitive, C from 0.001 to
+100) a fit takes 14 to 75 ms in NumPy and to rounding, 1.3 to 26 ms with compiled loops and to 1e-6."""
 
 MOST_MATRIX_WEIGHTS = 2000
 """Up to this many weights a Newton direction is found by a Cholesky factorisation, which takes a tenth of a second there; with

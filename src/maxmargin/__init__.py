@@ -36,6 +36,7 @@ _HOMES = {
     "AVSF": "maxmargin.solvers.linear.avsf",
     "DCD": "maxmargin.solvers.linear.dcd",
     "Newton": "maxmargin.solvers.linear.newton.newton",
+    "PairDescent": "maxmargin.solvers.linear.pair_descent",
     "Pegasos": "maxmargin.solvers.linear.pegasos",
     "PrunedGradient": "maxmargin.solvers.linear.pruned_gradient",
     "PrunedLoss": "maxmargin.margin_bounds.pruned_loss",
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.linear.dcd import Order as Order
     from maxmargin.solvers.linear.dcd import Shrinking as Shrinking
     from maxmargin.solvers.linear.newton.newton import Newton as Newton
+    from maxmargin.solvers.linear.pair_descent import PairDescent as PairDescent
     from maxmargin.solvers.linear.pegasos import Pegasos as Pegasos
     from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds as PrintedBounds
     from maxmargin.solvers.linear.pruned_gradient import PrunedGradient as PrunedGradient

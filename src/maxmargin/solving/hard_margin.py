@@ -91,8 +91,8 @@ def _refuse_if_inseparable(soft: LinearProblem, alpha: Array, policy: HardMargin
 
 
 def _without_weights(soft: LinearProblem, alpha: Array, share: float) -> Array:
-    """alpha with w(alpha) = 0 up to rounding if that can be had, by the least change of those that are at least ``share`` of the
-    greatest; the others are set to zero, and none becomes negative."""
+    """alpha with w(alpha) = 0 up to rounding if that can be had, by the least change of those that are at least ``share`` of
+    the greatest; the others are set to zero, and none becomes negative."""
     chosen = np.flatnonzero(alpha >= share * alpha.max())
     alpha = np.where(alpha >= share * alpha.max(), alpha, 0.0)
     rows = soft.rows.matrix[chosen]

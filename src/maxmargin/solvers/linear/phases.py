@@ -213,6 +213,50 @@ class Ascent:
         self.next_look = self.steps + int(stride)
 
 
+class Pairs:
+    """Pair descent where the offset has a price, with an eye on how long it would still take."""
+
+    has_best_w = True
+
+    def __init__(self, plan: Plan, handover: Handover, seed: int) -> None:
+        from maxmargin.solvers.linear.pair_descent import PairDescent
+
+        self.plan, self.stage = plan, Stage("pair-descent", handover.reason)
+        self.method = Method(PairDescent(), plan.problem, handover.alpha, seed)
+        self.forecast = Forecast()
+        self.looks_done = self.is_stuck = False
+
+    @property
+    def steps(self) -> int:
+        return int(self.method.state.steps)
+
+    @property
+    def active(self) -> int:
+        return int(self.method.state.active)
+
+    def candidate(self) -> tuple[Array, Array]:
+        return self.method.candidate()
+
+    def advance(self, budget: Budget) -> Handover | None:
+        state, end = self.method.state, self.steps + budget.steps
+        self.looks_done = False
+        while self.steps < end and not self.looks_done:
+            self.method.advance(1, budget.target)
+            self.forecast.note(state.iterations, state.gap / abs(state.dual) if state.dual else math.inf)
+            self.looks_done = state.looks_done and not state.is_stuck
+            if state.is_stuck or (not self.looks_done and self._is_long(budget.target)):
+                return Handover(state.alpha.copy(), "pairs would take longer", NewtonSteps.begin)
+        return None
+
+    def _is_long(self, target: float) -> bool:
+        """Whether Newton's method would be done sooner, as far as the gap tells."""
+        state = self.method.state
+        if state.iterations < self.plan.policy.sure_sweeps:
+            return False
+        steps_left = self.forecast.sweeps_left(target) * state.steps / state.iterations
+        return steps_left * self.plan.descent_step_ns > self.plan.newton_ns
+
+
 class NewtonSteps:
     """Semismooth Newton, on merged rows where enough of them are equal."""
 

@@ -87,6 +87,8 @@ class Plan:
             return "the intercept is not penalised"
         if self.suits_products and self._is_hard_for_coordinates:
             return "the loss is smooth, and there are more samples than features"
+        if self.problem.loss.is_regression and self._is_smooth and self.is_narrow and self._is_hard_for_coordinates:
+            return "the loss is smooth on both sides, and the features are few"
         return None if self.has_coordinates else "the loss has no coordinate descent"
 
     @property

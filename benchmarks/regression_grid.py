@@ -176,8 +176,8 @@ def report(outcomes: dict[Cell, Outcome], path: Path, options: argparse.Namespac
     parts: list[object] = [*head, "## maxmargin to 1e-6", fits]
     for peer, table in ratios.items():
         total = _ratio_cells(list(outcomes.values()), peer)
-        words = f"Of {len(outcomes)} cells it gets to 1e-6 in {total[0]}. There it takes {total[1]} times as long as maxmargin"
-        parts += [f"## {peer}", f"{words} in the geometric mean, and at the least {total[2]} times.", table]
+        said = f"Of {len(outcomes)} cells it gets to 1e-6 in {total[0]}. There it takes {total[1]} times as long as maxmargin"
+        parts += [f"## {peer}", f"{said} in the geometric mean, and at the least {total[2]} times.", table]
     write_report(path, "Linear support vector regression", parts, options.quick)
 
 

@@ -40,6 +40,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.linear_grid
 	$(BIN)/python -m benchmarks.raw_data
 	$(BIN)/python -m benchmarks.limits
+	$(BIN)/python -m benchmarks.small_fits
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.first_fit

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from maxmargin.certificate.html import certificate_html
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
@@ -93,6 +94,12 @@ class Certificate:
             f"(gap {self.gap:.2e}, known to {self.rounding_error:.0e}; "
             f"{self.n_support} support vectors, {self.n_at_bound} at the bound)"
         )
+
+    def __repr__(self) -> str:
+        return f"<Certificate: relative gap {self.relative_gap:.2e}, objective {self.primal:.6g}>"
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
 
 
 def relative(gap: float, primal: float, dual: float) -> float:

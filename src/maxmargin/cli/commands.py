@@ -98,12 +98,15 @@ def train(
         Path | None, typer.Option(help="Save the state here at intervals; the same command goes on from it.")
     ] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="The interval.")] = 5.0,
+    report_page: Annotated[
+        Path | None, typer.Option("--report", help="Write a page about the model here (HTML, one file).", metavar="FILE")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a model, linear or with a kernel (-t), and write it with its certificate."""
     with bad_input_explained():
-        from maxmargin.cli.report import ProgressLine, printable, training_report, verdict_of
+        from maxmargin.cli.report import ProgressLine, printable, training_report, verdict_of, write_report
 
         with ProgressLine(tol, enabled=not (quiet or as_json)) as progress, uncertified_without_warning():
             from maxmargin.io.outputs import Output
@@ -118,6 +121,8 @@ def train(
             chosen = options.chosen_solver(solver, settings, stop, epsilon)
             target = Output(model or Path(f"{data.name}.model"), source=None if kernel is None else data)
             target.check(data, checkpoint)
+            if report_page is not None:
+                Output(report_page).check(data, target.path, checkpoint)
             from maxmargin.models.checkpoint import Checkpoint
             from maxmargin.models.model_file import save_model
 
@@ -147,6 +152,8 @@ def train(
         n_bytes = save_model(estimator, target)
         if saved is not None:
             saved.remove()
+        if report_page is not None:
+            write_report(report_page, estimator, X, y)
     report = {
         "model": str(target.path),
         "bytes": n_bytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the line appears at once, before NumPy and Numba are loaded
@@ -185,3 +186,15 @@ def model_report(report: dict[str, Any], estimator: Any, certificates: list[Any]
         return "\n".join([*lines, *(f"  {certificate}" for certificate in certificates)])
     worst = max(certificates, key=lambda certificate: certificate.relative_gap)
     return "\n".join([*lines, f"  the worst of {len(certificates)} certificates: {worst}"])
+
+
+def write_report(path: Path, trained: Any, X: Any, y: Any) -> None:
+    """Write the page about a fit. scikit-learn's face of the model is put on for its predictions."""
+    from maxmargin import SVC, LinearSVC
+    from maxmargin.estimators.kernel_classifier import KernelClassifier
+    from maxmargin.io.outputs import written
+
+    model: Any = SVC() if isinstance(trained, KernelClassifier) else LinearSVC()
+    vars(model).update(vars(trained))
+    with written(path) as file:
+        file.write(model.report(X, y).html.encode())

@@ -17,9 +17,12 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
-class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
+class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     r"""Support vector classification with kernels, trained to a certified optimum.
 
     For each pair of classes it minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (w \cdot \phi(x_i) + b))`,
@@ -92,7 +95,13 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
         X is the kernel matrix."""
-        with checks.unchanged_on_error(self):
+        solutions, limits = self._fit(X, y, sample_weight)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
             X, y = validate_data(self, sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C", ensure_min_features=1)
             check_classification_targets(y)
@@ -100,8 +109,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
             self.class_weight_ = compute_class_weight(
                 self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight
             )
-        warn_if_uncertified(solutions, limits)
-        return self
+        return solutions, limits
 
     @property
     def coef_(self) -> Array:

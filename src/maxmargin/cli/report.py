@@ -190,8 +190,9 @@ def model_report(report: dict[str, Any], estimator: Any, certificates: list[Any]
 
 def write_report(path: Path, trained: Any, X: Any, y: Any) -> None:
     """Write the page about a fit. scikit-learn's face of the model is put on for its predictions."""
-    from maxmargin import SVC, LinearSVC
     from maxmargin.estimators.kernel_classifier import KernelClassifier
+    from maxmargin.estimators.linear_svc import LinearSVC
+    from maxmargin.estimators.svc import SVC
     from maxmargin.io.outputs import written
 
     model: Any = SVC() if isinstance(trained, KernelClassifier) else LinearSVC()

@@ -55,7 +55,7 @@ class ConvergenceDisplay:
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from maxmargin import ConvergenceDisplay, LinearSVC
-    >>> model = LinearSVC(solver="dcd", tol=1e-6).fit(*load_breast_cancer(return_X_y=True))
+    >>> model = LinearSVC(tol=1e-6).fit(*load_breast_cancer(return_X_y=True))
     >>> display = ConvergenceDisplay.from_estimator(model)
     >>> display.ax_.get_ylabel()
     'relative duality gap'

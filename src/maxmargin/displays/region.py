@@ -45,8 +45,8 @@ class CertifiedRegionDisplay:
     --------
     >>> from sklearn.datasets import make_moons
     >>> from maxmargin import SVC, CertifiedRegionDisplay
-    >>> X, y = make_moons(noise=0.2, random_state=0)
-    >>> model = SVC(tol=1e-2).fit(X, y)
+    >>> X, y = make_moons(200, noise=0.3, random_state=0)
+    >>> model = SVC(C=100.0, tol=1e-6, solver="smo").fit(X, y)
     >>> display = CertifiedRegionDisplay.from_estimator(model, X, y=y, grid_resolution=50)
     >>> bool(0.0 < display.proved.mean() < 1.0)
     True

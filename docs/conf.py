@@ -108,6 +108,16 @@ def point_into_the_site(app: object, page: str, source: list[str]) -> None:
         source[0] = ABOVE_DOCS.sub(lambda found: address(found["path"], page) if is_ours else found[0], source[0])
 
 
+NOT_PROSE = re.compile(r"(``.*?``|:\w+:`[^`]*`|\.\. math::.*?(?:\n\s*\n|\Z))", re.DOTALL)
+
+
+def keep_bars(app: object, what: str, name: str, item: object, options: object, lines: list[str]) -> None:
+    """Docstrings write |w| for a norm, which reStructuredText would take for a substitution."""
+    parts = NOT_PROSE.split("\n".join(lines))
+    parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+    lines[:] = "".join(parts).split("\n")
+
+
 def copy_results() -> None:
     """The tables and pictures of the benchmarks are pages of the site."""
     target = HERE / "benchmarks" / "results"
@@ -117,6 +127,7 @@ def copy_results() -> None:
 
 def setup(app: object) -> None:
     app.connect("source-read", point_into_the_site)  # type: ignore[attr-defined]
+    app.connect("autodoc-process-docstring", keep_bars)  # type: ignore[attr-defined]
 
 
 copy_results()

@@ -120,7 +120,7 @@ class ConvergenceDisplay:
             self.lines_ += self.ax_.plot(line.x, line.gaps, label=label, **style)
             named.add(line.label)
         self.target_line_ = self._draw_target()
-        self.ax_.set(xscale="log", yscale="log", xlabel=AXES[self.against], ylabel="relative duality gap")
+        self.ax_.set(xscale=_scale(self.lines), yscale="log", xlabel=AXES[self.against], ylabel="relative duality gap")
         self.ax_.grid(visible=True, which="major", color=QUIET, alpha=0.3)
         legend_of(self.ax_)
         return self
@@ -129,6 +129,12 @@ class ConvergenceDisplay:
         if not self.target:
             return None
         return self.ax_.axhline(self.target, color=QUIET, linestyle=":", linewidth=1.4, label=f"asked: {self.target:g}")
+
+
+def _scale(lines: Sequence[Line]) -> str:
+    """Logarithmic where the times span a decade, else linear: a part of a decade has no room for its ticks."""
+    times = [x for line in lines for x in line.x]
+    return "log" if times and max(times) >= 10.0 * min(times) else "linear"
 
 
 def _looks(labels: Iterator[str]) -> dict[str, dict[str, str]]:

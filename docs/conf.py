@@ -72,9 +72,11 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_sidebars = {"index": [], "start": [], "changelog": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "github_url": REPOSITORY,
     "show_toc_level": 2,
+    "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],

@@ -2,13 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 SECONDS ?= 300
 
-.PHONY: help demo test lint format docs package bench fuzz soak clean
+.PHONY: help demo test test-oldest lint format docs package bench fuzz soak clean
 
 help:
 	@echo "make demo   set up, train on data that comes with scikit-learn, print certificates, draw demo.png"
 	@echo "make test   set up, lint, type-check and run every test"
+	@echo "make test-oldest  every test with exactly the lower bounds of pyproject.toml, in .venv-oldest"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the documentation site, warnings as errors, and test its pages: docs/_build/html/index.html"
 	@echo "make package  build the wheel and the source archive and check them, in dist"
@@ -21,6 +23,9 @@ demo: $(VENV)/demo.stamp
 
 test: lint
 	$(BIN)/python -m pytest
+
+test-oldest: $(OLDEST)/test.stamp
+	$(OLDEST)/bin/python -m pytest -p no:cacheprovider
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -48,6 +53,7 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.limits
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.footprint
+	$(BIN)/python -m benchmarks.first_fit
 	$(BIN)/python -m benchmarks.papers.dual_coordinate_descent
 	$(BIN)/python -m benchmarks.papers.adaptive_variable_selection_frequencies
 	$(BIN)/python -m benchmarks.papers.bounds_on_change_in_the_margin
@@ -86,10 +92,16 @@ $(VENV)/package.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[publish]"
 	@touch $@
 
+$(OLDEST)/test.stamp: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python tests/oldest.py > $(OLDEST)/pins.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(OLDEST)/pins.txt -e .
+	@touch $@
+
 $(VENV)/bench.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .cache dist build docs/_build docs/auto_examples docs/api/generated docs/api/backreferences docs/benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) .cache dist build docs/_build docs/auto_examples docs/api/generated docs/api/backreferences docs/benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

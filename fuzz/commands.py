@@ -18,8 +18,11 @@ from fuzz.mutations import mutated_bytes, mutated_tree, mutated_words
 from fuzz.targets import READERS, Target, Wrong, ask
 from maxmargin.cli.commands import app
 
-COMMANDS = ("cli/commands", "cli/progress", "cli/options", "cli/report")
-FILES = ("io/outputs", "models/proof", "models/checkpoint", "models/model_file")
+COMMANDS = tuple(
+    f"cli/{name}"
+    for name in ("commands", "data", "machine", "options", "outcome", "prediction", "progress", "report", "scaling", "training")
+)
+FILES = ("io/outputs", "io/ranges", "models/proof", "models/checkpoint", "models/model_file")
 MODULES = tuple(f"src/maxmargin/{name}.py" for name in (*COMMANDS, *FILES))
 FOLDER_OF_SEEDS: list[Path] = []
 DEVICES = {"null": (1, 3), "full": (1, 7)}
@@ -49,6 +52,7 @@ def prepare(folder: Path) -> None:
     (home / "their-linear").write_bytes(targets.MODELS_OF_OTHERS["LIBLINEAR"][0])
     (home / "their-kernel").write_bytes(targets.MODELS_OF_OTHERS["LIBSVM"][1])
     (home / "state").write_bytes(targets.CHECKPOINT)
+    (home / "ranges").write_text("y\n0 1\n-1 1\nx\n-1 1\n1 -3 5\n2 0 0.25\n4 1 2\n")
 
 
 def command_case(chance: random.Random, folder: Path) -> str:
@@ -59,7 +63,7 @@ def command_case(chance: random.Random, folder: Path) -> str:
     mutant = home / chance.choice(inputs)
     mutant.write_bytes(_mutated(mutant.read_bytes(), chance))
     before = {path.name: path.read_bytes() for path in home.iterdir() if path.name in inputs}
-    code, errors = run([str(home / word) if (home / word).exists() or word == "new" else word for word in words])
+    code, errors = run([str(home / word) if (home / word).exists() or word in ("new", "other") else word for word in words])
     for name, content in before.items():
         if "--checkpoint" not in words or name != "state":
             ask((home / name).read_bytes() == content, f"{words}: {name} was written over")
@@ -90,7 +94,7 @@ def _words(chance: random.Random, devices: list[str]) -> tuple[list[str], list[s
     data, model = chance.choice(("data", "data", "data", "data.npz", "data.csv")), chance.choice((*linear, *kernel))
     columns = ["--label-column", "kind"] if data == "data.csv" else []
     output = chance.choice(("new", "new", "new", *devices, data, model, "missing/folder"))
-    match chance.randrange(6):
+    match chance.randrange(7):
         case 0:
             extra = chance.choice(([], ["-t", "rbf"], ["-s", "3"], ["-R"], ["-t", "linear"], ["--checkpoint", "state"]))
             if data == "data":
@@ -105,6 +109,10 @@ def _words(chance: random.Random, devices: list[str]) -> tuple[list[str], list[s
         case 3:
             to = chance.choice(("maxmargin", "liblinear", "libsvm"))
             return ["convert", model, output if output != data else "new", "--to", to], [model]
+        case 4:
+            extra = chance.choice(([], ["-l", "0"], ["-y", "0", "1"], ["-s", "other"], ["-r", "ranges"], ["-r", "ranges"]))
+            inputs = [data, "ranges"] if "ranges" in extra else [data]
+            return ["scale", data, output if output != model else "new", *columns, *extra], inputs
         case _:
             shown = chance.choice((model, "linear-words", "kernel-values", "state", "data"))
             return ["info", shown, *chance.choice(([], ["--json"]))], [shown]

@@ -16,8 +16,9 @@ import numpy as np
 from fuzz.exact import EXP_ERROR, Values, kernel_matrix, kernel_values, linear_values
 from fuzz.targets import ask
 from maxmargin import SVC, LinearSVC
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import certify_kernel
-from maxmargin.certificate.linear import Certificate, certify
+from maxmargin.certificate.linear import certify
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Linear, Polynomial, Precomputed

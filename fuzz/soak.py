@@ -74,7 +74,15 @@ def code() -> tuple[str, ...]:
 
 
 def code_of_kills() -> tuple[str, ...]:
-    names = ("models/checkpoint", "io/outputs", "models/model_file", "models/tensors", "cli/commands", "cli/progress")
+    names = (
+        "models/checkpoint",
+        "io/outputs",
+        "models/model_file",
+        "models/tensors",
+        "cli/commands",
+        "cli/training",
+        "cli/outcome",
+    )
     return tuple(f"src/maxmargin/{name}.py" for name in names)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fuzz import commands, exact, mutations, problems, run, soak, state, targets
 from fuzz.targets import Wrong
-from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.io import MalformedFile
 from maxmargin.problem.kernels import RBF
 

@@ -38,7 +38,7 @@ def bounded_sweep(rows: Any, y: Any, known: Any, index: Any, w: Any, travel: Any
     state.M, state.m, state.products = -np.inf, np.inf, 0
     n = np.uint64(index.shape[0])
     for s in range(n):
-        state.random = next_random(state.random)
+        state.random = next_random(state.random)  # type: ignore[call-arg]
         other = s + below(state.random, n - s)
         index[s], index[other] = index[other], index[s]
         i = np.uint64(index[s])

@@ -72,7 +72,8 @@ from benchmarks.papers.bounds_tried import (
 )
 from maxmargin.data.rows import Array
 from maxmargin.margin_bounds.coded_centres import CodedCentres
-from maxmargin.margin_bounds.pruned_loss import PrunedLoss, Spheres
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss
+from maxmargin.margin_bounds.spheres import Spheres
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Huber
 from maxmargin.solvers.linear.pegasos import Pegasos

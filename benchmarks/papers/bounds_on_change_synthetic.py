@@ -8,8 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from maxmargin.data.rows import Array
-from maxmargin.margin_bounds.pruned_loss import ZERO_ONE, PrunedLoss, Spheres
+from maxmargin.margin_bounds.bound import ZERO_ONE
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss
 from maxmargin.margin_bounds.sorted_sums import SortedSums
+from maxmargin.margin_bounds.spheres import Spheres
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 

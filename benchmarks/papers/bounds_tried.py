@@ -33,8 +33,10 @@ from benchmarks.papers.bounded_sweep_loop import (
 )
 from maxmargin.data.random_loops import first_word
 from maxmargin.data.rows import Array
-from maxmargin.margin_bounds.pruned_loss import ROUNDED_UP, Evaluation, PrunedLoss, Spheres, Tally
+from maxmargin.margin_bounds.bound import ROUNDED_UP, LossAt, Tally
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss
 from maxmargin.margin_bounds.sorted_sums import Resort, Resorting
+from maxmargin.margin_bounds.spheres import Spheres
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.base import Budget
@@ -176,7 +178,7 @@ class QuadraticSums:
         self._resorting = Resorting(Resort.ADAPTIVE, problem.n_samples, QUADRATIC_C, problem.n_samples)
         self.row_work = self.sum_work = 0.0
 
-    def evaluate(self, w: Array) -> Evaluation:
+    def evaluate(self, w: Array) -> LossAt:
         self.tally.evaluations += 1
         if self._resorting.is_due:
             self._store(w[:-1])
@@ -195,7 +197,7 @@ class QuadraticSums:
         self.sum_work += float(d * d)
         self.tally.examined += len(chosen)
         self._resorting.count(self.problem.n_samples - len(chosen))
-        return Evaluation(self._C * loss, np.append(weights, 0.0), 0.0, len(chosen))
+        return LossAt(self._C * loss, np.append(weights, 0.0), 0.0, len(chosen))
 
     def _store(self, w: Array) -> None:
         """Margins at w', and the sums over the samples below one: those that have changed sides change them."""

@@ -230,7 +230,7 @@ def claims_table(races: list[Race]) -> Table:
     narrow = [r for r in races if r.features_a_sample < WIDE]
     faster("DCDL1 is faster than Pegasos", "DCDL1", "Pegasos", races)
     faster(f"DCDL2 is faster than TRON where features are many (at least {WIDE:g} a sample)", "DCDL2", "TRON", wide)
-    faster("DCDL2 is slower than TRON where n << l", "TRON", "DCDL2", narrow)
+    faster("DCDL2 is slower than TRON where n << l (TRON : DCDL2)", "TRON", "DCDL2", narrow)
     steady = [(r.name, jump(r.points["DCDL1"]), jump(r.points["Pegasos"])) for r in races]
     numbers = ", ".join(f"{name} {one:.3f} : {other:.3f}" for name, one, other in steady)
     holds = verdict([one < other for _, one, other in steady])

@@ -3,12 +3,13 @@ k(x, z) = exp(-|x - z|^2 / (2 sigma^2)), eps = 1e-3 in the stopping conditions (
 
 Table 2 compares the paper's engine (Table 1 as printed), ours (active-set Newton) and an interior-point method (PIQP, dense;
 the paper had LOQO) on working sets that are chosen in the same way, SVMlight's. Part "weights" counts where Table 1 settles.
-Part "q" has Table 3's support vectors and whole fits at the paper's q. Part "3" has whole fits with the default q against
+Part "q" has Table 3's support vectors and whole fits at the paper's q. Part "few" has the two sets
+of at most 1,000 rows in turns with LIBSVM. Part "3" has whole fits with the default q against
 LIBSVM. Part "selection" counts working sets and kernel evaluations of the three strategies of section 3.
 
 Parts that are not asked for keep the tables and verdicts of the last report.
 
-    python -m benchmarks.papers.irwls_svc [--quick] [--parts 2 weights q 3 selection]
+    python -m benchmarks.papers.irwls_svc [--quick] [--parts 2 weights q few 3 selection]
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.kernel_problems import Named
 from benchmarks.measure import Table, arguments, seconds_text, write_report
 from benchmarks.papers.irwls_svc_data import QUICK_TABLE_2, SELECTION, TABLE_2, TABLE_3
 from benchmarks.papers.irwls_svc_engines import InteriorPoint, Recorder, Timed
-from benchmarks.papers.irwls_svc_fits import at_the_papers_q, table_3
+from benchmarks.papers.irwls_svc_fits import at_the_papers_q, few_samples, table_3
 from benchmarks.papers.irwls_svc_verdicts import Verdicts, judge_selections
 from maxmargin import IRWLS, ActiveSetNewton, Largest, RandomViolators, Smallest, Table1, certify_kernel
 from maxmargin.data.threads import single_threaded_blas
@@ -198,10 +199,18 @@ PARTS = {
     "2": "Table 2: the paper's engine, ours and an interior-point method",
     "weights": "Where Table 1 settles",
     "q": "Table 3: support vectors, and fits at the paper's q",
+    "few": "Few samples: pima and banana with 400 rows",
     "3": "Table 3: whole fits",
     "selection": "Section 3: the three strategies",
 }
-WHERE = {"2": "Table 2", "weights": "weights", "q": "Table 3 at q", "3": "Table 3", "selection": "section 3"}
+WHERE = {
+    "2": "Table 2",
+    "weights": "weights",
+    "q": "Table 3 at q",
+    "few": "few samples",
+    "3": "Table 3",
+    "selection": "section 3",
+}
 """Of a part, what the table of claims calls it."""
 
 
@@ -212,7 +221,9 @@ def measure(part: str, quick: bool, verdicts: Verdicts) -> Table:
         return weights((20,) if quick else (20, 70), verdicts)
     entries = [entry for entry in TABLE_3 if entry.is_quick or not quick]
     if part == "q":
-        return at_the_papers_q(entries, verdicts, 2 if quick else 5)
+        return at_the_papers_q(entries, verdicts, 2 if quick else 9)
+    if part == "few":
+        return few_samples(entries, verdicts, 3 if quick else 60)
     if part == "3":
         return table_3(entries, 1 if quick else 5, verdicts)
     return selections(SELECTION[1:2] if quick else SELECTION, (50, 200) if quick else SIZES)

@@ -21,8 +21,10 @@ class Verdicts:
         self.table.add(claim, where, ours, verdict_of(wins, cells))
 
     def keep(self, rows: list[list[str]]) -> None:
-        for row in rows:
-            self.table.add(*row)
+        """Claims of an earlier report, judged anew by their counts."""
+        for claim, where, ours, verdict in rows:
+            counts = re.match(r"(\d+) of (\d+)", ours)
+            self.table.add(claim, where, ours, verdict_of(int(counts[1]), int(counts[2])) if counts else verdict)
 
 
 def verdict_of(wins: int, cells: int) -> str:

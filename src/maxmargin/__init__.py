@@ -19,7 +19,10 @@ _HOMES = {
     "SquaredHinge": "maxmargin.problem.losses",
     "LeastSquares": "maxmargin.problem.losses",
     "Huber": "maxmargin.problem.losses",
-    "Certificate": "maxmargin.certificate.linear",
+    "EpsilonInsensitive": "maxmargin.problem.regression_losses",
+    "SquaredEpsilonInsensitive": "maxmargin.problem.regression_losses",
+    "Quantile": "maxmargin.problem.regression_losses",
+    "Certificate": "maxmargin.certificate.certificate",
     "certify": "maxmargin.certificate.linear",
     "Solution": "maxmargin.solving.solution",
     "Status": "maxmargin.solving.solution",
@@ -72,9 +75,9 @@ __all__ = ["__version__", *_HOMES]
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from maxmargin.certificate.certificate import Certificate as Certificate
     from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
-    from maxmargin.certificate.linear import Certificate as Certificate
     from maxmargin.certificate.linear import certify as certify
     from maxmargin.displays.convergence import ConvergenceDisplay as ConvergenceDisplay
     from maxmargin.displays.margin import MarginDisplay as MarginDisplay
@@ -99,6 +102,9 @@ if TYPE_CHECKING:
     from maxmargin.problem.losses import Huber as Huber
     from maxmargin.problem.losses import LeastSquares as LeastSquares
     from maxmargin.problem.losses import SquaredHinge as SquaredHinge
+    from maxmargin.problem.regression_losses import EpsilonInsensitive as EpsilonInsensitive
+    from maxmargin.problem.regression_losses import Quantile as Quantile
+    from maxmargin.problem.regression_losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
     from maxmargin.screening.shrinking import FSafe as FSafe
     from maxmargin.screening.shrinking import FSafeAsPrinted as FSafeAsPrinted
     from maxmargin.screening.shrinking import Joachims as Joachims

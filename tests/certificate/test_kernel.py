@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 
 from maxmargin.certificate.kernel import certify_kernel
 from maxmargin.certificate.linear import certify
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem import kernel as kernel_problem
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
@@ -177,7 +178,7 @@ def test_threads_and_tiles_do_not_change_the_verdict(monkeypatch):
     problem = KernelProblem.build(X, y, 1.0, RBF(0.5))
     alpha = balanced_point(problem, 0)
     once = certify_kernel(problem, alpha).certificate
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
     monkeypatch.setattr("maxmargin.certificate.kernel_sums.SAMPLES_A_TASK", 90)
     monkeypatch.setattr("maxmargin.certificate.kernel_sums.SAMPLES_A_TILE", 37)

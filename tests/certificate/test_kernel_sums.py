@@ -18,6 +18,12 @@ from maxmargin.problem.kernels import RBF, Linear, Points, Polynomial
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_array}
 
 
+@pytest.fixture(autouse=True, params=[0, module.FEW_ELEMENTS], ids=["judged as it is", "small, so judged dense"])
+def few_elements(request, monkeypatch):
+    """A small sparse X is made dense before it is judged: both ways are tested."""
+    monkeypatch.setattr(module, "FEW_ELEMENTS", request.param)
+
+
 def mostly_zero(n: int, d: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.3)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin.certificate.linear import certify
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.solving.driver import solve
@@ -218,7 +219,7 @@ def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, dtype, is_spa
     problem = LinearProblem.build(sparse.csr_array(X) if is_sparse else X, y, 0.5, SquaredHinge(), 1.0)
     w, alpha = feasible_point(problem, 0)
     once = certify(problem, w, alpha)
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
     monkeypatch.setattr("maxmargin.certificate.linear.ROWS_A_BLOCK", 17)
     threaded = certify(problem, w, alpha)

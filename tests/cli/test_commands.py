@@ -7,6 +7,7 @@ import json
 import lzma
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import zstandard
 from scipy import sparse
 
 from maxmargin import LinearSVC
-from maxmargin.io import load_model, read_svmlight, write_svmlight
+from maxmargin.io import load_model, policy, read_svmlight, write_svmlight
 from tests.catalogue import labelled
 
 
@@ -67,13 +68,16 @@ def test_an_uncertified_fit_exits_with_3_and_says_so(run, data, tmp_path):
     [
         (("train", "nowhere"), "nowhere: No such file or directory."),
         (("train", "broken"), "broken, line 2, column 3: a feature index must be a whole number."),
-        (("train", "data", "-c", "0"), "C must be greater than 0; got 0.0"),
-        (("train", "data", "-s", "9"), "-s 9 is not there"),
+        (("train", "data", "-c", "0"), "-c (C) must be greater than 0; got 0.0"),
+        (("train", "data", "-s", "9"), "-s 9 is no type of LIBLINEAR's"),
         (("train", "data", "--solver", "magic"), "no solver named 'magic'"),
         (("train", "data", "-w", "heavy"), "LABEL=WEIGHT; got 'heavy'"),
         (("train", "data", "--label-column", "y"), "is neither"),
-        (("train", "fractions"), "Labels must be whole numbers or words, one for each class; 0.5 is one here."),
-        (("train", "alone"), "The number of classes has to be greater than one"),
+        (
+            ("train", "fractions"),
+            "fractions, line 1: the label 0.5 is no class, which is a whole number or a word; the labels have 2 distinct",
+        ),
+        (("train", "alone"), "alone: all 2 samples have the label 1, and a classifier needs two classes."),
         (("predict", "data", "data"), "no maxmargin model"),
     ],
 )
@@ -148,8 +152,7 @@ def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypat
     (tmp_path / f"broken{suffix}").write_bytes(pack(text + b"1 x:1\n"))
     run("train", data)
     whole = run("predict", data, "data.model", "whole", "-d")[1]
-    monkeypatch.setattr("maxmargin.io.svmlight.WINDOW_BYTES", 500)
-    monkeypatch.setattr("maxmargin.io.files.BLOCK_BYTES", 300)
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, window_bytes=500, block_bytes=300))
     assert run("predict", f"packed{suffix}", "data.model", "pieces", "-d")[1].replace("pieces", "whole") == whole
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "pieces").read_bytes()
     code, _, err = run("predict", f"broken{suffix}", "data.model", "pieces")

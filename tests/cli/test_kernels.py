@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import SVC
-from maxmargin.io import load_model, read_svmlight, write_svmlight
+from maxmargin.io import load_model, policy, read_svmlight, write_svmlight
 from tests.catalogue import labelled
 
 
@@ -82,7 +83,7 @@ def test_json_is_one_object(run, three):
 def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypatch):
     run("train", data, "-t", "2")
     whole = run("predict", data, "data.model", "whole", "-d")[1]
-    monkeypatch.setattr("maxmargin.io.svmlight.WINDOW_BYTES", 500)
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, window_bytes=500))
     assert run("predict", data, "data.model", "pieces", "-d")[1].replace("pieces", "whole") == whole
     assert np.loadtxt(tmp_path / "whole") == pytest.approx(np.loadtxt(tmp_path / "pieces"), abs=1e-9)
 
@@ -90,18 +91,18 @@ def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("-t", "5"), "-t 5 is not there"),
-        (("-t", "cubic"), "-t cubic is not there"),
-        (("-t", "2", "-g", "wide"), "gamma must be one of 'scale', 'auto'"),
-        (("-t", "2", "-g", "0"), "gamma must be greater than 0; got 0.0"),
-        (("-t", "1", "-g", "-1"), "gamma must be greater than 0; got -1.0"),
+        (("-t", "5"), "-t 5 is no kernel"),
+        (("-t", "cubic"), "-t cubic is no kernel"),
+        (("-t", "2", "-g", "wide"), "-g (gamma) must be one of 'scale', 'auto'"),
+        (("-t", "2", "-g", "0"), "-g (gamma) must be greater than 0; got 0.0"),
+        (("-t", "1", "-g", "-1"), "-g (gamma) must be greater than 0; got -1.0"),
         (("-t", "4", "--zero-based"), "leave --zero-based out"),
         (("-t", "2", "--loss", "hinge"), "the loss is hinge"),
-        (("-t", "2", "-s", "3"), "the loss is hinge"),
+        (("-t", "2", "-s", "3"), "It is epsilon-SVR: use scikit-learn's SVR."),
         (("-t", "2", "-R"), "leave -R out"),
         (("-t", "2", "-B", "1"), "-B takes only a negative number"),
         (("-t", "2", "--solver", "dcd"), "no solver named 'dcd'"),
-        (("-t", "2", "-m", "0"), "cache_size must be greater than 0"),
+        (("-t", "2", "-m", "0"), "-m (cache_size) must be greater than 0"),
         (("-g", "1"), "--gamma belongs to a kernel: choose one with -t"),
         (("-d", "2"), "--degree belongs to a kernel"),
         (("-r", "2"), "--coef0 belongs to a kernel"),

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.spinner import Spinner
 
-from maxmargin.cli.report import ProgressLine, size_text, time_text, tolerance_text
+from maxmargin import IRWLS, SMO, SVC, BatchedSMO
+from maxmargin.cli.progress import Estimate, ProgressLine, ProgressPolicy, watched
+from maxmargin.cli.report import size_text, time_text, tolerance_text
+from maxmargin.solvers.kernel.auto import KernelAuto
 from maxmargin.solving.solution import Progress
+from tests.catalogue import labelled
 
 PROGRESS = Progress(
     seconds=3.0, epochs=123456.7, steps=9, primal=2.0, dual=1.0, gap=1.0, relative_gap=1.23e-5, active=12345678, solver="dcd"
@@ -24,6 +30,35 @@ def test_the_line_says_the_task_its_time_and_the_last_certificate_within_80_colu
     text = line.text(59.0)
     assert text == "training  59.0 s  epoch 123457  gap 1.2e-05, target 2.5e-06  12345678 active"
     assert len("⠋ " + text) <= 80
+
+
+def test_between_certificates_the_line_says_what_the_solver_believes_within_80_columns():
+    line = ProgressLine(2.5e-6, enabled=False)
+    line.begin("training")
+    line.estimate(Estimate(1.23e-5, 12345678))
+    text = line.text(3599.0)
+    assert text == "training  59 min 59 s  gap about 1.2e-05, target 2.5e-06  12345678 support vectors"
+    assert len("⠋ " + line.text(59.0)) <= 80
+    line.estimate(Estimate(float("inf"), 0))
+    assert "gap about unknown" in line.text(1.0)
+    line.begin("writing")
+    assert line.text(0.0) == "writing  0.0 s"
+
+
+@pytest.mark.parametrize("solver", [KernelAuto(), BatchedSMO(), SMO(), IRWLS()], ids=lambda solver: solver.name)
+@pytest.mark.parametrize("n_samples", [60, 1500])
+def test_a_watched_solver_tells_its_gap_and_support_vectors_and_gives_the_same_answer(solver, n_samples):
+    X, y = labelled(n_samples, 4, 2.0, 0)
+    seen = []
+    line = ProgressLine(1e-3, enabled=False)
+    line.estimate = seen.append
+    spy = watched(solver, line, ProgressPolicy(seconds_between_estimates=0.0))
+    told, silent = (SVC(solver=each, C=10.0, gamma=0.5).fit(X, y) for each in (spy, solver))
+    assert np.array_equal(told.dual_coef_, silent.dual_coef_)
+    assert seen[-1].support_vectors == len(told.support_)
+    assert seen[-1].relative_gap < 1.0
+    assert spy.name == solver.name
+    assert isinstance(replace(spy, cache_mb=7.0), type(spy))
 
 
 def test_the_next_task_starts_with_a_clean_line():

@@ -431,8 +431,9 @@ def test_rows_beyond_2_to_the_31_stored_elements_are_read_where_they_are(long_cs
 
 @needs_64_bits
 def test_sums_over_rows_beyond_2_to_the_31_stored_elements_are_right(long_csr):
-    np.testing.assert_array_equal(squared_norms(long_csr), (LONG_ROWS**2).sum(axis=1))
-    total, scales = np.zeros(6), np.array([1.0, -2.0, 3.0])
+    total, scales, norms = np.zeros(6), np.array([1.0, -2.0, 3.0]), np.empty(3)
+    squared_norms(long_csr, norms)
+    np.testing.assert_array_equal(norms, (LONG_ROWS**2).sum(axis=1))
     add_rows(long_csr, scales, total, 0, len(scales))
     np.testing.assert_array_equal(total, scales @ LONG_ROWS)
 

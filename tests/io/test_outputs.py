@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -103,12 +104,13 @@ def test_a_checkpoint_of_this_fit_is_removed_at_its_end(run, data, tmp_path):
         (("train", "data", "--checkpoint", "missing/state"), "missing/state: No such file or directory."),
         (("predict", "data", "model", "missing/labels"), "No such file or directory"),
         (("convert", "model", "folder"), "Is a directory"),
+        (("train", "data", "/proc/model"), "maxmargin: /proc/model: "),
     ],
 )
 def test_an_output_that_cannot_be_written_is_refused_before_the_work_begins(run, data, tmp_path, monkeypatch, words, sentence):
     (tmp_path / "folder").mkdir()
-    for name in ("read", "load", "pieces"):
-        monkeypatch.setattr(f"maxmargin.cli.commands.{name}", lambda *_, **__: pytest.fail("the work has begun"))
+    for name in ("data.DataFile.read", "data.DataFile.pieces", "data.load", "prediction.load"):
+        monkeypatch.setattr(f"maxmargin.cli.{name}", lambda *_, **__: pytest.fail("the work has begun"))
     code, _, err = run(*words)
     assert code == 2
     assert sentence in err
@@ -288,3 +290,14 @@ def test_an_output_may_be_a_path_or_an_output(tmp_path, data):
     model = LinearSVC().fit(X, y)
     assert save_model(model, tmp_path / "one") == save_model(model, Output(tmp_path / "two"))
     assert (tmp_path / "one").stat().st_size == (tmp_path / "two").stat().st_size
+
+
+def test_an_error_while_writing_names_the_output_and_not_its_temporary_name(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(next(tmp_path.glob(".maxmargin-*"))))
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space left") as caught, written(tmp_path / "model") as file:
+        file.write(b"content")
+    assert caught.value.filename == str(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ import io
 import os
 import struct
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import zstandard
 from scipy import sparse
 
 from maxmargin import SVC, LinearSVC
-from maxmargin.io import MalformedFile, files, memory, read_data, read_svmlight, stream_svmlight, svmlight, text
+from maxmargin.io import MalformedFile, files, memory, policy, read_data, read_svmlight, stream_svmlight, text
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [4.0, 0.0, 5.0], [0.0, 6.0, 7.0]])
 Y = np.array([1, -1, 1, -1])
@@ -214,11 +215,8 @@ def test_a_parquet_file_of_other_things_than_numbers_is_refused(tmp_path, column
 
 @pytest.fixture
 def short_lines(monkeypatch):
-    for module in (files, svmlight):
-        monkeypatch.setattr(module, "MOST_LINE_BYTES", 1 << 16)
-    monkeypatch.setattr(svmlight, "WINDOW_BYTES", 1 << 12)
-    monkeypatch.setattr(svmlight, "CHUNK_BYTES", 1 << 12)
-    monkeypatch.setattr(files, "BLOCK_BYTES", 1 << 12)
+    small = {"most_line_bytes": 1 << 16, "window_bytes": 1 << 12, "chunk_bytes": 1 << 12, "block_bytes": 1 << 12}
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, **small))
 
 
 PACK = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
@@ -252,7 +250,7 @@ def test_a_device_that_never_ends_is_left_after_one_line(short_lines, monkeypatc
 
 def test_a_frame_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "memory_bytes", lambda: 1 << 20)
-    monkeypatch.setattr(svmlight, "WINDOW_BYTES", 1 << 16)
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, window_bytes=1 << 16))
     path = tmp_path / "data.zst"
     path.write_bytes(zstandard.compress(b"1 1:1\n" * 100_000))
     assert path.stat().st_size < 1000
@@ -284,7 +282,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused_and_no_memory_is_harmed
     path = tmp_path / "data"
     path.write_bytes(b"1 1:0.5 3:2\n" * 1300)
     os.utime(path, (1, 1))  # the clock of a file system may be coarse
-    monkeypatch.setattr(svmlight, "CHUNK_BYTES", 1 << 12)
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, chunk_bytes=1 << 12))
     n_pieces, piece = 0, text.TextOnDisk.piece
 
     def changing(self, start, stop):
@@ -302,7 +300,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused_and_no_memory_is_harmed
 
 def test_a_line_without_an_end_costs_one_search_of_its_bytes(monkeypatch, tmp_path):
     """Quadratic work would search the same bytes again for every block."""
-    monkeypatch.setattr(files, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, block_bytes=1 << 10))
     n_searched = 0
 
     class Counted(bytearray):

@@ -7,6 +7,7 @@ import gzip
 import lzma
 import os
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from maxmargin.io import MalformedFile, read_svmlight, write_svmlight
+from maxmargin.io import MalformedFile, policy, read_svmlight, write_svmlight
 
 
 @pytest.fixture
@@ -165,7 +166,7 @@ def test_chunks_do_not_change_what_is_read(file, monkeypatch, chunk):
     X, y = random_data(200, 30)
     path = file("")
     dump_svmlight_file(X, y, str(path), zero_based=False, comment="two\nlines")
-    monkeypatch.setattr("maxmargin.io.svmlight.CHUNK_BYTES", chunk)
+    monkeypatch.setattr(policy, "READING", replace(policy.READING, chunk_bytes=chunk))
     expected, labels = load_svmlight_file(str(path), n_features=30, zero_based=False)
     found, found_labels = read_svmlight(path, n_features=30)
     assert np.array_equal(found.toarray(), expected.toarray())

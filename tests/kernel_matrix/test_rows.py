@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import maxmargin.kernel_matrix.blocks as kernel_blocks
-import maxmargin.kernel_matrix.rows as kernel_rows
-from maxmargin.kernel_matrix.rows import KernelRows, RowCache
+from maxmargin.data.threads import ThreadPolicy
+from maxmargin.kernel_matrix.matrix import KernelMatrix, MatrixPolicy, padded
+from maxmargin.kernel_matrix.rows import RowCache
 from maxmargin.kernel_matrix.tile_loops import exp2_all
+from maxmargin.kernel_matrix.tiles import TilePolicy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Linear, Polynomial, Precomputed, Sigmoid
 from tests.catalogue import labelled
@@ -37,6 +38,14 @@ def problem_of(name: str, form: str = "dense", n: int = 70, d: int = 6) -> Kerne
     return KernelProblem.build(sparse.csr_array(X) if form == "sparse" else X, y, 1.0, KERNELS[name])
 
 
+AS_IT_IS = MatrixPolicy(tiles=TilePolicy(few_elements=0))
+"""Holds X in the form that suits its zeros, however small it is."""
+
+
+def matrix_of(problem: KernelProblem, dtype=np.float32, **settings) -> KernelMatrix:
+    return KernelMatrix(problem.kernel, problem.points, dtype, **settings)
+
+
 def everyone(problem: KernelProblem) -> np.ndarray:
     return problem.gram(np.arange(problem.n_samples), np.arange(problem.n_samples))
 
@@ -55,7 +64,7 @@ def test_a_power_of_two_is_right_within_two_units_in_the_last_place(dtype):
 @pytest.mark.parametrize("name", [*KERNELS, "precomputed"])
 def test_a_block_is_what_the_definition_says(name, form, dtype):
     problem = problem_of(name, form)
-    rows, expected = KernelRows(problem, dtype), everyone(problem)
+    rows, expected = matrix_of(problem, dtype, policy=AS_IT_IS), everyone(problem)
     chosen, among = np.array([3, 0, 66, 9]), np.array([5, 69, 1])
     scale = PRECISION[dtype] * max(1.0, np.abs(expected).max())
     assert rows.block(chosen).dtype == dtype
@@ -66,11 +75,12 @@ def test_a_block_is_what_the_definition_says(name, form, dtype):
 
 @dtypes
 @pytest.mark.parametrize("name", ["linear", "rbf"])
-def test_a_wide_sparse_matrix_gives_the_same_block(name, dtype, monkeypatch):
+def test_a_wide_sparse_matrix_gives_the_same_block(name, dtype):
     problem = problem_of(name, "sparse", d=30)
-    narrow = KernelRows(problem, dtype).block(np.arange(40))
-    monkeypatch.setattr(kernel_blocks, "NARROW_FEATURES", 1)
-    wide = KernelRows(problem, dtype)
+    narrow = matrix_of(problem, dtype, policy=AS_IT_IS).block(np.arange(40))
+    small = matrix_of(problem, dtype).block(np.arange(40))  # held dense, as it has few elements
+    assert np.allclose(small, narrow, atol=PRECISION[dtype])
+    wide = matrix_of(problem, dtype, policy=MatrixPolicy(tiles=TilePolicy(few_elements=0, narrow_features=1)))
     assert np.allclose(wide.block(np.arange(40)), narrow, atol=PRECISION[dtype])
     assert np.allclose(wide.block(np.arange(5), np.array([9, 2])), narrow[:5][:, [9, 2]], atol=PRECISION[dtype])
 
@@ -79,13 +89,10 @@ def test_a_wide_sparse_matrix_gives_the_same_block(name, dtype, monkeypatch):
 def test_tiles_of_any_shape_and_any_number_of_threads_give_the_same_rows(form, monkeypatch):
     problem = problem_of("rbf", form, n=300)
     expected = everyone(problem)
-    monkeypatch.setattr(kernel_rows, "ROWS_A_TILE", 7)
-    monkeypatch.setattr(kernel_rows, "COLUMNS_A_TILE", 13)
-    monkeypatch.setattr(kernel_blocks, "LEAST_WIDTH", 5)
-    monkeypatch.setattr(kernel_blocks, "GREATEST_WIDTH", 5)
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    policy = MatrixPolicy(rows_a_tile=7, columns_a_tile=13, tiles=TilePolicy(few_elements=0, least_width=5, greatest_width=5))
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     sums = np.zeros(300)
-    rows = KernelRows(problem, np.float64)
+    rows = matrix_of(problem, np.float64, policy=policy)
     rows.add_to(sums, np.arange(300), np.linspace(-1.0, 1.0, 300))
     assert np.allclose(rows.block(np.arange(300)), expected, atol=1e-13)
     assert np.allclose(sums, np.linspace(-1.0, 1.0, 300) @ expected, atol=1e-11)
@@ -95,7 +102,7 @@ def test_tiles_of_any_shape_and_any_number_of_threads_give_the_same_rows(form, m
 @dtypes
 def test_sums_of_rows_do_not_depend_on_the_cache(cache_mb, dtype):
     problem = problem_of("rbf")
-    rows, expected, random = KernelRows(problem, dtype, cache_mb), everyone(problem), np.random.default_rng(0)
+    rows, expected, random = matrix_of(problem, dtype, cache_mb=cache_mb), everyone(problem), np.random.default_rng(0)
     sums, total = np.zeros(70), np.zeros(70)
     for _ in range(20):
         chosen, scales = random.permutation(70)[: random.integers(1, 30)], random.normal(size=70)
@@ -108,7 +115,7 @@ def test_sums_of_rows_do_not_depend_on_the_cache(cache_mb, dtype):
 
 
 def test_only_values_that_are_computed_count_as_evaluations():
-    rows = KernelRows(problem_of("rbf"), np.float32, 1.0)
+    rows = matrix_of(problem_of("rbf"), np.float32, cache_mb=1.0)
     rows.row(3)
     assert rows.kernel_evaluations == 70
     rows.row(3)
@@ -149,4 +156,45 @@ def test_a_row_is_kept_at_the_ask_that_pays_for_its_memory():
 @pytest.mark.parametrize("cache_mb", [-1.0, float("nan")])
 def test_a_cache_of_no_size_is_refused(cache_mb):
     with pytest.raises(ValueError, match="cache_mb"):
-        KernelRows(problem_of("rbf"), np.float32, cache_mb)
+        matrix_of(problem_of("rbf"), np.float32, cache_mb=cache_mb)
+
+
+@pytest.mark.parametrize("name", ["rbf", "precomputed"])
+@pytest.mark.parametrize("is_held", [True, False])
+@dtypes
+def test_a_part_of_a_matrix_is_the_matrix_of_a_part_of_the_points(name, is_held, dtype):
+    problem = problem_of(name)
+    matrix, expected, fold = matrix_of(problem, dtype), everyone(problem), np.array([8, 3, 69, 20, 4])
+    if is_held:
+        matrix.hold()
+    part = matrix.part(fold)
+    scale = PRECISION[dtype] * max(1.0, np.abs(expected).max())
+    assert np.abs(part.block(np.arange(5)) - expected[np.ix_(fold, fold)]).max() <= scale
+    assert part.kernel_evaluations == (0 if is_held else 25)
+
+
+@dtypes
+def test_a_matrix_that_is_held_gives_every_value_and_computes_no_more(dtype):
+    problem = problem_of("rbf")
+    matrix, expected = matrix_of(problem, dtype), everyone(problem)
+    matrix.hold()
+    computed, chosen, scales = matrix.kernel_evaluations, np.array([9, 2, 60]), np.array([1.0, -2.0, 0.5])
+    sums = np.zeros(70)
+    matrix.add_to(sums, chosen, scales)
+    assert matrix.whole.shape == (padded(70), padded(70))
+    assert not matrix.whole[70:].any()
+    assert np.abs(sums - scales @ expected[chosen]).max() <= 10.0 * PRECISION[dtype]
+    assert np.abs(matrix.sums_at(np.array([5, 1]), chosen, scales) - sums[[5, 1]]).max() <= 10.0 * PRECISION[dtype]
+    assert np.abs(matrix.row(7) - expected[7]).max() <= PRECISION[dtype]
+    assert np.abs(matrix.square(chosen) - expected[np.ix_(chosen, chosen)]).max() <= PRECISION[dtype]
+    assert matrix.kernel_evaluations == computed
+
+
+def test_the_next_solve_finds_the_rows_that_the_one_before_has_kept_and_counts_anew():
+    matrix = matrix_of(problem_of("rbf"), np.float32, cache_mb=1.0)
+    first, second = matrix.for_one_solve(), matrix.for_one_solve()
+    row = first.row(3).copy()
+    assert np.array_equal(second.row(3), row)
+    assert (first.kernel_evaluations, second.kernel_evaluations) == (70, 0)
+    first.hold()
+    assert second.whole is first.whole

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-import maxmargin.kernel_matrix.blocks as kernel_blocks
 import maxmargin.kernel_matrix.shared as kernel_pairs
+import maxmargin.kernel_matrix.tiles as kernel_tiles
 from maxmargin import SVC, BatchedSMO
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.estimators.kernel_classifier import kernel_solver
 from maxmargin.estimators.pairs import KernelProblems, Pair
-from maxmargin.kernel_matrix.shared import HeldRows, PairProblem, SharedValues, Sizes, padded
+from maxmargin.kernel_matrix.matrix import matrix_of, padded
+from maxmargin.kernel_matrix.shared import PairValues, SharedValues, SharingPolicy, Sizes
+from maxmargin.kernel_matrix.tiles import TilePolicy
 from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Linear, Points, Polynomial, Precomputed, Sigmoid
@@ -60,12 +65,11 @@ def unshared(monkeypatch):
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("tile", [(256, 1024), (7, 13)])
 def test_the_matrix_of_every_pair_is_what_the_definition_says(name, form, tile, monkeypatch):
-    monkeypatch.setattr(kernel_blocks, "ROWS_A_STRIP", tile[0])
-    monkeypatch.setattr(kernel_blocks, "COLUMNS_A_TILE", tile[1])
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr(kernel_tiles, "TilePolicy", partial(TilePolicy, rows_a_strip=tile[0], columns_a_tile=tile[1]))
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     X, codes = samples()
     matrix = sparse.csr_array(X) if form == "sparse" else X
-    shared, kernel = SharedValues(matrix, KERNELS[name], codes), KERNELS[name]
+    shared, kernel = SharedValues(KERNELS[name], matrix, codes), KERNELS[name]
     for first, second in combinations(range(N_CLASSES), 2):
         pair = Pair.of(first, second, codes)
         n, points = len(pair.samples), Points.of(matrix[pair.samples])
@@ -79,9 +83,12 @@ def test_the_matrix_of_every_pair_is_what_the_definition_says(name, form, tile, 
 
 def test_blocks_and_sums_come_from_that_matrix():
     X, codes = samples()
-    pair, shared = Pair.of(1, 3, codes), SharedValues(X, RBF(0.4), codes)
+    pair, shared = Pair.of(1, 3, codes), SharedValues(RBF(0.4), X, codes)
     own = KernelProblem.build(X[pair.samples], pair.signs, 1.0, RBF(0.4))
-    rows, everyone = HeldRows.of_pair(PairProblem.of(own, shared, 1, 3)), np.arange(own.n_samples)
+    own = replace(own, fast_values=PairValues(own.points, shared, 1, 3))
+    rows, everyone = matrix_of(own, np.float32, 0.0), np.arange(own.n_samples)
+    assert rows.whole is not None
+    assert matrix_of(own, np.float64, 0.0).whole is None
     expected, chosen = own.gram(everyone, everyone), np.array([60, 3, 0, 99])
     block = rows.block(chosen, chosen, np.empty((7, 7), np.float32))[:4, :4]
     assert np.abs(block - expected[np.ix_(chosen, chosen)]).max() <= 2e-5
@@ -93,9 +100,9 @@ def test_blocks_and_sums_come_from_that_matrix():
 def test_every_kernel_value_of_all_pairs_is_computed_once():
     X, codes = samples()
     n, sizes = len(codes), np.bincount(codes)
-    shared = SharedValues(X, RBF(0.4), codes)
+    shared = SharedValues(RBF(0.4), X, codes)
     evaluations = sum(shared.pair(first, second)[1] for first, second in combinations(range(N_CLASSES), 2))
-    assert evaluations <= n * n / 2 + 0.5 * kernel_blocks.ROWS_A_STRIP * n
+    assert evaluations <= n * n / 2 + 0.5 * TilePolicy().rows_a_strip * n
     assert shared.nbytes == 4 * np.sum(sizes**2)
     again = sum(shared.pair(first, second)[1] for first, second in combinations(range(N_CLASSES), 2))
     assert again == sum(sizes[i] * sizes[j] for i, j in combinations(range(N_CLASSES), 2))
@@ -105,7 +112,7 @@ def test_every_kernel_value_of_all_pairs_is_computed_once():
 def test_threads_that_ask_at_once_get_the_same_values_and_compute_no_square_twice(n_threads):
     X, codes = samples(700)
     pairs = 3 * list(combinations(range(N_CLASSES), 2))
-    alone, together = (SharedValues(X, RBF(0.4), codes, n_threads) for _ in range(2))
+    alone, together = (SharedValues(RBF(0.4), X, codes, n_threads) for _ in range(2))
     expected = [alone.pair(*pair)[0].copy() for pair in pairs]
     with ThreadPoolExecutor(n_threads) as pool:
         found = list(pool.map(lambda pair: [part.copy() for part in map(np.asarray, together.pair(*pair))], pairs))
@@ -117,7 +124,7 @@ def test_threads_that_ask_at_once_get_the_same_values_and_compute_no_square_twic
 
 
 def alone_evaluations(X: np.ndarray, codes: np.ndarray, k: int) -> int:
-    return SharedValues(X, RBF(0.4), codes).square(k)[1]
+    return SharedValues(RBF(0.4), X, codes).square(k)[1]
 
 
 @pytest.mark.parametrize("solver", ["auto", "batched-smo", BatchedSMO(working_set=32)])
@@ -174,9 +181,9 @@ def test_a_solver_that_shares_nothing_has_the_whole_budget(solver):
 
 def test_two_classes_and_given_kernel_values_share_nothing():
     X, codes = samples()
-    assert SharedValues.where_it_pays(X, RBF(0.4), codes, 500.0, 1) is not None
-    assert SharedValues.where_it_pays(X, RBF(0.4), np.minimum(codes, 1), 500.0, 1) is None
-    assert SharedValues.where_it_pays(X @ X.T, Precomputed(), codes, 500.0, 1) is None
+    assert SharedValues.where_it_pays(RBF(0.4), X, codes, 500.0, 1) is not None
+    assert SharedValues.where_it_pays(RBF(0.4), X, np.minimum(codes, 1), 500.0, 1) is None
+    assert SharedValues.where_it_pays(Precomputed(), X @ X.T, codes, 500.0, 1) is None
 
 
 def test_only_small_pairs_share_and_cheap_values_only_among_the_smallest(monkeypatch):
@@ -185,17 +192,17 @@ def test_only_small_pairs_share_and_cheap_values_only_among_the_smallest(monkeyp
     assert sizes.sharing.tolist() == [50, 100, 900]
     assert sizes.largest == 1000
     X, codes = samples()
-    monkeypatch.setattr(kernel_pairs, "MOST_IF_CHEAP", 10)
-    assert SharedValues.where_it_pays(X, RBF(0.4), codes, 500.0, 1) is None
-    assert SharedValues.where_it_pays(X, KERNELS["custom"], codes, 500.0, 1) is not None
+    monkeypatch.setattr(kernel_pairs, "SharingPolicy", partial(SharingPolicy, most_if_cheap=10))
+    assert SharedValues.where_it_pays(RBF(0.4), X, codes, 500.0, 1) is None
+    assert SharedValues.where_it_pays(KERNELS["custom"], X, codes, 500.0, 1) is not None
 
 
 def test_pairs_that_share_and_pairs_that_do_not_are_certified_side_by_side(monkeypatch):
     X, y = samples()
-    monkeypatch.setattr(kernel_pairs, "MOST_IF_CHEAP", 150)
+    monkeypatch.setattr(kernel_pairs, "SharingPolicy", partial(SharingPolicy, most_if_cheap=150))
     sizes = np.bincount(y)
     shares = [bool(sizes[i] + sizes[j] <= 150) for i, j in combinations(range(N_CLASSES), 2)]
     assert any(shares)
     assert not all(shares)
-    assert SharedValues.where_it_pays(X, RBF(0.4), y, 500.0, 1) is not None
+    assert SharedValues.where_it_pays(RBF(0.4), X, y, 500.0, 1) is not None
     assert SVC(gamma=0.4, tol=1e-6).fit(X, y).relative_gap_ <= 1e-6

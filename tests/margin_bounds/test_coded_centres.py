@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from maxmargin.margin_bounds.coded_centres import DIRECTIONS, ROWS, CodedCentres
+from maxmargin.margin_bounds.coded_centres import DIRECTIONS, CodedCentres, CodingPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from tests.catalogue import labelled
@@ -84,7 +84,7 @@ def test_principal_directions_leave_less_than_others_would():
 
 
 def test_a_sample_too_far_out_for_a_code_is_never_decided():
-    n = 4 * ROWS
+    n = 4 * CodingPolicy().rows
     X = dense(made(n))
     X[1] *= 1000.0  # none of the rows that the directions are taken from
     coded = CodedCentres.of(LinearProblem.build(X, made(n).y, 1.0, Hinge()))

@@ -10,19 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin.margin_bounds.pruned_loss import (
-    HINGE,
-    SETUP_ELEMENTS,
-    SETUP_PASSES,
-    SQUARED_HINGE,
-    STEP_ELEMENTS,
-    ZERO_ONE,
-    PrunedLoss,
-    Spheres,
-    huber,
-    margin_bounds,
-    shape_of,
-)
+from maxmargin.margin_bounds.bound import HINGE, SQUARED_HINGE, ZERO_ONE, huber, margin_bounds, pieces_of
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss, PruningPolicy
+from maxmargin.margin_bounds.spheres import Spheres
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Huber, LeastSquares, SquaredHinge
 from tests.catalogue import PROBLEMS, labelled
@@ -218,8 +208,8 @@ def test_margins_are_stored_anew_when_little_is_pruned_and_not_while_much_is():
 def test_nothing_is_prepared_before_the_evaluations_have_cost_ten_times_as_much():
     problem = made(20_000)
     loss = PrunedLoss(problem, HINGE)
-    elements = problem.rows.n_stored + STEP_ELEMENTS * problem.n_samples
-    first = math.ceil(10.0 * (SETUP_PASSES + SETUP_ELEMENTS / elements))
+    elements = problem.rows.n_stored + PruningPolicy().sample_elements * problem.n_samples
+    first = math.ceil(10.0 * (PruningPolicy().setup_passes + PruningPolicy().setup_elements / elements))
     for _ in range(first):
         assert loss.evaluate(np.ones(8)).examined == problem.n_samples
     assert loss.tally.stored == 0
@@ -271,6 +261,6 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="A distance is not negative; got -1"):
         margin_bounds(np.zeros(2), -1.0, 1.0)
     with pytest.raises(ValueError, match=r"LeastSquares\(\) has no piece"):
-        shape_of(LeastSquares())
-    assert shape_of(Hinge()) == HINGE
-    assert shape_of(SquaredHinge()) == SQUARED_HINGE
+        pieces_of(LeastSquares())
+    assert pieces_of(Hinge()) == HINGE
+    assert pieces_of(SquaredHinge()) == SQUARED_HINGE

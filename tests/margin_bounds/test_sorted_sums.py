@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin.margin_bounds.pruned_loss import HINGE, SQUARED_HINGE, ZERO_ONE, PrunedLoss, Spheres
+from maxmargin.margin_bounds.bound import HINGE, SQUARED_HINGE, ZERO_ONE
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss
 from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation, Resort, Resorting, SortCosts, SortedSums
+from maxmargin.margin_bounds.spheres import Spheres
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Huber
 from maxmargin.solvers.base import Budget

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from safetensors.numpy import save as save_tensors
 from fuzz.seeds import put_together, taken_apart
 from maxmargin import SVC, LinearSVC
 from maxmargin.io import MalformedFile, load_model, memory, read_libsvm, save_model, write_libsvm
+from maxmargin.models import policy
 from maxmargin.models.checkpoint import Checkpoint
 
 X = np.random.default_rng(0).normal(size=(20, 3))
@@ -106,7 +108,7 @@ def test_traces_too_long_for_a_header_are_left_out_and_the_model_is_kept(tmp_pat
     model = LinearSVC().fit(X, Y)
     save_model(model, tmp_path / "model")
     limit = 2 * len(model_file._text_of({**taken_apart((tmp_path / "model").read_bytes()).header, "traces": []})) + 100
-    monkeypatch.setattr(model_file, "MOST_HEADER_BYTES", limit)
+    monkeypatch.setattr(policy, "LIMITS", replace(policy.LIMITS, most_header_bytes=limit))
     save_model(model, tmp_path / "short")
     short = load_model(tmp_path / "short")
     assert not hasattr(short, "trace_")
@@ -207,7 +209,7 @@ def test_a_degree_beyond_reason_is_named_with_its_line(tmp_path):
 
 
 def test_a_line_of_a_model_that_is_too_long_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("maxmargin.models.text_lines.MOST_LINE_BYTES", 100)
+    monkeypatch.setattr(policy, "LIMITS", replace(policy.LIMITS, most_line_bytes=100))
     (tmp_path / "model").write_text("svm_type c_svc\n" + " " * 1000)
     with pytest.raises(MalformedFile, match="line 2: a line of a model may have at most 100 bytes"):
         read_libsvm(tmp_path / "model")

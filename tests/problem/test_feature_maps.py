@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 from maxmargin import RBF, SVC, Polynomial, Status
 from maxmargin.estimators.pair_features import FeatureProblems, newton_pays
-from maxmargin.kernel_matrix.rows import KernelRows
+from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem.feature_maps import MOST_MONOMIALS, Itself, feature_map
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Linear, Points
@@ -124,11 +124,11 @@ def test_features_that_overflow_or_outgrow_the_budget_are_left_to_the_kernel():
 def test_a_matrix_of_low_rank_is_the_product_of_its_factor(has_offset):
     Z = rows(50, 5)
     problem = KernelProblem.build(Z, np.where(np.arange(50) % 2, 1, -1), 1.0, Linear(), has_offset)
-    L = factor(problem, KernelRows(problem, np.float64, 0.0), 20)
+    L = factor(problem, KernelMatrix(problem.kernel, problem.points, np.float64), 20)
     moved = Z - Z[np.argmin(problem.diagonal)] if has_offset else Z
     assert L.shape[1] <= 5
     assert np.abs(L @ L.T - moved @ moved.T).max() <= 1e-12 * np.abs(Z @ Z.T).max()
-    assert factor(problem, KernelRows(problem, np.float64, 0.0), 2) is None
+    assert factor(problem, KernelMatrix(problem.kernel, problem.points, np.float64), 2) is None
 
 
 @pytest.mark.parametrize("C", [1.0, 1000.0])

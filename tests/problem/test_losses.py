@@ -19,7 +19,7 @@ margins = np.linspace(-4.0, 6.0, 20_001)
 def dual_term(loss, alpha, C):
     """What a sample adds to D(alpha)."""
     box = loss.dual(np.array([C]))
-    return box.a * alpha - 0.5 * box.D[0] * alpha**2
+    return box.p[0] * alpha - 0.5 * box.D[0] * alpha**2
 
 
 @losses
@@ -91,3 +91,12 @@ def test_a_width_that_makes_no_sense_is_refused():
     for width in (0.0, -0.1, np.inf, np.nan, "wide"):
         with pytest.raises(ValueError, match=f"positive and finite; got {width!r}"):
             Huber(width)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), LeastSquares(), Huber(0.3)], ids=str)
+def test_the_pieces_of_a_loss_are_the_loss(loss):
+    margins = np.linspace(-3.0, 4.0, 141)
+    low, high, curvature, _, is_two_sided = loss.margin_pieces()
+    middle = 0.5 * curvature * np.square(high - margins)
+    value = np.where(margins <= low, 1.0 - margins, np.where((margins >= high) & (not is_two_sided), 0.0, middle))
+    np.testing.assert_allclose(value, loss.value(margins), rtol=1e-12, atol=1e-12)

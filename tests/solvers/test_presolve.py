@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin.certificate.linear import certify
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
+from maxmargin.solvers import presolve
 from maxmargin.solvers import presolve_loops as compiled
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.avsf import AVSF
@@ -25,6 +27,12 @@ from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
 
 losses = pytest.mark.parametrize("loss_name", LOSSES)
 layouts = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+@pytest.fixture(autouse=True, params=[0, presolve.DEFAULT.few_elements], ids=["compiled", "few elements"])
+def few_elements(request, monkeypatch):
+    """Equal rows of a small X are found without compiled code: both ways are tested."""
+    monkeypatch.setattr(presolve, "DEFAULT", replace(presolve.DEFAULT, few_elements=request.param))
 
 
 @dataclass(frozen=True)
@@ -302,7 +310,7 @@ def test_threads_make_the_same_reduction(monkeypatch, reduction):
     X = np.round(labelled(300, 12, 1.0, 0)[0])
     problem = LinearProblem.build(sparse.csr_array(X), np.where(np.arange(300) % 2, 1, -1))
     alone = reduction(problem)
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
     together = reduction(problem)
     assert np.array_equal(dense(alone.problem), dense(together.problem))

@@ -9,6 +9,7 @@ import math
 import sys
 import threading
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,11 +26,14 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Huber, SquaredHinge
+from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.dcd import DCD
+from maxmargin.solvers.linear.phases import Ascent, Handover
 from maxmargin.solvers.presolve import RenumberedColumns
-from maxmargin.solving.driver import STALL_EPOCHS, solve
+from maxmargin.solving.driver import solve
 from maxmargin.solving.incumbent import unsolved
+from maxmargin.solving.policy import DrivingPolicy
 from maxmargin.solving.solution import Status
 from tests.catalogue import labelled
 from tests.data.test_threads import blas_threads
@@ -155,10 +159,10 @@ def test_an_interruption_between_two_methods_of_auto_keeps_the_alpha_of_the_firs
     monkeypatch.setattr(RenumberedColumns, "of", interrupted)
     problem = wide_with_a_few_contradictions(1.0)
     state = Auto().init(problem, None, 0)
-    state.descend(SimpleNamespace(steps=problem.n_samples, target=1e-9))
-    alpha = state.inner.samples["alpha"].copy()
+    Auto().advance(problem, state, Budget(problem.n_samples, 1e-9))
+    alpha = state.candidate()[1].copy()
     with pytest.raises(error):
-        state._switch_to_avsf("a test", in_single=False)
+        state.begin(Handover(alpha, "a test", partial(Ascent, in_single=False)))
     w, kept = Auto().candidate(problem, state)
     assert np.array_equal(kept, alpha)
     assert certify(problem, w, kept).relative_gap < 1.0
@@ -216,7 +220,7 @@ def test_seven_equal_rows_of_1e37_end(loss, solver):
     problem = LinearProblem.build(X, np.where(np.arange(7) % 2 == 0, 1, -1), 56.0, loss, 1.0)
     solution = solve(problem, solver)
     assert solution.status in (Status.PRECISION_LIMIT, Status.CERTIFIED)
-    assert solution.epochs <= 2 * STALL_EPOCHS
+    assert solution.epochs <= 2 * DrivingPolicy().stall_epochs
 
 
 # Small truths

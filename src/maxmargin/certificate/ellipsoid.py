@@ -49,17 +49,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import OUTWARDS, Decisions, linear_values, norms
+from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import UNIT_ROUNDOFF, Hinge, LeastSquares, Loss, SquaredHinge
 
 MOST_WEIGHTS = 4096
 """Beyond this many the matrix is too much to make and to keep."""
 ELEMENTS_A_BLOCK = 1 << 22
-HINGE_ROUNDS, ROUNDS = 5, 2
+KINK_ROUNDS, ROUNDS = 5, 2
+"""How often what an ellipsoid says of the margins makes the next one smaller: with a kink in the loss, and without."""
 GREATEST_SHIFT = 0.01
 """4 e, the part of A that is given up for rounding."""
 GREATEST_CURVATURE = 1e200
@@ -86,13 +88,12 @@ class Ellipsoid:
 
 def enclose(problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate) -> Ellipsoid | None:
     """The ellipsoid of an answer and its certificate; None where there is none, or it would be too large a matrix."""
-    is_known = isinstance(problem.loss, (Hinge, SquaredHinge, LeastSquares))
-    if problem.n_weights > MOST_WEIGHTS or not is_known or not math.isfinite(certificate.distance_bound):
+    if problem.n_weights > MOST_WEIGHTS or not problem.loss.has_ellipsoid or not math.isfinite(certificate.distance_bound):
         return None
     with np.errstate(all="ignore"), single_threaded_blas():
         free = _Free.of(problem, w, alpha, certificate)
         found = None
-        for _ in range(HINGE_ROUNDS if isinstance(problem.loss, Hinge) else ROUNDS):
+        for _ in range(ROUNDS if problem.loss.is_smooth else KINK_ROUNDS):
             better = free.ellipsoid()
             if better is None:
                 break
@@ -120,31 +121,24 @@ class _Free:
     def of(cls, problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate) -> _Free:
         gap = (certificate.gap + certificate.rounding_error) * OUTWARDS
         excess, delta_error = _imbalance(problem, w, alpha)
-        chosen = np.flatnonzero(_slack(problem.loss, alpha, problem.C) > 0.0)
+        loss: Any = problem.loss
+        chosen = np.flatnonzero(loss.held_slack(alpha, alpha, problem.C) > 0.0)
         C, own = problem.C[chosen], alpha[chosen]
         outputs = linear_values(problem.rows.matrix[chosen], w[None, : problem.rows.n_features], _intercept(problem, w))
-        target = np.ones(len(own)) if isinstance(problem.loss, Hinge) else 1.0 - own / (2.0 * C)
-        margins = problem.y[chosen] * outputs.values[:, 0]
+        target = problem.targets[chosen] - loss.held_residual(own, C)
+        margins = problem.signs[chosen] * outputs.values[:, 0]
         errors = outputs.errors[:, 0] + 8.0 * UNIT_ROUNDOFF * (np.abs(margins) + np.abs(target))
-        if not isinstance(problem.loss, Hinge):
+        if loss.is_smooth:
             errors = errors + excess * np.abs(own) / C
-        least = own * (1.0 - excess) if not isinstance(problem.loss, LeastSquares) else own
-        slack = _slack(problem.loss, least, C, own)
-        rho = gap / slack if isinstance(problem.loss, Hinge) else 2.0 * gap / slack
+        least = own * (1.0 - excess)
+        rho = loss.held_reach(gap, loss.held_slack(least, own, C))
         delta = (w - problem.weights(alpha))[: problem.n_penalised]
         return cls(problem, chosen, least, own, margins - target, errors, rho * OUTWARDS, gap, delta, delta_error)
 
     def curvatures(self) -> Array:
         """q_i, rounded downwards."""
-        loss, C = self.problem.loss, self.problem.C[self.chosen]
-        if isinstance(loss, LeastSquares):
-            q = C
-        elif isinstance(loss, Hinge):
-            q = _slack(loss, self.alpha, C, self.most) / self.rho
-        else:
-            share = self.alpha / self.rho
-            is_inside = self.rho <= self.alpha / (2.0 * C) * (1.0 - 8.0 * UNIT_ROUNDOFF)
-            q = np.where(is_inside, C, np.maximum(0.0, share - np.square(share) / (4.0 * C) * OUTWARDS))
+        loss: Any = self.problem.loss
+        q = loss.held_curvature(self.alpha, self.most, self.rho, self.problem.C[self.chosen])
         result: Array = np.clip(np.where(np.isnan(q), 0.0, q), 0.0, GREATEST_CURVATURE) * (1.0 - 16.0 * UNIT_ROUNDOFF)
         return result
 
@@ -179,7 +173,7 @@ class _Free:
         gradient[: problem.n_penalised] = self.delta
         from scipy.linalg.blas import dsyrk
 
-        pulls = 2.0 * q * self.offsets * problem.y[self.chosen]
+        pulls = 2.0 * q * self.offsets * problem.signs[self.chosen]
         for block, rows in _dense_blocks(problem.rows.matrix, self.chosen, problem.intercept_scaling):
             scaled = rows * np.sqrt(q[block, None])
             matrix = dsyrk(1.0, scaled.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)  # its lower half
@@ -214,13 +208,6 @@ class _Free:
         self.rho = np.minimum(self.rho, (np.abs(self.offsets) + self.errors + reach) * OUTWARDS)
 
 
-def _slack(loss: Loss, alpha: Array, C: Array, most: Array | None = None) -> Array:
-    """The s of hinge loss for an alpha that lies between two values; of the others what makes t_i more than nothing."""
-    if isinstance(loss, Hinge):
-        return np.minimum(alpha, C - (alpha if most is None else most))
-    return np.where(C > 0.0, np.abs(alpha), 0.0)
-
-
 def _intercept(problem: LinearProblem, w: Array) -> Array:
     return np.array([w[-1] * problem.intercept_scaling if problem.intercept_scaling != 0.0 else 0.0])
 
@@ -233,7 +220,7 @@ def _imbalance(problem: LinearProblem, w: Array, alpha: Array) -> tuple[float, f
     total = float(size.sum())
     if problem.penalizes_intercept or total == 0.0:
         return 0.0, error
-    excess = 2.0 * (abs(float(np.sum(alpha * problem.y))) + gamma(PAIRWISE_ROUNDINGS) * total) / total
+    excess = 2.0 * (abs(float(np.sum(alpha * problem.signs))) + gamma(PAIRWISE_ROUNDINGS) * total) / total
     return excess, error + excess * scale
 
 

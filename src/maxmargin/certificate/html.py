@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from maxmargin.certificate.linear import Certificate
+    from maxmargin.certificate.certificate import Certificate
 
 
 def in_words(certificate: Certificate) -> str:

@@ -4,7 +4,7 @@ The gap bounds the distance of w from w*, not that of b from b*. But b* minimise
 :math:`f_i^* = \langle w^*, \phi(x_i) \rangle`, each of which is within a known :math:`\rho_i = |w - w^*| |\phi(x_i)|` of the
 :math:`f_i` at hand, and for every convex loss of the margin the slope in b,
 
-.. math:: G(b; f) = \sum_i C_i y_i \ell'(y_i (f_i + b)),
+.. math:: G(b; f) = \sum_i C_i \sigma_i \ell'(\sigma_i (f_i + b), t_i),
 
 rises with b and with each f_i. So :math:`G(b; f + \rho) < 0` proves b* > b and :math:`G(b; f - \rho) > 0` proves b* < b. With
 hinge loss that is the interval of quantiles of docs/screening.md; with the smooth losses two roots are enclosed by bisection.
@@ -18,13 +18,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import KernelVerdict
-from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma
 from maxmargin.certificate.predictions import OUTWARDS, linear_values, norms
+from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import UNIT_ROUNDOFF, Hinge, Huber, LeastSquares, Loss, SquaredHinge
 from maxmargin.problem.offset import Interval, offset_interval
 
 SHARPNESS = 0.01
@@ -76,17 +77,21 @@ def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Arr
     """Every optimal offset, when each optimal output is within ``reach`` of the one given."""
     if not (np.isfinite(outputs).all() and np.isfinite(reach).all()):
         return Interval(-math.inf, math.inf)
-    y, C, loss = problem.y, problem.C, problem.loss
-    if isinstance(loss, Hinge):
-        kinks = y - outputs
-        greatest = float(np.abs(kinks).max(initial=0.0))
-        return offset_interval(kinks, C, float(C[y > 0].sum()), reach + 2.0 * UNIT_ROUNDOFF * (greatest + reach))
+    if not problem.loss.is_smooth:
+        kinks = _kinks(problem, outputs)
+        greatest = float(np.abs(kinks.offsets).max(initial=0.0))
+        moved = reach + 2.0 * UNIT_ROUNDOFF * (greatest + reach)
+        if not isinstance(moved, float) and len(kinks.offsets) > len(moved):
+            moved = np.tile(moved, len(kinks.offsets) // len(moved))  # several kinks a sample
+        return offset_interval(kinks.offsets, kinks.rises, kinks.level, moved)
+    sigma, t, C, loss = problem.signs, problem.targets, problem.C, problem.loss
+    steepest = loss.steepness()  # type: ignore[attr-defined]
 
     def sign(b: float, f: Array) -> int:
         """Of G(b; f) with a smooth loss; 0 where rounding hides it."""
-        slopes, steepest = _slopes(loss, y * (f + b))
-        slope = -float(np.sum(y * C * slopes))
-        scale = float(np.sum(C * (steepest * (1.0 + np.abs(f) + abs(b)) + np.abs(slopes))))
+        slopes = loss.slope(sigma * (f + b), t)
+        slope = -float(np.sum(sigma * C * slopes))
+        scale = float(np.sum(C * (steepest * (np.abs(t) + np.abs(f) + abs(b)) + np.abs(slopes))))
         return 0 if abs(slope) <= gamma(PAIRWISE_ROUNDINGS + 8.0) * scale else (1 if slope > 0.0 else -1)
 
     step = float(np.mean(reach)) + UNIT_ROUNDOFF * (1.0 + abs(b))
@@ -95,14 +100,12 @@ def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Arr
     return Interval(low, high)
 
 
-def _slopes(loss: Loss, margins: Array) -> tuple[Array, float]:
-    """Minus the derivative of a smooth loss, and how much it changes at most for a unit of the margin."""
-    if isinstance(loss, LeastSquares):
-        return 2.0 * (1.0 - margins), 2.0
-    if isinstance(loss, Huber):
-        return np.clip((1.0 + loss.width - margins) / (2.0 * loss.width), 0.0, 1.0), 1.0 + 1.0 / loss.width
-    assert isinstance(loss, SquaredHinge)
-    return 2.0 * np.maximum(0.0, 1.0 - margins), 2.0
+def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
+    """The offsets at which a piecewise linear loss bends."""
+    if problem.loss.is_regression:
+        found: Kinks = problem.loss.kinks(outputs, problem.C, problem.y)  # type: ignore[attr-defined]
+        return found
+    return Kinks(problem.y - outputs, problem.C, float(problem.C[problem.y > 0].sum()))
 
 
 def _reach_of_sign(holds: Callable[[float], bool], step: float) -> float:

@@ -1,7 +1,8 @@
 r"""The judge of kernel machines: the duality gap of alpha, recomputed from the data by the definition of the kernel.
 
-The gap is the sum of :math:`(C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0, m_i - 1)`, each term of which is never
-negative, minus :math:`b \sum_i \alpha_i y_i`, which is zero up to rounding with an offset. Kernel values are made anew in
+The gap is the sum of the loss's gap terms, for hinge loss :math:`(C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0, m_i -
+1)`, each of which is never negative, minus :math:`b \sum_i s_i`, which is zero up to rounding with an offset. Kernel values
+are made anew in
 float64, block by block, for the columns of the support vectors; nothing of a solver's gradient is used, and no compiled
 code of a solver's. Where the gap is small enough for a tolerance and only the bound on its rounding error is not, the outputs
 of the samples that the bound hangs on, which are those at the margin, are made once more in twice the precision.
@@ -20,12 +21,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from maxmargin.certificate.certificate import BALANCED, Certificate, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.kernel_sums import Sums, kernel_sums, precise_sums
-from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
+from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import RBF, SECOND_ORDER, Precomputed
+from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 NEGLIGIBLE = 0.1
@@ -76,10 +78,13 @@ def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b
 
 
 def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
-    """LIBSVM's: see the head of this module."""
-    is_above_zero, is_below_C, kinks = alpha > 0.0, alpha < problem.C, problem.y - outputs
-    top = float(kinks[np.where(problem.y > 0, is_below_C, is_above_zero)].max(initial=-math.inf))
-    bottom = float(kinks[np.where(problem.y > 0, is_above_zero, is_below_C)].min(initial=math.inf))
+    """LIBSVM's: see the head of this module. With a tube the slope of the dual is less by epsilon where |s_i| rises."""
+    signed = problem.signed(None)._replace(s=alpha * problem.signs)
+    slopes, s, epsilon = signed.y - outputs, signed.s, problem.box.e
+    rising = slopes - np.where(s >= 0.0, epsilon, -epsilon)
+    falling = slopes - np.where(s > 0.0, epsilon, -epsilon)
+    top = float(rising[s < signed.upper].max(initial=-math.inf))
+    bottom = float(falling[s > signed.lower].min(initial=math.inf))
     if not problem.has_offset:
         top, bottom = max(top, 0.0), min(bottom, 0.0)
     return max(0.0, top - bottom)
@@ -89,11 +94,11 @@ def _sharpened(
     problem: KernelProblem, alpha: Array, support: Array, verdict: KernelVerdict, b: float | None, tol: float
 ) -> KernelVerdict:
     """The verdict with precise outputs where they matter for this tolerance; the same one where there are none to be had."""
-    margins, errors = problem.y * (verdict.outputs + verdict.b), verdict.output_errors
-    effects = problem.loss.gap_sensitivity(margins, alpha, problem.C, errors)
+    outputs, errors = problem.signs * (verdict.outputs + verdict.b), verdict.output_errors
+    effects = problem.loss.gap_sensitivity(outputs, alpha, problem.C, errors, problem.targets)
     allowed = tol * verdict.certificate.scale
     decisive = np.flatnonzero(effects > NEGLIGIBLE * allowed / problem.n_samples)
-    precise = precise_sums(problem.kernel, problem.points, support, (alpha * problem.y)[support], decisive)
+    precise = precise_sums(problem.kernel, problem.points, support, (alpha * problem.signs)[support], decisive)
     if precise is None:
         return verdict
     sums = Sums(verdict.outputs.copy(), errors.copy())
@@ -106,8 +111,8 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
     """f_i for every sample, and how wrong each can be: kernel values by their own rounding, and sums by their additions."""
     if problem.held is not None:
         return _held_sums(problem, problem.held, alpha)
-    signed = (alpha * problem.y)[support]
-    if isinstance(problem.kernel, Precomputed):
+    signed = (alpha * problem.signs)[support]
+    if problem.kernel.is_given:
         return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 
@@ -117,7 +122,7 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
     samples. Models may have coefficients of either sign in the place of alpha."""
     outputs, sizes = held.values @ (alpha * problem.signs), np.abs(alpha)
     additions = gamma(len(alpha) + 2.0)
-    if isinstance(problem.kernel, RBF):
+    if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
         return Sums(outputs, np.broadcast_to(error, len(alpha)))
     errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)
@@ -125,52 +130,44 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
 
 
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
-    y, C, loss, outputs = problem.signs, problem.C, problem.loss, sums.outputs
-    margins, signed = y * (outputs + b), alpha * y
-    sqnorm, total = float(signed @ outputs), float(alpha.sum())
-    imbalance = float(signed.sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error, move = charge(problem, alpha, outputs, b, imbalance, total)
-    primal = 0.5 * sqnorm + float(C @ loss.value(margins))
-    dual = total - 0.5 * sqnorm - fall
-    gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + shift + fall
+    sigma, C, t, loss = problem.signs, problem.C, problem.targets, problem.loss
+    outputs, signed = sigma * (sums.outputs + b), alpha * sigma
+    sqnorm = float(signed @ sums.outputs)
     errors = sums.errors
-    if len(support):  # without them the margins are +b and -b, exactly
-        errors = errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
-    rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
-    rounding += gamma(PAIRWISE_ROUNDINGS) * gap
-    if not all(map(math.isfinite, (primal, dual, gap, rounding))):
-        return refusal(alpha)
-    is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -rounding  # a kernel on trust may be found out
-    return Certificate(
-        primal=primal,
-        dual=dual,
-        gap=gap,
-        relative_gap=relative(gap, primal, dual),
-        rounding_error=rounding,
-        distance_bound=math.sqrt(gap + rounding) + 0.5 * move if is_proof else math.inf,
-        n_support=len(support),
-        n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
+    if len(support):  # without them the outputs are +b and -b, exactly
+        errors = errors + 4.0 * UNIT_ROUNDOFF * (np.abs(t) + np.abs(outputs) + abs(b))
+    parts = GapParts(
+        primal=0.5 * sqnorm + float(C @ loss.value(outputs, t)),
+        dual=float(np.sum(problem.box.terms(alpha))) - 0.5 * sqnorm,
+        gap=float(np.sum(loss.gap_terms(outputs, alpha, C, t))),
+        error=float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, t))),
+        roundings=gamma(float(PAIRWISE_ROUNDINGS)),
     )
+    imbalance = imbalance_of(problem, alpha, sums.outputs, b)
+    is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
+    # A kernel that is positive semidefinite on trust may be found out.
+    is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -(
+        parts.error + imbalance.error + parts.roundings * parts.gap
+    )
+    return assemble(parts, imbalance, alpha, is_at_bound, is_proof=is_proof)
 
 
-def charge(
-    problem: KernelProblem, alpha: Array, outputs: Array, b: float, imbalance: float, total: float
-) -> tuple[float, float, float, float]:
-    """What r = sum_i alpha_i y_i costs where it should be zero: |b r| in the gap terms, and the fall of the dual to that
-    feasible alpha' whose heavier class is scaled by 1 - e, e <= 2 |r| / sum alpha, which is at most
+def imbalance_of(problem: KernelProblem, alpha: Array, outputs: Array, b: float) -> Imbalance:
+    """The feasible alpha' has the heavier sign of s_i scaled by 1 - e, e <= 2 |r| / sum |alpha|, and the dual falls by at most
 
-        e sum_i alpha_i |1 - y_i f_i| + e^2 (sum_i alpha_i k(x_i, x_i)^1/2)^2 / 2;
+        e sum_i |alpha_i| (|p_i - sigma_i f_i| + epsilon) + e^2 (sum_i |alpha_i| k(x_i, x_i)^1/2)^2 / 2;
 
-    how far rounding can hide an r, and |w(alpha) - w(alpha')|: the ball is around the point between the two."""
+    the ball is around the point between w(alpha) and w(alpha')."""
+    size = np.abs(alpha)
+    total = float(size.sum())
     if not problem.has_offset or total == 0.0:
-        return 0.0, 0.0, 0.0, 0.0
-    slope = float(alpha @ np.abs(1.0 - problem.signs * outputs))
-    reach = float(alpha @ np.sqrt(np.abs(problem.diagonal)))
+        return BALANCED
+    slope = float(size @ (np.abs(problem.box.p - problem.signs * outputs) + problem.box.e))
+    reach = float(size @ np.sqrt(np.abs(problem.diagonal)))
 
     def fall(r: float) -> float:
         e = 2.0 * r / total
         return e * slope + 0.5 * (e * reach) ** 2
 
-    r, r_error = abs(imbalance), gamma(PAIRWISE_ROUNDINGS) * total
-    move = 2.0 * (r + r_error) / total * reach
-    return r * abs(b), fall(r), fall(r + r_error) - fall(r) + r_error * abs(b), move
+    excess = abs(float((alpha * problem.signs).sum()))
+    return Imbalance.of(excess, gamma(float(PAIRWISE_ROUNDINGS)) * total, abs(b), fall, 2.0 / total * reach)

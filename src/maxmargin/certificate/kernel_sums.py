@@ -28,12 +28,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.linear import gamma as roundings
+from maxmargin.certificate.rounding import gamma as roundings
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew, single_threaded_blas
-from maxmargin.problem.held_values import rbf_block
-from maxmargin.problem.kernels import DENSE_FEATURES, RBF, SECOND_ORDER, Custom, Kernel, Linear, Points, Polynomial
+from maxmargin.problem.kernels import DENSE_FEATURES, SECOND_ORDER, Kernel, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 VECTORS_A_TILE, SAMPLES_A_TILE = 512, 256
@@ -41,6 +40,9 @@ EVALUATIONS_TO_PREPARE = 1 << 24
 """When so many kernel values are to be made, it pays to look for equal rows, and for zeros in a dense X."""
 MOST_DISTINCT, MOST_NONZERO = 0.9, 0.3
 """Equal rows are counted once when so few are distinct; a dense X is made sparse when so little of it is not zero."""
+FEW_ELEMENTS = 1 << 19
+"""Up to this many elements, zeros counted, a sparse X is judged as a dense one: the loops for a sparse one take a second and a
+half to compile, and save milliseconds."""
 SAMPLES_A_TASK = 1024
 """A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
 STRIPS_A_TURN = 16
@@ -74,7 +76,7 @@ class Sums(NamedTuple):
 
 def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> Sums:
     """f at the samples, or at the points themselves, from the chosen points and their signed coefficients."""
-    if isinstance(kernel, RBF):
+    if kernel.is_gaussian:
         return _rbf_sums(kernel, points, chosen, signed, samples)
     samples = points if samples is None else samples
     outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
@@ -84,7 +86,7 @@ def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, sa
         outputs[here] += signed[part] @ block
         magnitudes[here] += np.abs(signed[part]) @ np.abs(block, out=block)
 
-    _tiles(points, chosen, len(samples), add, may_share=not isinstance(kernel, Custom))
+    _tiles(points, chosen, len(samples), add, may_share=not kernel.is_foreign)
     errors = kernel.sum_errors(points[chosen], np.abs(signed), samples) + roundings(len(chosen) + 2.0) * magnitudes
     return Sums(outputs, errors)
 
@@ -106,7 +108,7 @@ def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = Tr
             crew.run([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
 
 
-def _rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
     is_large = len(chosen) * len(points if samples is None else samples) > EVALUATIONS_TO_PREPARE
     points = _prepared(points, is_large)
     others = points if samples is None else _prepared(samples, is_large)
@@ -125,14 +127,20 @@ def _rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples
 
 
 def _prepared(points: Points, is_large: bool) -> Points:
-    """With norms that are right to the last digit, and as CSR where enough of a dense matrix is zero."""
+    """With norms that are right to the last digit. A large dense matrix becomes CSR where enough of it is zero; a small sparse
+    one becomes dense, which needs less compiled code."""
     from maxmargin.problem.kernel_loops import dense_sqnorms, sparse_sqnorms
 
     matrix = points.matrix
+    if not is_large and sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= FEW_ELEMENTS:
+        matrix = matrix.toarray()
     if is_large and not sparse.issparse(matrix) and matrix.shape[1] <= DENSE_FEATURES:
         is_sparse = np.count_nonzero(matrix) < MOST_NONZERO * matrix.size
         matrix = sparse.csr_array(matrix) if is_sparse else matrix
-    sqnorms = sparse_sqnorms(*_arrays(matrix)) if sparse.issparse(matrix) else dense_sqnorms(np.ascontiguousarray(matrix))
+    if sparse.issparse(matrix):
+        return Points(matrix, sparse_sqnorms(*_arrays(matrix)))
+    sqnorms = np.empty(len(matrix))
+    dense_sqnorms(np.ascontiguousarray(matrix), sqnorms)
     return Points(matrix, sqnorms)
 
 
@@ -140,7 +148,7 @@ def _is_narrow(points: Points) -> bool:
     return sparse.issparse(points.matrix) and points.matrix.shape[1] <= DENSE_FEATURES
 
 
-def _rbf_error(kernel: RBF, points: Points, samples: Points, n_additions: float) -> float:
+def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float) -> float:
     """Of a sum, relative to that of the magnitudes: see the head of this module."""
     greatest = float(max(points.sqnorms.max(initial=0.0), samples.sqnorms.max(initial=0.0)))
     m = max(_dot_roundings(points.matrix), _dot_roundings(samples.matrix))
@@ -156,7 +164,7 @@ def _dot_roundings(matrix: Any) -> float:
     return float(most + 1 if matrix.shape[1] > DENSE_FEATURES else most // 4 + 8)
 
 
-def _sparse_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0) -> Sums:
+def _sparse_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0) -> Sums:
     """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
     themselves sums of up to ``n_added`` numbers."""
     plus, minus = (
@@ -167,7 +175,7 @@ def _sparse_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samp
     return Sums(plus - minus, (error + roundings(n_added)) * (plus + minus))
 
 
-def _positive_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
+def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
     from maxmargin.problem.kernel_loops import judge_sparse
 
     n, log2_scale, width = len(samples), -kernel.gamma / math.log(2.0), points.matrix.shape[1]
@@ -182,7 +190,7 @@ def _positive_sums(kernel: RBF, points: Points, chosen: Array, scales: Array, sa
     return totals + rests
 
 
-def _tile_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
     """From tiles of kernel values, and their products with the coefficients and with the magnitudes of those."""
     vectors, scales = points[chosen], np.stack([signed, np.abs(signed)])
     others = points if samples is None else samples
@@ -199,7 +207,7 @@ def _tile_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, sample
     return Sums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
 
 
-def _sums_at(kernel: RBF, vectors: Points, scales: Array, samples: Points) -> Array:
+def _sums_at(kernel: Any, vectors: Points, scales: Array, samples: Points) -> Array:
     """sum_j scales_j k(z_j, x) for the samples x and either row of scales."""
     n, sums = len(samples), np.zeros((2, len(samples)))
 
@@ -209,7 +217,7 @@ def _sums_at(kernel: RBF, vectors: Points, scales: Array, samples: Points) -> Ar
             x = samples[here]
             for first in range(0, len(vectors), VECTORS_A_TILE):
                 part = slice(first, first + VECTORS_A_TILE)
-                tile = rbf_block(kernel, x, vectors[part])
+                tile = kernel.quick_block(x, vectors[part])
                 for row, one in zip(sums, scales, strict=True):  # twice a product with a vector is faster than one with two
                     row[here] += tile @ one[part]
 
@@ -217,7 +225,7 @@ def _sums_at(kernel: RBF, vectors: Points, scales: Array, samples: Points) -> Ar
     return sums
 
 
-def _sums_among(kernel: RBF, vectors: Points, scales: Array) -> Array:
+def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
     """The same at the vectors themselves. A task makes the tiles from the diagonal to the right for some of them, and says what
     these add to its own sums and to those after; the parts are added in one order, whoever made them."""
     n = len(vectors)
@@ -225,12 +233,12 @@ def _sums_among(kernel: RBF, vectors: Points, scales: Array) -> Array:
     def task(start: int) -> Array:
         here = slice(start, min(n, start + SAMPLES_A_TILE))
         x, width, found = vectors[here], here.stop - start, np.zeros((2, n - start))
-        tile = rbf_block(kernel, x, x)
+        tile = kernel.quick_block(x, x)
         for row, one in zip(found, scales, strict=True):
             row[:width] = tile @ one[here]
         for first in range(here.stop, n, VECTORS_A_TILE):
             part = slice(first, min(n, first + VECTORS_A_TILE))
-            tile = rbf_block(kernel, x, vectors[part])
+            tile = kernel.quick_block(x, vectors[part])
             for row, one in zip(found, scales, strict=True):
                 row[:width] += tile @ one[part]
                 row[part.start - start : part.stop - start] = one[here] @ tile
@@ -247,12 +255,12 @@ def _sums_among(kernel: RBF, vectors: Points, scales: Array) -> Array:
 def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
     """f at some of the points, with far smaller errors; None where there is no way to that: for other kernels, and for the RBF
     kernel of too many features."""
-    if isinstance(kernel, Linear | Polynomial):
+    if kernel.is_polynomial:
         return _long_sums(kernel, points[chosen], signed, points[samples])
-    return _precise_rbf_sums(kernel, points, chosen, signed, samples) if isinstance(kernel, RBF) else None
+    return _precise_rbf_sums(kernel, points, chosen, signed, samples) if kernel.is_gaussian else None
 
 
-def _long_sums(kernel: Linear | Polynomial, vectors: Points, signed: Array, samples: Points) -> Sums | None:
+def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) -> Sums | None:
     """In the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64 with
     that."""
     number, roundoff = np.longdouble, 0.5 * float(np.finfo(np.longdouble).eps)
@@ -263,12 +271,7 @@ def _long_sums(kernel: Linear | Polynomial, vectors: Points, signed: Array, samp
     for start in range(0, len(samples), LONG_ROWS):
         check_point()
         rows = slice(start, start + LONG_ROWS)
-        block = _dense(samples[rows]).astype(number) @ others
-        if isinstance(kernel, Polynomial):
-            base = number(kernel.gamma) * block + number(kernel.coef0)
-            block = np.ones_like(base)
-            for _ in range(int(kernel.degree)):
-                block *= base
+        block = kernel.polynomial(_dense(samples[rows]).astype(number) @ others)
         outputs[rows] = block @ scales
         magnitudes[rows] = np.abs(block) @ np.abs(scales)
     share = roundoff / UNIT_ROUNDOFF
@@ -280,7 +283,7 @@ def _dense(points: Points) -> Array:
     return np.asarray(points.matrix.toarray() if sparse.issparse(points.matrix) else points.matrix)
 
 
-def _precise_rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
     """Right to nearly the last digit of float64."""
     from maxmargin.certificate.precise_kernel_loops import WIDTH, precise_rbf_sums, precise_sqnorms
 
@@ -303,7 +306,7 @@ def _precise_rbf_sums(kernel: RBF, points: Points, chosen: Array, signed: Array,
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 
 
-def _rounded(kernel: RBF, halves: Array, signed: Array, greatest: float, vectors: Any) -> Sums:
+def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors: Any) -> Sums:
     """The difference of the two halves, in which nothing may be lost before the last rounding."""
     (plus, plus_rest), (minus, minus_rest) = halves
     difference = plus - minus

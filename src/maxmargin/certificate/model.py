@@ -12,14 +12,15 @@ takes a kernel that is positive semidefinite: otherwise the last term is no squa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.kernel import charge, outputs_of
-from maxmargin.certificate.linear import PAIRWISE_ROUNDINGS, Certificate, gamma, refusal, relative, vector
+from maxmargin.certificate.certificate import Certificate, GapParts, assemble, refusal
+from maxmargin.certificate.kernel import imbalance_of, outputs_of
+from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
@@ -49,7 +50,7 @@ def certify_model(problem: KernelProblem, model: KernelModel, alpha: Array) -> C
         n, size = problem.n_samples, everyone.n_samples
         signed, dual_signed = np.zeros(size), np.zeros(size)
         signed[size - len(model.coefficients) :] = model.coefficients
-        dual_signed[:n] = alpha * problem.y
+        dual_signed[:n] = alpha * problem.signs
         return _certificate(problem, _Sum.of(everyone, signed), _Sum.of(everyone, dual_signed), model.b, alpha)
 
 
@@ -85,32 +86,20 @@ class _Sum:
 
 
 def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha: Array) -> Certificate:
-    y, C, loss, n = problem.y, problem.C, problem.loss, problem.n_samples
-    margins = y * (w.outputs[:n] + b)
+    sigma, C, t, loss, n = problem.signs, problem.C, problem.targets, problem.loss, problem.n_samples
+    outputs = sigma * (w.outputs[:n] + b)
     difference = w.signed - dual_w.signed
     sqdistance = max(0.0, float(difference @ (w.outputs - dual_w.outputs)))
     sqdistance_error = 2.0 * float(np.abs(difference) @ (w.errors + dual_w.errors))
-    total = float(alpha.sum())
-    imbalance = float((alpha * y).sum()) if problem.has_offset else 0.0
-    shift, fall, charge_error, move = charge(problem, alpha, dual_w.outputs[:n], b, imbalance, total)
-    primal = 0.5 * w.sqnorm + float(C @ loss.value(margins))
-    dual = total - 0.5 * dual_w.sqnorm - fall
-    gap = float(np.sum(loss.gap_terms(margins, alpha, C))) + 0.5 * sqdistance + shift + fall
-    errors = w.errors[:n] + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(margins) + abs(b))
-    rounding = float(np.sum(loss.gap_sensitivity(margins, alpha, C, errors))) + charge_error
-    rounding += 0.5 * sqdistance_error + gamma(PAIRWISE_ROUNDINGS) * gap
-    if not np.isfinite([primal, dual, gap, rounding]).all():
-        return refusal(alpha)
-    return Certificate(
-        primal=primal,
-        dual=dual,
-        gap=gap,
-        relative_gap=relative(gap, primal, dual),
-        rounding_error=rounding,
-        distance_bound=min(
-            math.sqrt(2.0 * (gap + rounding)),
-            math.sqrt(gap + rounding) + 0.5 * (math.sqrt(sqdistance + sqdistance_error) + move),
-        ),
-        n_support=int(np.count_nonzero(w.signed)),
-        n_at_bound=int(np.count_nonzero((alpha == C) & (alpha > 0.0))),
+    errors = w.errors[:n] + 4.0 * UNIT_ROUNDOFF * (np.abs(t) + np.abs(outputs) + abs(b))
+    parts = GapParts(
+        primal=0.5 * w.sqnorm + float(C @ loss.value(outputs, t)),
+        dual=float(np.sum(problem.box.terms(alpha))) - 0.5 * dual_w.sqnorm,
+        gap=float(np.sum(loss.gap_terms(outputs, alpha, C, t))) + 0.5 * sqdistance,
+        error=float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, t))) + 0.5 * sqdistance_error,
+        roundings=gamma(float(PAIRWISE_ROUNDINGS)),
+        apart=math.sqrt(sqdistance + sqdistance_error) if math.isfinite(sqdistance + sqdistance_error) else math.inf,
     )
+    is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
+    certificate = assemble(parts, imbalance_of(problem, alpha, dual_w.outputs[:n], b), alpha, is_at_bound)
+    return replace(certificate, n_support=int(np.count_nonzero(w.signed)))

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.linear import SMALLEST, gamma
+from maxmargin.certificate.rounding import SMALLEST, gamma
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.kernels import Kernel, Points

@@ -1,64 +1,123 @@
-"""What the command says and how it fails: answers on standard output, one sentence on standard error, an exit code."""
+"""One live line on a terminal: what is being done, for how long, how far the gap is and how many support vectors there are.
+
+A certificate of a kernel problem takes as long as a good part of the fit, so that there are few of them. Between them the line
+shows the solver's own estimate, which :func:`watched` lets it tell.
+"""
 
 from __future__ import annotations
 
-import json
-import os
+import math
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+import time
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-import typer
+from maxmargin.cli.report import time_text, tolerance_text
 
-from maxmargin.cli.report import printable
-
-BAD_INPUT = 2
-EXPLAINED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError, RecursionError)
-"""What bad input, a full disk or too little memory can raise. Anything else is a mistake of ours, and keeps its traceback."""
+if TYPE_CHECKING:  # the line appears at once, before NumPy and Numba are loaded
+    from maxmargin.solving.solution import Progress
 
 
-@contextmanager
-def bad_input_explained() -> Iterator[None]:
-    """Bad input ends the command with a sentence on standard error and exit code 2."""
-    try:
-        yield
-    except BrokenPipeError:  # whoever read our output has seen enough
-        abandon_output()
-        raise typer.Exit(BAD_INPUT) from None
-    except EXPLAINED as error:
-        complain(_sentence_of(error))
-        raise typer.Exit(BAD_INPUT) from None
+@dataclass(frozen=True)
+class Estimate:
+    """Where a solver believes to stand between two certificates. Nothing is proved of it."""
+
+    relative_gap: float
+    support_vectors: int
 
 
-def _sentence_of(error: Exception) -> str:
-    """An error of the system as "FILE: No such file or directory.", without its number; any other in its own words."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}."
-    return str(error) or f"{type(error).__name__}."
+@dataclass(frozen=True)
+class ProgressPolicy:
+    """How often the line learns something new."""
+
+    seconds_between_estimates: float = 0.2
+    """Counting the support vectors of a million samples takes a millisecond, and a person reads five numbers a second."""
 
 
-def complain(sentence: str) -> None:
-    """One sentence on standard error; where nobody can read that either, the exit code says it."""
-    with suppress(OSError):
-        print(f"maxmargin: {printable(sentence)}", file=sys.stderr, flush=True)
+class ProgressLine:
+    """The line; silent in a pipe.
+
+    It is the callback of the fit and also what rich draws, several times a second, so that the clock runs between certificates.
+    """
+
+    def __init__(self, tol: float, *, enabled: bool) -> None:
+        self.tol, self.enabled = tol, enabled and sys.stderr.isatty()
+        self._status: Any = None
+        self.begin("starting")
+
+    def __enter__(self) -> ProgressLine:
+        if self.enabled:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status(self, spinner="dots")
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def begin(self, task: str) -> None:
+        """The next task; its clock starts at zero."""
+        self._task, self.since = task, time.perf_counter()
+        self._last: Progress | None = None
+        self._estimate: Estimate | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Take what a certificate shows."""
+        self._last = progress
+
+    def estimate(self, estimate: Estimate) -> None:
+        """Take what the solver believes, which is newer than the last certificate."""
+        self._estimate = estimate
+
+    def __rich__(self) -> Any:
+        from rich.text import Text
+
+        return Text(self.text(time.perf_counter() - self.since), no_wrap=True, overflow="ellipsis")
+
+    def text(self, seconds: float) -> str:
+        """The line after so many seconds of the task; it fits 80 columns."""
+        start = f"{self._task}  {time_text(seconds)}"
+        if self._estimate is not None:
+            return f"{start}  {self._estimated(self._estimate)}"
+        return start if self._last is None else f"{start}  {self._certified(self._last)}"
+
+    def _certified(self, last: Progress) -> str:
+        gap = f"gap {last.relative_gap:.1e}, target {tolerance_text(self.tol)}"
+        return f"epoch {last.epochs:.0f}  {gap}  {last.active} active"
+
+    def _estimated(self, estimate: Estimate) -> str:
+        gap = f"{estimate.relative_gap:.1e}" if math.isfinite(estimate.relative_gap) else "unknown"
+        return f"gap about {gap}, target {tolerance_text(self.tol)}  {estimate.support_vectors} support vectors"
 
 
-def abandon_output() -> None:
-    """What is left in the buffer cannot be written, and shall not be tried again when the process ends."""
-    with suppress(OSError, ValueError):  # standard output may be no file at all
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)
+def watched(solver: Any, line: ProgressLine, policy: ProgressPolicy | None = None) -> Any:
+    """A kernel solver with the same settings that tells a progress line its own estimate of the gap now and then.
+
+    It is of a class derived from the solver's, so that whoever changes a setting by ``replace`` gets another that tells."""
+    clock = _Clock((policy or ProgressPolicy()).seconds_between_estimates)
+
+    class Watched(type(solver)):  # type: ignore[misc]
+        def advance(self, problem: Any, state: Any, budget: Any) -> None:
+            """A chunk of the solver's work, and what it believes afterwards."""
+            super().advance(problem, state, budget)
+            if clock.is_due():
+                alpha = self.candidate(problem, state)
+                line.estimate(Estimate(float(state.relative_gap), int((alpha != 0.0).sum())))
+
+    return Watched(**{field.name: getattr(solver, field.name) for field in fields(solver) if field.init})
 
 
-def say(report: dict[str, Any], words: str, as_json: bool, quiet: bool) -> None:
-    """The answer on standard output. A disk that is full is said, and ends the command."""
-    if quiet and not as_json:
-        return
-    with bad_input_explained():
-        try:
-            print(json.dumps(report) if as_json else printable(words), flush=True)
-        except OSError as error:
-            abandon_output()
-            raise OSError(f"The answer cannot be written to standard output: {error}.") from error
+class _Clock:
+    """Says once every so many seconds that it is time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self._next = seconds, 0.0
+
+    def is_due(self) -> bool:
+        now = time.perf_counter()
+        if now < self._next:
+            return False
+        self._next = now + self.seconds
+        return True

@@ -1,133 +1,329 @@
-"""What the command line says: a live line while it works, and the certificate in words."""
+"""What a command says at the end: the figures for machines, and a few lines for a person."""
 
 from __future__ import annotations
 
+import statistics
 import sys
-import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:  # the line appears at once, before NumPy and Numba are loaded
-    from maxmargin.solving.solution import Progress
-
-MOST_CLASSES, MOST_CERTIFICATES = 20, 3
-"""That are listed one by one."""
+from typing import Any
 
 
-class ProgressLine:
-    """One live line on a terminal: what is being done, for how long, and the last certificate; silent in a pipe.
+@dataclass(frozen=True)
+class ListingPolicy:
+    """How much of a model is listed one by one."""
 
-    It is the callback of the fit and also what rich draws, several times a second, so that the clock runs between certificates.
-    """
-
-    def __init__(self, tol: float, *, enabled: bool) -> None:
-        self.tol, self.enabled = tol, enabled and sys.stderr.isatty()
-        self._status: Any = None
-        self.begin("starting")
-
-    def __enter__(self) -> ProgressLine:
-        if self.enabled:
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status(self, spinner="dots")
-            self._status.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-    def begin(self, task: str) -> None:
-        """The next task; its clock starts at zero."""
-        self._task, self._since = task, time.perf_counter()
-        self._last: Progress | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        self._last = progress
-
-    def __rich__(self) -> Any:
-        from rich.text import Text
-
-        return Text(self.text(time.perf_counter() - self._since), no_wrap=True, overflow="ellipsis")
-
-    def text(self, seconds: float) -> str:
-        """The line after so many seconds of the task; it fits 80 columns."""
-        start, last = f"{self._task}  {time_text(seconds)}", self._last
-        if last is None:
-            return start
-        gap = f"gap {last.relative_gap:.1e}, target {tolerance_text(self.tol)}"
-        return f"{start}  epoch {last.epochs:.0f}  {gap}  {last.active} active"
+    most_classes: int = 20
+    most_certificates: int = 3
 
 
-def verdict_of(estimator: Any, tol: float) -> dict[str, Any]:
-    """The certificates of a fit, as plain values."""
-    statuses = estimator.status_ if isinstance(estimator.status_, list) else [estimator.status_]
-    certificates = estimator.certificate_ if isinstance(estimator.certificate_, list) else [estimator.certificate_]
-    epochs = estimator.n_iter_ if isinstance(estimator.n_iter_, int) else int(estimator.n_iter_.max())
-    worst = max(certificates, key=lambda certificate: certificate.relative_gap)
+@dataclass(frozen=True)
+class Verdict:
+    """The certificates of a fit, as plain values. The numbers are those of the worst of several binary problems."""
+
+    certified: bool
+    ended_by_own_rule: bool
+    is_proof: bool
+    tol: float
+    relative_gap: float
+    primal: float
+    dual: float
+    rounding_error: float
+    support_vectors: int
+    at_bound: int
+    all_support_vectors: int | None
+    problems: int
+    epochs: int
+    status: str
+    sentence: str
+
+    @classmethod
+    def of(cls, estimator: Any, tol: float) -> Verdict:
+        statuses, certificates = _listed(estimator.status_), _listed(estimator.certificate_)
+        worst = max(certificates, key=lambda certificate: certificate.relative_gap)
+        told = _told(statuses)
+        return cls(
+            certified=all(_is_proved(*each, tol) for each in zip(statuses, certificates, strict=True)),
+            ended_by_own_rule=told.is_as_asked and not told.is_within_tol,
+            is_proof=worst.is_proof,
+            tol=tol,
+            relative_gap=worst.relative_gap,
+            primal=worst.primal,
+            dual=worst.dual,
+            rounding_error=worst.rounding_error,
+            support_vectors=worst.n_support,
+            at_bound=worst.n_at_bound,
+            all_support_vectors=int(estimator.n_support_.sum()) if hasattr(estimator, "n_support_") else None,
+            problems=len(certificates),
+            epochs=estimator.n_iter_ if isinstance(estimator.n_iter_, int) else int(estimator.n_iter_.max()),
+            status=told.name,
+            sentence=told.value,
+        )
+
+    @property
+    def several(self) -> str:
+        return f" (the worst of {self.problems} binary problems)" if self.problems > 1 else ""
+
+    @property
+    def first_line(self) -> str:
+        """What is proved, and what was asked."""
+        ended_otherwise = "Ended by the solver's own rule" if self.ended_by_own_rule else "NOT certified"
+        head = "Certified" if self.certified else ended_otherwise
+        asked = f"{tolerance_text(self.tol)}{' for a certificate' if self.ended_by_own_rule else ''}"
+        return f"{head}: {self._claim}{self.several}; asked {asked}."
+
+    @property
+    def _claim(self) -> str:
+        if not self.is_proof:
+            return f"primal and dual value are {self.relative_gap:.1e} apart, which proves no optimum"
+        claim = f"the objective is within {self.relative_gap:.1e} of the optimum"
+        if not self.certified and self.relative_gap <= self.tol:
+            claim += f", known to {self.rounding_error / abs(self.primal):.1e}"
+        return claim
+
+    @property
+    def values_line(self) -> str:
+        of_all = f"; {self.all_support_vectors} support vectors in all" if self.all_support_vectors and self.several else ""
+        return (
+            f"primal {self.primal:.10g}, dual {self.dual:.10g}, {self.support_vectors} support vectors, "
+            f"{self.at_bound} at the bound{of_all}"
+        )
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _told(statuses: list[Any]) -> Any:
+    """The status of all, for the user: of several the least good."""
     failed = [status for status in statuses if not status.is_as_asked]
     by_own_rule = [status for status in statuses if status.is_as_asked and not status.is_within_tol]
-    told = (failed or by_own_rule or [status for status in statuses if not status.is_certified] or statuses)[0]
-    proved = (
-        status.is_certified or (status in by_own_rule and certificate.is_proof and certificate.meets(tol))
-        for status, certificate in zip(statuses, certificates, strict=True)
-    )
-    return {
-        "certified": all(proved),
-        "ended_by_own_rule": bool(by_own_rule) and not failed,
-        "is_proof": worst.is_proof,
-        "tol": tol,
-        "relative_gap": worst.relative_gap,
-        "primal": worst.primal,
-        "dual": worst.dual,
-        "rounding_error": worst.rounding_error,
-        "support_vectors": worst.n_support,
-        "at_bound": worst.n_at_bound,
-        "all_support_vectors": int(estimator.n_support_.sum()) if hasattr(estimator, "n_support_") else None,
-        "problems": len(certificates),
-        "epochs": epochs,
-        "status": told.name,
-        "sentence": told.value,
-    }
+    return (failed or by_own_rule or [status for status in statuses if not status.is_certified] or statuses)[0]
 
 
-def training_report(report: dict[str, Any]) -> str:
-    """A few lines for a person."""
-    several = f" (the worst of {report['problems']} binary problems)" if report["problems"] > 1 else ""
-    ended_otherwise = "Ended by the solver's own rule" if report["ended_by_own_rule"] else "NOT certified"
-    head = "Certified" if report["certified"] else ended_otherwise
-    if report["is_proof"]:
-        claim = f"the objective is within {report['relative_gap']:.1e} of the optimum"
-        if not report["certified"] and report["relative_gap"] <= report["tol"]:
-            claim += f", known to {report['rounding_error'] / abs(report['primal']):.1e}"
-    else:
-        claim = f"primal and dual value are {report['relative_gap']:.1e} apart, which proves no optimum"
-    n_all = report["all_support_vectors"]
-    of_all = f"; {n_all} support vectors in all" if n_all is not None and several else ""
-    asked = f"{tolerance_text(report['tol'])}{' for a certificate' if report['ended_by_own_rule'] else ''}"
-    seconds = report["seconds"]
-    return "\n".join(
-        (
-            f"{head}: {claim}{several}; asked {asked}.",
-            f"  {report['sentence']}",
-            f"  primal {report['primal']:.10g}, dual {report['dual']:.10g}, {report['support_vectors']} support vectors, "
-            f"{report['at_bound']} at the bound{of_all}",
-            f"  {report['samples']} samples, {report['features']} features; read in {seconds['read']:.2f} s, "
-            f"fitted in {seconds['fit']:.2f} s, {report['epochs']} epochs",
-            f"Model: {report['model']} ({size_text(report['bytes'])})",
+def _is_proved(status: Any, certificate: Any, tol: float) -> bool:
+    """Certified, or ended by the solver's own rule at a point that happens to be."""
+    if status.is_certified:
+        return True
+    by_own_rule = status.is_as_asked and not status.is_within_tol
+    return bool(by_own_rule and certificate.is_proof and certificate.meets(tol))
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """What ``train`` has done."""
+
+    model: str
+    n_bytes: int
+    n_samples: int
+    n_features: int
+    n_classes: int
+    read_seconds: float
+    fit_seconds: float
+    verdict: Verdict
+    remarks: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "bytes": self.n_bytes,
+            "samples": self.n_samples,
+            "features": self.n_features,
+            "classes": self.n_classes,
+            "seconds": {"read": self.read_seconds, "fit": self.fit_seconds},
+            "warnings": list(self.remarks),
+            **asdict(self.verdict),
+        }
+
+    def words(self) -> str:
+        """A few lines for a person."""
+        verdict = self.verdict
+        return "\n".join(
+            (
+                verdict.first_line,
+                f"  {verdict.sentence}",
+                f"  {verdict.values_line}",
+                f"  {self.n_samples} samples, {self.n_features} features; read in {self.read_seconds:.2f} s, "
+                f"fitted in {self.fit_seconds:.2f} s, {verdict.epochs} epochs",
+                f"Model: {self.model} ({size_text(self.n_bytes)})",
+            )
         )
-    )
 
 
-def prediction_report(report: dict[str, Any]) -> str:
-    n = report["samples"]
-    lines = [f"Accuracy: {100 * report['accuracy']:.4f}% ({round(report['accuracy'] * n)} of {n})"]
-    if "proved" in report:
-        share = f"{100 * report['proved_share']:.4f}% ({report['proved']} of {n})"
-        lines.append(f"Proved to be the labels that the exact optimum gives: {share}")
-    if report["output"]:
-        lines.append(f"Predictions: {report['output']}")
-    return "\n".join(lines)
+@dataclass(frozen=True)
+class ValidationReport:
+    """What ``train -v`` has done. ``spread`` is the standard deviation of the accuracies of the folds."""
+
+    n_folds: int
+    n_samples: int
+    accuracy: float
+    spread: float
+    accuracies: tuple[float, ...]
+    certified: bool
+    relative_gap: float
+    tol: float
+    read_seconds: float
+    fit_seconds: float
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, scores: Sequence[Any], n_samples: int, tol: float, seconds: tuple[float, float], remarks: tuple[str, ...]
+    ) -> ValidationReport:
+        """``scores`` has ``n_right``, ``n_samples`` and a ``verdict`` for each fold. The accuracy is that of all samples
+        together, as in LIBLINEAR and LIBSVM; ``seconds`` are those of reading and of fitting."""
+        accuracies = tuple(score.n_right / score.n_samples for score in scores)
+        return cls(
+            n_folds=len(scores),
+            n_samples=n_samples,
+            accuracy=sum(score.n_right for score in scores) / n_samples,
+            spread=statistics.stdev(accuracies),
+            accuracies=accuracies,
+            certified=all(score.verdict.certified for score in scores),
+            relative_gap=max(score.verdict.relative_gap for score in scores),
+            tol=tol,
+            read_seconds=seconds[0],
+            fit_seconds=seconds[1],
+            remarks=remarks,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "folds": self.n_folds,
+            "samples": self.n_samples,
+            "accuracy": self.accuracy,
+            "spread": self.spread,
+            "accuracies": list(self.accuracies),
+            "certified": self.certified,
+            "relative_gap": self.relative_gap,
+            "tol": self.tol,
+            "seconds": {"read": self.read_seconds, "fit": self.fit_seconds},
+            "warnings": list(self.remarks),
+        }
+
+    def words(self) -> str:
+        head = "Every fit is certified" if self.certified else "NOT every fit is certified"
+        of_folds = ", ".join(f"{100 * accuracy:.2f}" for accuracy in self.accuracies)
+        return "\n".join(
+            (
+                f"Cross-validation accuracy: {100 * self.accuracy:.4f}%, +/- {100 * self.spread:.2f}% ({self.n_folds} folds)",
+                f"  the folds, in percent: {of_folds}",
+                f"  {head}: the worst is within {self.relative_gap:.1e} of its optimum; asked {tolerance_text(self.tol)}",
+                f"  {self.n_samples} samples; read in {self.read_seconds:.2f} s, fitted in {self.fit_seconds:.2f} s",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class PredictionReport:
+    """What ``predict`` has done. ``n_proved`` is None where no proofs were asked for."""
+
+    n_samples: int
+    n_right: int
+    n_proved: int | None
+    output: str | None
+
+    @classmethod
+    def of(cls, n_samples: int, n_right: int, n_proved: int | None, output: Path | None) -> PredictionReport:
+        return cls(n_samples, n_right, n_proved, None if output is None else str(output))
+
+    def as_json(self) -> dict[str, Any]:
+        report = {"samples": self.n_samples, "accuracy": self.n_right / self.n_samples, "output": self.output}
+        if self.n_proved is not None:
+            report |= {"proved": self.n_proved, "proved_share": self.n_proved / self.n_samples}
+        return report
+
+    def words(self) -> str:
+        lines = [f"Accuracy: {self._share(self.n_right)}"]
+        if self.n_proved is not None:
+            lines.append(f"Proved to be the labels that the exact optimum gives: {self._share(self.n_proved)}")
+        if self.output:
+            lines.append(f"Predictions: {self.output}")
+        return "\n".join(lines)
+
+    def _share(self, count: int) -> str:
+        return f"{100 * count / self.n_samples:.4f}% ({count} of {self.n_samples})"
+
+
+@dataclass(frozen=True)
+class ProofReport:
+    """What ``certify`` has found: the worst of the certificates, and all of them."""
+
+    model: str
+    tol: float
+    certificates: tuple[Any, ...]
+
+    @property
+    def certified(self) -> bool:
+        return all(certificate.meets(self.tol) for certificate in self.certificates)
+
+    @property
+    def worst(self) -> Any:
+        return max(self.certificates, key=lambda certificate: certificate.relative_gap)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "relative_gap": self.worst.relative_gap,
+            "tol": self.tol,
+            "certified": self.certified,
+            "problems": [asdict(certificate) for certificate in self.certificates],
+        }
+
+    def words(self) -> str:
+        worst, n = self.worst, len(self.certificates)
+        several = f" (the worst of {n} binary problems)" if n > 1 else ""
+        return (
+            f"{self.model}: its objective {worst.primal:.10g}{several} is at most {worst.relative_gap:.2e} above the optimum, "
+            f"relative to it (no w can be below the dual bound {worst.dual:.10g}).\n"
+            f"It is {'' if self.certified else 'NOT proved '}within {self.tol:g}."
+        )
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """What ``info`` says of a model. A certificate in a file is the claim of its writer."""
+
+    estimator: Any
+    certificates: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, estimator: Any) -> ModelReport:
+        return cls(estimator, tuple(_listed(getattr(estimator, "certificate_", []))))
+
+    def as_json(self) -> dict[str, Any]:
+        estimator = self.estimator
+        report = {
+            "estimator": type(estimator).__name__,
+            "features": estimator.n_features_in_,
+            "classes": estimator.classes_.tolist(),
+            "parameters": {key: value for key, value in estimator.get_params().items() if value is not None},
+            "certificates": [asdict(certificate) for certificate in self.certificates],
+        }
+        if hasattr(estimator, "_kernel_"):
+            report |= {"support_vectors": int(estimator.n_support_.sum()), "kernel": repr(estimator._kernel_)}
+        return report
+
+    def words(self) -> str:
+        """What the model is, the parameters that are not as they would be by default, and its certificates if they are few."""
+        report, policy = self.as_json(), ListingPolicy()
+        kernel = f", {report['support_vectors']} support vectors, kernel {report['kernel']}" if "kernel" in report else ""
+        classes = ", ".join(map(value_text, report["classes"][: policy.most_classes]))
+        more = ", ..." if len(report["classes"]) > policy.most_classes else ""
+        lines = [
+            f"{report['estimator']} with {report['features']} features, classes {classes}{more}{kernel}",
+            f"  {_changed(report['parameters'], self.estimator, is_trained=bool(self.certificates))}",
+        ]
+        return "\n".join([*lines, *self._claims(policy)])
+
+    def _claims(self, policy: ListingPolicy) -> list[str]:
+        if not self.certificates:
+            return ["  no certificate: it was imported"]
+        head = "  what the writer of the file claims (maxmargin certify computes it again from the data):"
+        if len(self.certificates) <= policy.most_certificates:
+            return [head, *(f"  {certificate}" for certificate in self.certificates)]
+        worst = max(self.certificates, key=lambda certificate: certificate.relative_gap)
+        return [head, f"  the worst of {len(self.certificates)} certificates: {worst}"]
 
 
 def _changed(parameters: dict[str, Any], estimator: Any, is_trained: bool) -> str:
@@ -168,34 +364,3 @@ def size_text(n_bytes: int) -> str:
             return f"{n_bytes:.3g} {unit}"
         n_bytes = n_bytes / 1000  # type: ignore[assignment]
     return f"{n_bytes:.3g} GB"
-
-
-def model_report(report: dict[str, Any], estimator: Any, certificates: list[Any]) -> str:
-    """What a model is, the parameters that are not as they would be by default, and its certificates if they are few."""
-    kernel = f", {report['support_vectors']} support vectors, kernel {report['kernel']}" if "kernel" in report else ""
-    classes = ", ".join(map(value_text, report["classes"][:MOST_CLASSES]))
-    more = ", ..." if len(report["classes"]) > MOST_CLASSES else ""
-    lines = [
-        f"{report['estimator']} with {report['features']} features, classes {classes}{more}{kernel}",
-        f"  {_changed(report['parameters'], estimator, is_trained=bool(certificates))}",
-    ]
-    if not certificates:
-        return "\n".join([*lines, "  no certificate: it was imported"])
-    lines.append("  what the writer of the file claims (maxmargin certify computes it again from the data):")
-    if len(certificates) <= MOST_CERTIFICATES:
-        return "\n".join([*lines, *(f"  {certificate}" for certificate in certificates)])
-    worst = max(certificates, key=lambda certificate: certificate.relative_gap)
-    return "\n".join([*lines, f"  the worst of {len(certificates)} certificates: {worst}"])
-
-
-def write_report(path: Path, trained: Any, X: Any, y: Any) -> None:
-    """Write the page about a fit. scikit-learn's face of the model is put on for its predictions."""
-    from maxmargin.estimators.kernel_classifier import KernelClassifier
-    from maxmargin.estimators.linear_svc import LinearSVC
-    from maxmargin.estimators.svc import SVC
-    from maxmargin.io.outputs import written
-
-    model: Any = SVC() if isinstance(trained, KernelClassifier) else LinearSVC()
-    vars(model).update(vars(trained))
-    with written(path) as file:
-        file.write(model.report(X, y).html.encode())

@@ -17,6 +17,9 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime.nrt import rtsys
+
+import maxmargin.data.compiling  # noqa: F401  (hears of every compilation)
 
 DIGEST_BYTES = 32
 
@@ -70,6 +73,15 @@ class ForgivingCache(FunctionCache):
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = CheckedFile(self._cache_path, self._impl.filename_base, stamp)
 
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """The compiled function, if the cache holds it, without what only a compilation needs.
+
+        Numba first imports every function that it can compile: 0.2 s of a process that compiles nothing. Code that is loaded
+        needs the runtime of reference counts and no more. A compilation that follows a miss does the rest by itself."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target_context)
+
     def save_overload(self, signature: Any, data: Any) -> None:
         try:
             super().save_overload(signature, data)
@@ -88,7 +100,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
     """``numba.njit``, with the cache above where ``cache`` asks for one."""
 
     def compiled(function: Any) -> Any:
-        dispatcher = numba.njit(**options)(function)
+        dispatcher: Any = numba.njit(**({"no_cfunc_wrapper": True} | options))(function)  # nobody calls it from C
         if cache:
             try:
                 dispatcher._cache = ForgivingCache(function)

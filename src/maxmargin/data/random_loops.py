@@ -1,27 +1,40 @@
-"""A generator small enough to live in a register: xorshift64 (Marsaglia, 2003), and ranges by multiply-shift (Lemire, 2019)."""
+"""A generator small enough to live in a register: xorshift64 (Marsaglia, 2003), and ranges by multiply-shift (Lemire, 2019).
+
+The functions write their instructions themselves: Numba has nothing to compile or to inline for them.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
-from maxmargin.data.caching import njit
-
-THIRTEEN, SEVEN, SEVENTEEN, HALF_WORD = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(32)
+WORD = types.uint64
 
 
-@njit(inline="always")
-def next_random(word):
+@intrinsic
+def next_random(typing_context, word):
     """The state, and the random word, after ``word``. Zero is the one state that it never leaves."""
-    word ^= word << THIRTEEN
-    word ^= word >> SEVEN
-    word ^= word << SEVENTEEN
-    return word
+
+    def generate(context, builder, signature, arguments):
+        (word,) = arguments
+        word = builder.xor(word, builder.shl(word, word.type(13)))
+        word = builder.xor(word, builder.lshr(word, word.type(7)))
+        return builder.xor(word, builder.shl(word, word.type(17)))
+
+    return WORD(WORD), generate
 
 
-@njit(inline="always")
-def below(word, n):
+@intrinsic
+def below(typing_context, word, n):
     """A whole number in 0 .. n - 1 from a random word, for n < 2^32."""
-    return ((word >> HALF_WORD) * n) >> HALF_WORD
+
+    def generate(context, builder, signature, arguments):
+        word, n = arguments
+        half = word.type(32)
+        return builder.lshr(builder.mul(builder.lshr(word, half), n), half)
+
+    return WORD(WORD, WORD), generate
 
 
 def first_word(seed: int) -> np.uint64:

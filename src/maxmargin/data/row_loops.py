@@ -2,6 +2,11 @@
 
 A loop written with these is compiled once for ``CsrRows`` and once for ``DenseRows``. Row indices are unsigned. In every
 one ``w`` has one element more than X has features: the last belongs to the appended constant feature ``rows.bias``.
+
+The stored elements of row i are numbered 0 <= k < ``row_length(rows, i)``, and ``row_start(rows, i)`` is the place of the first
+of them. The four functions that say where an element is write their instructions themselves, so that Numba has nothing to
+compile for them, and everything else is one text for both layouts. (``@overload`` by layout compiled every operation on its own
+and then once more where it was used: a quarter of the time of a first fit.)
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 from maxmargin.data.caching import njit
 from maxmargin.data.rows import CsrRows
@@ -21,76 +26,120 @@ MOST_LINES = np.uint64(32)
 """Of a row that are asked for beforehand."""
 
 
+def _array(context, builder, signature, arguments, field):
+    """A field of ``rows``, the first argument: its array, and the type of that."""
+    array_type = signature.args[0].types[field]
+    return context.make_array(array_type)(context, builder, builder.extract_value(arguments[0], field)), array_type
+
+
+def _element(context, builder, signature, arguments, field, places):
+    """An element of a field of ``rows``, at the sum of these places, counted flat."""
+    array, array_type = _array(context, builder, signature, arguments, field)
+    address = array.data
+    for place in places:
+        address = builder.gep(address, [place], inbounds=True)
+    return context.unpack_value(builder, array_type.dtype, address, align=None if array_type.aligned else 1)
+
+
+def _row_start(rows):
+    """Writes what finds the first element of a row: indptr[i], or i times the number of features."""
+    is_sparse = rows.instance_class is CsrRows
+
+    def generate(context, builder, signature, arguments):
+        if is_sparse:
+            return _element(context, builder, signature, arguments, 2, arguments[1:2])
+        array, _ = _array(context, builder, signature, arguments, 0)
+        return builder.mul(arguments[1], builder.extract_value(array.shape, 1))
+
+    return generate
+
+
+@intrinsic
+def row_start(typing_context, rows, i):
+    """The place of the first element of row i."""
+    return types.uint64(rows, types.uint64), _row_start(rows)
+
+
+@intrinsic
+def row_length(typing_context, rows, i):
+    """How many elements row i has."""
+
+    def sparse(context, builder, signature, arguments):
+        start, stop = (
+            _element(context, builder, signature, arguments, 2, (arguments[1], ir.IntType(64)(offset))) for offset in (0, 1)
+        )
+        return builder.sub(stop, start)
+
+    def dense(context, builder, signature, arguments):
+        array, _ = _array(context, builder, signature, arguments, 0)
+        return builder.extract_value(array.shape, 1)
+
+    return types.uint64(rows, types.uint64), sparse if rows.instance_class is CsrRows else dense
+
+
+@intrinsic
+def value_of(typing_context, rows, start, k):
+    """The value of element k of the row that begins at ``start``."""
+
+    def generate(context, builder, signature, arguments):
+        return _element(context, builder, signature, arguments, 0, arguments[1:])
+
+    return rows.types[0].dtype(rows, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def column_of(typing_context, rows, start, k):
+    """The column of element k of the row that begins at ``start``."""
+
+    def sparse(context, builder, signature, arguments):
+        index = _element(context, builder, signature, arguments, 1, arguments[1:])
+        return context.cast(builder, index, signature.args[0].types[1].dtype, types.uint64)
+
+    def dense(context, builder, signature, arguments):
+        return arguments[2]
+
+    return types.uint64(rows, types.uint64, types.uint64), sparse if rows.instance_class is CsrRows else dense
+
+
+@njit(inline="always")
 def row_dot(rows, i, w):
     """x_i . w"""
-    raise TypeError("row_dot exists only inside compiled code")
+    start = row_start(rows, i)
+    total = rows.bias * w[w.shape[0] - 1]
+    for k in range(row_length(rows, i)):
+        total += value_of(rows, start, k) * w[column_of(rows, start, k)]
+    return total
 
 
+@njit(inline="always")
 def row_add(rows, i, scale, w):
     """w += scale * x_i"""
-    raise TypeError("row_add exists only inside compiled code")
+    start = row_start(rows, i)
+    for k in range(row_length(rows, i)):
+        w[column_of(rows, start, k)] += scale * value_of(rows, start, k)
+    w[w.shape[0] - 1] += scale * rows.bias
 
 
+@njit(inline="always")
+def row_sqnorm(rows, i):
+    """|x_i|^2 + bias^2"""
+    start = row_start(rows, i)
+    total = rows.bias * rows.bias
+    for k in range(row_length(rows, i)):
+        value = np.float64(value_of(rows, start, k))
+        total += value * value
+    return total
+
+
+@njit(inline="always")
 def row_coordinates(rows, i, table):
     """x_i with the eight columns of ``table``, which has a line for every feature and none for the constant one, and |x_i|^2
     without that too: all at once, as each sum alone would wait for itself"""
-    raise TypeError("row_coordinates exists only inside compiled code")
-
-
-def prefetch_row_start(rows, i):
-    """Ask for what is needed to find row i."""
-    raise TypeError("prefetch_row_start exists only inside compiled code")
-
-
-def prefetch_row(rows, i):
-    """Ask for the first lines of row i."""
-    raise TypeError("prefetch_row exists only inside compiled code")
-
-
-def prefetch_whole_row(rows, i):
-    """Ask for all of row i, up to some kilobytes: for rows that do not follow each other, where the processor's own
-    prefetching starts anew in each."""
-    raise TypeError("prefetch_whole_row exists only inside compiled code")
-
-
-@overload(row_dot, inline="always")
-def _row_dot(rows, i, w):
-    if rows.instance_class is CsrRows:
-
-        def sparse(rows, i, w):
-            total = rows.bias * w[w.shape[0] - 1]
-            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
-                total += rows.values[k] * w[rows.indices[k]]
-            return total
-
-        return sparse
-
-    def dense(rows, i, w):
-        total = rows.bias * w[w.shape[0] - 1]
-        for j in range(rows.values.shape[1]):
-            total += rows.values[i, j] * w[j]
-        return total
-
-    return dense
-
-
-@overload(row_add, inline="always")
-def _row_add(rows, i, scale, w):
-    if rows.instance_class is CsrRows:
-
-        def sparse(rows, i, scale, w):
-            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
-                w[rows.indices[k]] += scale * rows.values[k]
-            w[w.shape[0] - 1] += scale * rows.bias
-
-        return sparse
-
-    def dense(rows, i, scale, w):
-        for j in range(rows.values.shape[1]):
-            w[j] += scale * rows.values[i, j]
-        w[w.shape[0] - 1] += scale * rows.bias
-
-    return dense
+    start = row_start(rows, i)
+    sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    for k in range(row_length(rows, i)):
+        sums = _plus_line(sums, np.float64(value_of(rows, start, k)), table, column_of(rows, start, k))
+    return sums[:8], sums[8]
 
 
 @njit(inline="always")
@@ -108,88 +157,60 @@ def _plus_line(sums, value, table, j):
     return a, b, c, d, e, f, g, h, squares + value * value
 
 
-@overload(row_coordinates)
-def _row_coordinates(rows, i, table):
-    if rows.instance_class is CsrRows:
+@intrinsic
+def prefetch_row_start(typing_context, rows, i):
+    """Ask for what is needed to find row i: of a dense X nothing."""
+    is_sparse = rows.instance_class is CsrRows
 
-        def sparse(rows, i, table):
-            sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
-                sums = _plus_line(sums, np.float64(rows.values[k]), table, np.uint64(rows.indices[k]))
-            return sums[:8], sums[8]
+    def generate(context, builder, signature, arguments):
+        if is_sparse:
+            array, _ = _array(context, builder, signature, arguments, 2)
+            _ask_for(builder, array.data, arguments[1])
+        return context.get_dummy_value()
 
-        return sparse
-
-    def dense(rows, i, table):
-        sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        for j in range(np.uint64(rows.values.shape[1])):
-            sums = _plus_line(sums, np.float64(rows.values[i, j]), table, j)
-        return sums[:8], sums[8]
-
-    return dense
+    return types.void(rows, types.uint64), generate
 
 
-@overload(prefetch_row_start)
-def _prefetch_row_start(rows, i):
-    if rows.instance_class is CsrRows:
+@intrinsic
+def prefetch_row(typing_context, rows, i):
+    """Ask for the first lines of row i: three of the values and, of a sparse X, two of the indices; two of a dense X."""
+    is_sparse = rows.instance_class is CsrRows
+    a_line = LINE // rows.types[0].dtype.bitwidth * 8
+    start = _row_start(rows)
+    asked = ((1, 0), (1, 2), (0, 0), (0, 1), (0, 2)) if is_sparse else ((0, 0), (0, 1))
 
-        def sparse(rows, i):
-            prefetch(rows.indptr, i)
+    def generate(context, builder, signature, arguments):
+        first = start(context, builder, signature, arguments)
+        for field, line in asked:
+            array, _ = _array(context, builder, signature, arguments, field)
+            _ask_for(builder, array.data, builder.add(first, first.type(line * a_line)))
+        return context.get_dummy_value()
 
-        return sparse
-
-    def dense(rows, i):
-        pass
-
-    return dense
-
-
-@overload(prefetch_row)
-def _prefetch_row(rows, i):
-    a_line = np.uint64(LINE // rows.types[0].dtype.bitwidth * 8)
-    if rows.instance_class is CsrRows:
-
-        def sparse(rows, i):
-            start = rows.indptr[i]
-            prefetch(rows.indices, start)
-            prefetch(rows.indices, start + a_line + a_line)
-            prefetch(rows.values, start)
-            prefetch(rows.values, start + a_line)
-            prefetch(rows.values, start + a_line + a_line)
-
-        return sparse
-
-    def dense(rows, i):
-        start = i * np.uint64(rows.values.shape[1])
-        prefetch(rows.values, start)
-        prefetch(rows.values, start + a_line)
-
-    return dense
+    return types.void(rows, types.uint64), generate
 
 
-@overload(prefetch_whole_row)
-def _prefetch_whole_row(rows, i):
-    a_line = np.uint64(LINE // rows.types[0].dtype.bitwidth * 8)
-    if rows.instance_class is CsrRows:
-        indices_a_line = np.uint64(LINE // rows.types[1].dtype.bitwidth * 8)
+@intrinsic
+def prefetch_element(typing_context, rows, k):
+    """Ask for element k: its value and, of a sparse X, its index."""
+    fields = (0, 1) if rows.instance_class is CsrRows else (0,)
 
-        def sparse(rows, i):
-            start, end = rows.indptr[i], rows.indptr[i + ONE]
-            end = min(end, start + MOST_LINES * a_line)
-            for k in range(start, end, a_line):
-                prefetch(rows.values, k)
-            for k in range(start, end, indices_a_line):
-                prefetch(rows.indices, k)
+    def generate(context, builder, signature, arguments):
+        for field in fields:
+            array, _ = _array(context, builder, signature, arguments, field)
+            _ask_for(builder, array.data, arguments[1])
+        return context.get_dummy_value()
 
-        return sparse
+    return types.void(rows, types.uint64), generate
 
-    def dense(rows, i):
-        length = np.uint64(rows.values.shape[1])
-        start = i * length
-        for k in range(start, start + min(length, MOST_LINES * a_line), a_line):
-            prefetch(rows.values, k)
 
-    return dense
+@njit(inline="always")
+def prefetch_whole_row(rows, i):
+    """Ask for all of row i, up to some kilobytes: for rows that do not follow each other, where the processor's own
+    prefetching starts anew in each."""
+    a_line = np.uint64(LINE // rows.values.itemsize)
+    start = row_start(rows, i)
+    for k in range(np.uint64(0), min(row_length(rows, i), MOST_LINES * a_line), a_line):
+        prefetch_element(rows, start + k)
 
 
 @intrinsic
@@ -198,24 +219,26 @@ def prefetch(typing_context, array, offset):
 
     def emit(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
-        int32 = ir.IntType(32)
-        function_type = ir.FunctionType(ir.VoidType(), [address.type, int32, int32, int32])
-        name = "llvm.prefetch.p0"
-        function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
-        builder.call(function, [address, int32(0), int32(3), int32(1)])
+        _ask_for(builder, data, arguments[1])
         return context.get_dummy_value()
 
     return types.void(array, types.uint64), emit
 
 
+def _ask_for(builder, data, place):
+    address = builder.bitcast(builder.gep(data, [place]), ir.IntType(8).as_pointer())
+    int32 = ir.IntType(32)
+    function_type = ir.FunctionType(ir.VoidType(), [address.type, int32, int32, int32])
+    name = "llvm.prefetch.p0"
+    function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
+    builder.call(function, [address, int32(0), int32(3), int32(1)])
+
+
 @njit(cache=True, nogil=True)
-def squared_norms(rows):
-    """|x_i|^2 + bias^2, in float64."""
-    norms = np.empty(n_rows(rows))
+def squared_norms(rows, norms):
+    """norms_i = |x_i|^2 + bias^2, in float64."""
     for i in range(np.uint64(norms.shape[0])):
         norms[i] = row_sqnorm(rows, i)
-    return norms
 
 
 @njit(cache=True, nogil=True)
@@ -224,41 +247,3 @@ def add_rows(rows, scales, w, start, stop):
     for i in range(np.uint64(start), np.uint64(stop)):
         if scales[i] != 0.0:
             row_add(rows, i, scales[i], w)
-
-
-def n_rows(rows):
-    """The number of rows."""
-    raise TypeError("n_rows exists only inside compiled code")
-
-
-def row_sqnorm(rows, i):
-    """|x_i|^2 + bias^2"""
-    raise TypeError("row_sqnorm exists only inside compiled code")
-
-
-@overload(n_rows)
-def _n_rows(rows):
-    if rows.instance_class is CsrRows:
-        return lambda rows: rows.indptr.shape[0] - 1
-    return lambda rows: rows.values.shape[0]
-
-
-@overload(row_sqnorm)
-def _row_sqnorm(rows, i):
-    if rows.instance_class is CsrRows:
-
-        def sparse(rows, i):
-            total = rows.bias * rows.bias
-            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
-                total += np.float64(rows.values[k]) * np.float64(rows.values[k])
-            return total
-
-        return sparse
-
-    def dense(rows, i):
-        total = rows.bias * rows.bias
-        for j in range(rows.values.shape[1]):
-            total += np.float64(rows.values[i, j]) * np.float64(rows.values[i, j])
-        return total
-
-    return dense

@@ -108,7 +108,9 @@ class Rows:
         """|x_i|^2 + bias^2 in float64, whatever the type of X."""
         from maxmargin.data.row_loops import squared_norms
 
-        return squared_norms(self.compiled(bias))
+        norms = np.empty(self.n_samples)
+        squared_norms(self.compiled(bias), norms)
+        return norms
 
 
 def _canonical(X: Any) -> Any:

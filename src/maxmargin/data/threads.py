@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -14,11 +15,19 @@ from maxmargin.data.limits import check_point
 
 T = TypeVar("T")
 
-ELEMENTS_A_THREAD = 1 << 20
-"""Below this many stored elements a thread costs more than it saves."""
 
-TASKS_A_CHECK = 8
-"""Tasks of each thread between two check points; a task is some milliseconds of work."""
+@dataclass(frozen=True)
+class ThreadPolicy:
+    """When work is shared among threads."""
+
+    elements_a_thread: int = 1 << 20
+    """Stored elements of X for each thread. With fewer, a thread costs more than it saves."""
+    tasks_a_check: int = 8
+    """Tasks of each thread between two check points. A task is some milliseconds of work."""
+
+
+POLICY = ThreadPolicy()
+"""The policy of this process."""
 
 
 def available_cores() -> int:
@@ -79,12 +88,20 @@ def _give_up_claims() -> None:
             give_up(force=True)
 
 
-class Crew:
-    """As many threads as there are cores, while each has enough to do to pay for itself."""
+def threads_for(n_stored: int, overhead: int = 0, policy: ThreadPolicy | None = None) -> int:
+    """How many threads share ``n_stored`` elements, if each touches ``overhead`` elements more of its own: as many as there are
+    cores, while each has enough to do to pay for itself."""
+    elements = (policy or POLICY).elements_a_thread + overhead
+    return max(1, min(available_cores(), n_stored // elements))
 
-    def __init__(self, n_stored: int, overhead: int = 0) -> None:
-        """``n_stored`` elements are to be shared; every thread touches ``overhead`` elements more of its own."""
-        self.size = max(1, min(available_cores(), n_stored // (ELEMENTS_A_THREAD + overhead)))
+
+class Crew:
+    """The threads that share a job."""
+
+    def __init__(self, n_stored: int, overhead: int = 0, policy: ThreadPolicy | None = None) -> None:
+        """As many as ``threads_for`` says."""
+        self.size = threads_for(n_stored, overhead, policy)
+        self._tasks_a_check = (policy or POLICY).tasks_a_check
         self._pool = ThreadPoolExecutor(self.size) if self.size > 1 else None
 
     def parts(self, n: int) -> list[tuple[int, int]]:
@@ -97,7 +114,7 @@ class Crew:
 
     def run_long(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
         """``run`` for tasks that may take long together: with a check point every few of them."""
-        few = TASKS_A_CHECK * self.size
+        few = self._tasks_a_check * self.size
         return [result for start in range(0, len(tasks), few) for result in self.run(tasks[start : start + few], job)]
 
     def run(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:

@@ -79,10 +79,10 @@ def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classe
         from sklearn.utils.validation import _check_sample_weight
 
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if weights.max() <= 0.0:
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
         if weights.min() < 0.0:
-            raise ValueError(f"sample_weight must not be negative; the least is {weights.min():g}.")
-        if not weights.any():
-            raise ValueError("sample_weight is zero for every sample: there is nothing to fit.")
+            raise ValueError(f"Negative values in data passed to `sample_weight`; the least is {weights.min():g}.")
         costs *= weights
     if class_weight is not None:
         from sklearn.utils.class_weight import compute_class_weight
@@ -92,6 +92,26 @@ def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classe
             raise ValueError(f"class_weight must give finite weights that are not negative and not all zero; got {by_class}.")
         costs *= by_class[np.searchsorted(classes, y)]
     return costs
+
+
+def named_statuses(state: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an estimator with the names of statuses in place of them: skops cannot load members of an Enum."""
+    status = state.get("status_")
+    if status is None:
+        return state
+    return state | {"status_": [each.name for each in status] if isinstance(status, list) else status.name}
+
+
+def with_statuses(state: dict[str, Any]) -> dict[str, Any]:
+    """The opposite of ``named_statuses``. A state that was pickled before it existed stays as it is."""
+    from maxmargin.solving.solution import Status
+
+    status = state.get("status_")
+    if isinstance(status, str):
+        return state | {"status_": Status[status]}
+    if isinstance(status, list):
+        return state | {"status_": [Status[each] if isinstance(each, str) else each for each in status]}
+    return state
 
 
 @contextmanager

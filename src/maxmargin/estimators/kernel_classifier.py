@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.kernel_sums import kernel_sums
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
@@ -24,13 +24,14 @@ from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights
-from maxmargin.kernel_matrix.outputs import ROWS_A_BLOCK, given_values, outputs_of_values, pair_outputs
+from maxmargin.estimators.parameters import explained
+from maxmargin.kernel_matrix.outputs import PairMachines, PredictionPolicy, given_values
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.screening.shrinking import DEFAULT_RULE, NoShrinking
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.registry import kernel_solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
-from maxmargin.solving.solution import Solution
+from maxmargin.solving.solution import Progress, Solution, Status
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
@@ -40,9 +41,13 @@ class KernelClassifier:
 
     classes_: Array
     support_vectors_: Any
+    certificate_: Certificate | list[Certificate]
+    status_: Status | list[Status]
+    trace_: tuple[Progress, ...] | list[tuple[Progress, ...]]
     _feature_weights_: FeatureWeights | None = None
     """The w of each pair where the kernel has a short feature map: what predicts, then."""
 
+    @explained
     def __init__(
         self,
         *,
@@ -57,7 +62,7 @@ class KernelClassifier:
         class_weight: Any = None,
         verbose: int = 0,
         max_iter: int = -1,
-        decision_function_shape: str = "ovr",
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
         break_ties: bool = False,
         random_state: Any = None,
         solver: Any = "auto",
@@ -87,6 +92,18 @@ class KernelClassifier:
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callback = callback
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return checks.named_statuses(state)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parent: Any = super()
+        state = checks.with_statuses(state)
+        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
+            parent.__setstate__(state)
+        else:
+            vars(self).update(state)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
@@ -184,7 +201,7 @@ class KernelClassifier:
         sign = -1.0 if n_classes == 2 else 1.0  # with two classes the second is the positive one
         self.dual_coef_ = sign * signed[:, self.support_]
         self.intercept_ = np.array([sign * solution.b for solution in solutions])
-        self.support_vectors_ = X[self.support_] if not isinstance(kernel, Precomputed) else np.empty((0, 0))
+        self.support_vectors_ = X[self.support_] if not kernel.is_given else np.empty((0, 0))
         self.classes_ = classes
         self.n_features_in_ = X.shape[1]
         self.shape_fit_ = X.shape
@@ -202,22 +219,8 @@ class KernelClassifier:
         """One column for each pair of classes; with two classes positive for the second, else for the first of the pair."""
         if self._feature_weights_ is not None:
             return self._feature_weights_.values(X, self.intercept_)
-        if len(self.n_support_) == 2 and not isinstance(self._kernel_, Precomputed) and X.dtype != np.float32:
-            return self._one_pair(X)
-        if isinstance(self._kernel_, Precomputed):
-            values = outputs_of_values(
-                lambda rows: given_values(X[rows], self.support_), self.dual_coef_, self.n_support_, X.shape[0]
-            )
-        else:
-            values = pair_outputs(self._kernel_, self.support_vectors_, self.dual_coef_, self.n_support_, X)
-        values += self.intercept_
-        return values
-
-    def _one_pair(self, X: Any) -> Array:
-        """With two classes a kernel value is used once, and none is kept."""
-        vectors = Points.of(self.support_vectors_)
-        sums = kernel_sums(self._kernel_, vectors, np.arange(len(vectors)), self.dual_coef_[0], Points.of(X))
-        return sums.outputs[:, None] + self.intercept_
+        vectors = self.support_ if self._kernel_.is_given else self.support_vectors_
+        return PairMachines(self._kernel_, vectors, self.dual_coef_, self.n_support_, self.intercept_).values(X)
 
     def _pair_decisions(self, X: Any, diagonal: Array | None) -> Decisions:
         """``_pair_values`` in float64 by the definition of the kernel, and how far the exact optimum's can be from them."""
@@ -227,7 +230,8 @@ class KernelClassifier:
         weights = pair_weights(self.dual_coef_, self.n_support_)
         if not self._kernel_.is_positive_semidefinite:  # no ball
             bounds = Bounds(np.full_like(bounds.distance, np.inf), bounds.offset)
-        blocks = (slice(start, start + ROWS_A_BLOCK) for start in range(0, X.shape[0], ROWS_A_BLOCK))
+        size = PredictionPolicy().rows_a_block
+        blocks = (slice(start, start + size) for start in range(0, X.shape[0], size))
         parts = [
             kernel_decisions(
                 *self._exact_values(X[block], None if diagonal is None else diagonal[block]), weights, self.intercept_, bounds
@@ -239,7 +243,7 @@ class KernelClassifier:
     def _exact_values(self, X: Any, diagonal: Array | None) -> tuple[Array, float, Array]:
         """k(x, support vector), its rounding error, and sqrt(k(x, x))."""
         kernel = self._kernel_
-        if isinstance(kernel, Precomputed):
+        if kernel.is_given:
             assert diagonal is not None
             return given_values(X, self.support_), 0.0, np.sqrt(diagonal) * OUTWARDS
         points, vectors = Points.of(X), Points.of(self.support_vectors_)

@@ -9,23 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.ellipsoid import enclose, sharpened
 from maxmargin.certificate.predictions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.estimators.parameters import explained
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
 from maxmargin.solving.incumbent import unsolved
-from maxmargin.solving.solution import Solution
+from maxmargin.solving.solution import Progress, Solution, Status
 
 NOTHING = np.empty(0)
 """In place of an alpha that nobody asked to keep: with many classes they would outweigh X."""
@@ -37,17 +39,23 @@ class LinearClassifier:
     """What :class:`maxmargin.LinearSVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     coef_: Any
+    """An array, or a sparse matrix after ``sparsify``."""
+    intercept_: Array
     classes_: Array
+    certificate_: Certificate | list[Certificate]
+    status_: Status | list[Status]
+    trace_: tuple[Progress, ...] | list[tuple[Progress, ...]]
 
+    @explained
     def __init__(
         self,
-        penalty: str = "l2",
-        loss: str = "squared_hinge",
+        penalty: Literal["l1", "l2"] = "l2",
+        loss: Literal["hinge", "squared_hinge"] = "squared_hinge",
         *,
-        dual: Any = "auto",
+        dual: Literal["auto"] | bool = "auto",
         tol: float = 1e-4,
         C: float = 1.0,
-        multi_class: str = "ovr",
+        multi_class: Literal["ovr", "crammer_singer"] = "ovr",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
@@ -82,6 +90,18 @@ class LinearClassifier:
         self.penalize_intercept = penalize_intercept
         self.sharp_proofs = sharp_proofs
 
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return checks.named_statuses(state)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parent: Any = super()
+        state = checks.with_statuses(state)
+        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
+            parent.__setstate__(state)
+        else:
+            vars(self).update(state)
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
         with checks.unchanged_on_error(self):
@@ -90,9 +110,9 @@ class LinearClassifier:
 
     def _check_parameters(self) -> Limits:
         if self.penalty == "l1":
-            raise ValueError("penalty='l1' is not there yet: maxmargin trains with penalty='l2'.")
+            raise ValueError("penalty='l1' is not supported yet: maxmargin trains with penalty='l2'.")
         if self.multi_class == "crammer_singer":
-            raise ValueError("multi_class='crammer_singer' is not there yet: maxmargin trains with multi_class='ovr'.")
+            raise ValueError("multi_class='crammer_singer' is not supported yet: maxmargin trains with multi_class='ovr'.")
         checks.one_of("penalty", self.penalty, ("l2",))
         checks.one_of("multi_class", self.multi_class, ("ovr",))
         checks.one_of("loss", self.loss, tuple(LOSSES))

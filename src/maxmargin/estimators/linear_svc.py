@@ -31,7 +31,7 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     Parameters
     ----------
     penalty : {"l2"}, default "l2"
-        "l1" is not there yet.
+        "l1" is not supported yet.
     loss : {"squared_hinge", "hinge"}, default "squared_hinge"
     dual : {"auto", True, False}, default "auto"
         For compatibility. Every fit solves the primal and the dual together: the gap between them is the certificate.
@@ -40,7 +40,7 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     C : float, default 1.0
         Weight of the loss, which is a sum over the samples.
     multi_class : {"ovr"}, default "ovr"
-        "crammer_singer" is not there yet.
+        "crammer_singer" is not supported yet.
     fit_intercept : bool, default True
     penalize_intercept : bool, default True
         False leaves the intercept out of |w|^2, as a kernel SVM does: the model is then that of ``SVC(kernel="linear")``.

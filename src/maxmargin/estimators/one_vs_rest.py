@@ -68,6 +68,10 @@ def serialised(callback: Any, verbose: int) -> Callback | None:
     """The user's callback and the ``verbose`` print, never called by two threads at once."""
     if callback is None and not verbose:
         return None
+    if verbose:
+        from maxmargin.data.compiling import watch  # imports Numba
+
+        watch.is_verbose = True
     lock = threading.Lock()
 
     def call(progress: Progress) -> bool:

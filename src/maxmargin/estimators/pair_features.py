@@ -21,20 +21,20 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
-from maxmargin.certificate.linear import Certificate
 from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, Values, linear_decisions, linear_values
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators.pairs import Pair
-from maxmargin.kernel_matrix.blocks import NS_A_FEATURE, NS_A_NONZERO, NS_A_VALUE
 from maxmargin.kernel_matrix.rows import MEGABYTE
+from maxmargin.kernel_matrix.tiles import TilePolicy
 from maxmargin.problem.feature_maps import FeatureMap, feature_map
 from maxmargin.problem.kernels import SECOND_ORDER, Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.linear.auto import Costs, newton_weights
+from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
@@ -51,22 +51,16 @@ PREFERENCE = 4.0
 ELEMENT = np.dtype(np.float64).itemsize
 
 
-def linear_solver(solver: Any) -> Solver | None:
-    """What solves linear problems in the place of a kernel solver; None where it has to be the kernel solver itself."""
-    make = getattr(solver, "for_features", None)
-    found: Solver | None = make() if make is not None else None
-    return found
-
-
 def newton_pays(X: Any, n_samples: int) -> bool:
     """Whether Newton's method on so many rows of X is the better choice for the linear kernel. It is not for long sparse rows:
     their kernel values are cheap, and Newton's matrix is not."""
     rows, ones = Rows.from_matrix(X[:n_samples], check=False), np.ones(n_samples)
     problem = LinearProblem(rows, ones, ones, Hinge(), 1.0, penalizes_intercept=False)
     stored = problem.rows.n_stored / max(1, n_samples)
-    a_value = NS_A_VALUE + (NS_A_NONZERO if problem.rows.is_sparse else NS_A_FEATURE) * stored
+    tiles = TilePolicy()
+    a_value = tiles.ns_a_value + (tiles.ns_a_nonzero if problem.rows.is_sparse else tiles.ns_a_feature) * stored
     has_matrix = newton_weights(problem) <= MOST_MATRIX_WEIGHTS
-    is_cheaper = Costs.of(problem).newton <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
+    is_cheaper = LinearCosts().newton(problem) <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
     return (has_matrix and is_cheaper) or problem.n_weights <= FEW_WEIGHTS
 
 
@@ -86,7 +80,7 @@ class FeatureProblems:
     ) -> FeatureProblems | None:
         """None where the kernel has no short feature map, the solver has no form for linear problems, or kernel values are far
         cheaper for the largest pair of classes, of ``n_samples``."""
-        found, linear = feature_map(kernel, X.shape[1], has_offset), linear_solver(solver)
+        found, linear = feature_map(kernel, X.shape[1], has_offset), solver.for_features()
         if found is None or linear is None:
             return None
         if found.relative_error == 0.0:

@@ -15,10 +15,10 @@ import numpy as np
 
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
-from maxmargin.kernel_matrix.shared import PairProblem, SharedValues
+from maxmargin.kernel_matrix.shared import PairValues, SharedValues
 from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Kernel, Precomputed
+from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
@@ -65,7 +65,7 @@ class Pair:
     def part(self, X: Any, kernel: Kernel) -> Any:
         """Its rows of X; of kernel values its columns, too."""
         rows = self.rows(X)
-        is_part = isinstance(kernel, Precomputed) and rows is not X
+        is_part = kernel.is_given and rows is not X
         return rows[:, self.samples] if is_part else rows
 
 
@@ -105,16 +105,16 @@ class KernelProblems:
     ) -> KernelProblems:
         """All pairs share some of the solver's budget for kernel values, and each of so many threads may take its part of the
         rest."""
-        made: Any = solver
-        if not hasattr(made, "cache_mb"):
-            return cls(X, kernel, costs, has_offset, made, None)
+        budget_mb = solver.budget_mb
+        if budget_mb is None:
+            return cls(X, kernel, costs, has_offset, solver, None)
         shared: SharedValues | ClassValues | None = None
-        if getattr(made, "holds_values", False):
-            shared = ClassValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
-        if shared is None and getattr(made, "shares_values", False):
-            shared = SharedValues.where_it_pays(X, kernel, codes, made.cache_mb, n_threads)
-        left_mb = made.cache_mb - (shared.megabytes if shared else 0.0)
-        return cls(X, kernel, costs, has_offset, replace(made, cache_mb=left_mb / n_threads), shared)
+        if solver.holds_values:
+            shared = ClassValues.where_it_pays(X, kernel, codes, budget_mb, n_threads)
+        if shared is None and solver.shares_values:
+            shared = SharedValues.where_it_pays(kernel, X, codes, budget_mb, n_threads)
+        left_mb = budget_mb - (shared.megabytes if shared else 0.0)
+        return cls(X, kernel, costs, has_offset, solver.within(left_mb / n_threads), shared)
 
     def limits(self, limits: Limits) -> Limits:
         return limits
@@ -131,7 +131,7 @@ class KernelProblems:
             return KernelProblem(Rows(rows), pair.signs, costs, self.kernel, self.has_offset, matrix=matrix)
         problem = KernelProblem.build(rows, pair.signs, costs, self.kernel, self.has_offset, check=False)
         if self.shared is not None and self.shared.sizes.may_share(pair.first, pair.second):
-            return PairProblem.of(problem, self.shared, pair.first, pair.second)
+            return replace(problem, fast_values=PairValues(problem.points, self.shared, pair.first, pair.second))
         return problem
 
     def _costs_of(self, pair: Pair) -> Array:

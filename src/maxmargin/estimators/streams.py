@@ -29,7 +29,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.linear import gamma
 from maxmargin.certificate.predictions import (
     OUTWARDS,
     Bounds,
@@ -42,12 +41,13 @@ from maxmargin.certificate.predictions import (
     proved_votes,
     votes,
 )
+from maxmargin.certificate.rounding import gamma
 from maxmargin.data.rows import Array
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LinearClassifier, dense_weights
 from maxmargin.estimators.pair_features import FeatureWeights
 from maxmargin.estimators.pairs import pair_weights
-from maxmargin.problem.kernels import RBF, Linear, Points
+from maxmargin.problem.kernels import Kernel, Points
 
 Fetch = Callable[[Array], Any]
 """From the numbers of some points to where they are now, a row each."""
@@ -125,7 +125,7 @@ class KernelMachine:
     """An SVC with the linear or the RBF kernel: two classes, or one against one."""
 
     classes: Array
-    kernel: RBF | Linear
+    kernel: Kernel
     vectors: Points
     weights: Array
     intercept: Array
@@ -137,7 +137,7 @@ class KernelMachine:
     @classmethod
     def of(cls, model: KernelClassifier) -> KernelMachine:
         kernel, vectors = model._kernel_, Points.of(model.support_vectors_)
-        if not isinstance(kernel, (RBF, Linear)):
+        if kernel.feature_distance(np.zeros(1)) is None:
             raise TypeError(f"Points can be followed under the linear and the RBF kernel, not under {kernel!r}.")
         if getattr(model, "break_ties", False) and len(model.classes_) > 2:
             raise ValueError("Points can be followed with break_ties=False only.")
@@ -161,9 +161,9 @@ class KernelMachine:
         return Values(decisions.values, decisions.errors)
 
     def reach(self, moved: Array) -> Array:
-        if isinstance(self.kernel, RBF):
-            moved = np.sqrt(-2.0 * np.expm1(-self.kernel.gamma * np.square(moved))) * OUTWARDS
-        reach: Array = moved[:, None] * self.lengths
+        distance = self.kernel.feature_distance(moved)
+        assert distance is not None
+        reach: Array = distance[:, None] * OUTWARDS * self.lengths
         return reach
 
     def codes(self, values: Array) -> Array:

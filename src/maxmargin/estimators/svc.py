@@ -11,13 +11,17 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.certificate.predictions import CertifiedLabels, proved_votes, votes
+from maxmargin.certificate.predictions import OUTWARDS, CertifiedLabels, Decisions, kernel_decisions, proved_votes, votes
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier
+from maxmargin.estimators.linear_classifier import bounds_of
+from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.problem.kernels import Custom, Kernel
+from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -34,7 +38,9 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     C : float, default 1.0
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
         "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY. Then ``tol`` is
-        LIBSVM's: the greatest violation of the conditions of optimality.
+        LIBSVM's: the greatest violation of the conditions of optimality. A callable is given two matrices, or two lists where X
+        is a list of other things, such as strings; ``support_vectors_`` then holds their places in X. A precomputed kernel may
+        be sparse, which scikit-learn refuses: what is not stored is zero.
     degree, gamma, coef0
         As in scikit-learn, but that the variance in ``gamma="scale"`` is of the samples with their ``sample_weight``.
     shrinking : bool or a rule, default True
@@ -92,9 +98,12 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     True
     """
 
+    _objects_: list[Any] | None = None
+    """The training samples, where they are no rows of numbers."""
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
-        X is the kernel matrix."""
+        X is the kernel matrix, with a callable kernel X may be a list of anything that the callable takes."""
         solutions, limits = self._fit(X, y, sample_weight)
         warn_if_uncertified(solutions, limits)
         return self
@@ -103,6 +112,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
         with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
+            X = self._rows_of(X)
             X, y = validate_data(self, sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C", ensure_min_features=1)
             check_classification_targets(y)
             solutions = self._train(X, y, sample_weight, limits)
@@ -116,6 +126,11 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         """The weights of the features, for the linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only.")
+        weights = np.asarray(self._linear_weights()).view()
+        weights.flags.writeable = False  # as in scikit-learn: writing to it would change no prediction
+        return weights
+
+    def _linear_weights(self) -> Array:
         if self._feature_weights_ is not None:
             return self._feature_weights_.weights
         coefficients = self.dual_coef_
@@ -165,8 +180,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         """
         check_is_fitted(self)
         self._check_ties()
-        X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
-        decisions = self._pair_decisions(X, self._checked_diagonal(diagonal, X.shape[0]))
+        decisions = self._checked_pair_decisions(X, diagonal)
         labels = self.classes_[self._codes_of(decisions.values)]
         if len(self.classes_) == 2:
             return CertifiedLabels(labels, decisions.is_proved[:, 0])
@@ -200,8 +214,38 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
             return (values[:, 0] > 0.0).astype(int)
         return np.asarray(votes(values > 0.0, n_classes).argmax(axis=1))
 
+    def _rows_of(self, X: Any) -> Any:
+        """X itself, or for things that are no rows of numbers their places; the things are kept for the kernel."""
+        self._objects_ = list(X) if callable(self.kernel) and are_objects(X) else None
+        return X if self._objects_ is None else places(self._objects_)
+
+    def _kernel(self, X: Any, sample_weight: Any) -> Kernel:
+        if self._objects_ is None:
+            return super()._kernel(X, sample_weight)
+        return Custom(ObjectKernel(self.kernel, self._objects_))
+
+    def _checked_pair_decisions(self, X: Any, diagonal: Any) -> Decisions:
+        if self._objects_ is not None:
+            return self._decisions_of_objects(X)
+        X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
+        return self._pair_decisions(X, self._checked_diagonal(diagonal, X.shape[0]))
+
+    def _object_kernel(self) -> ObjectKernel:
+        kernel: Any = self._kernel_
+        assert isinstance(kernel.function, ObjectKernel)
+        return kernel.function
+
+    def _decisions_of_objects(self, X: Any) -> Decisions:
+        kernel, error = self._object_kernel(), 4.0 * UNIT_ROUNDOFF
+        lengths = np.sqrt(np.maximum(kernel.diagonal(X) + error, 0.0)) * OUTWARDS
+        weights = pair_weights(self.dual_coef_, self.n_support_)
+        return kernel_decisions(kernel.values(X, self.support_), error, lengths, weights, self.intercept_, bounds_of(self))
+
     def _checked_pair_values(self, X: Any) -> Array:
         check_is_fitted(self)
+        if self._objects_ is not None:
+            weights = pair_weights(self.dual_coef_, self.n_support_)
+            return self._object_kernel().values(X, self.support_) @ weights + self.intercept_
         return self._pair_values(validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False))
 
     def __sklearn_tags__(self) -> Any:

@@ -18,15 +18,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array
-
-BLOCK_BYTES = 1 << 22
-"""Bytes that are read or decompressed at a time."""
-PACKED_BYTES = 1 << 10
-"""Bytes of a .zst file that are unpacked at a time. Four bytes can stand for 128 kB, so that at most 32 MB come out."""
-XZ_MEMORY = 1 << 27
-"""Bytes that the decoder of .xz files may use; ``xz -9`` needs 65 MB."""
-MOST_LINE_BYTES = 1 << 26
-"""Bytes of the longest line of a data file: some five million features. A longer one is no text, or an attack."""
+from maxmargin.io import policy
 
 
 class MalformedFile(ValueError):
@@ -84,7 +76,7 @@ def is_regular(path: Path) -> bool:
 def _blocks(opener: Callable[..., Any]) -> Callable[[Path], Iterator[bytes]]:
     def read(path: Path) -> Iterator[bytes]:
         with opener(path) as file:
-            while block := file.read(BLOCK_BYTES):
+            while block := file.read(policy.READING.block_bytes):
                 yield block
 
     return read
@@ -104,8 +96,8 @@ def _xz_blocks(path: Path) -> Iterator[bytes]:
                 packed = packed.lstrip(b"\0")  # the end of a stream may be padded
                 if not packed:
                     break
-                decoder = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
-            yield decoder.decompress(packed, BLOCK_BYTES)
+                decoder = lzma.LZMADecompressor(memlimit=policy.READING.xz_memory_bytes)
+            yield decoder.decompress(packed, policy.READING.block_bytes)
             packed = decoder.unused_data if decoder.eof else b""
             decoder = None if decoder.eof else decoder
     if decoder is not None:
@@ -120,8 +112,8 @@ def _zstd_blocks(path: Path) -> Iterator[bytes]:
     frame = zstandard.ZstdDecompressor().decompressobj()
     fresh = True
     for block in _plain_blocks(path):
-        for start in range(0, len(block), PACKED_BYTES):
-            packed = block[start : start + PACKED_BYTES]
+        for start in range(0, len(block), policy.READING.packed_bytes):
+            packed = block[start : start + policy.READING.packed_bytes]
             while packed:
                 if frame.eof:
                     frame, fresh = zstandard.ZstdDecompressor().decompressobj(), True
@@ -155,7 +147,7 @@ def blocks_of(path: Path) -> Iterator[bytes]:
 def windows_of(path: Path, size: int) -> Iterator[Array]:
     """The bytes of a file of any size, in pieces of whole lines of about ``size`` bytes; never more than two in memory.
 
-    Every byte is searched for a line end once, and a line without one ends at ``MOST_LINE_BYTES``.
+    Every byte is searched for a line end once, and a line without one ends at ``most_line_bytes``.
     """
     rest, searched, n_lines = bytearray(), 0, 0
     for block in blocks_of(path):
@@ -169,14 +161,16 @@ def windows_of(path: Path, size: int) -> Iterator[Array]:
             n_lines += int(np.count_nonzero(window == ord("\n")))
             rest, searched = rest[cut:], 0
             yield window
-        if len(rest) > MOST_LINE_BYTES:
+        if len(rest) > policy.READING.most_line_bytes:
             raise too_long(path, n_lines + 1)
     if rest:
         yield read_only(np.frombuffer(bytes(rest), np.uint8))
 
 
 def too_long(path: Path, line: int | None = None) -> MalformedFile:
-    return MalformedFile(path, f"a line is longer than {MOST_LINE_BYTES} bytes: it is no text file of samples", line)
+    return MalformedFile(
+        path, f"a line is longer than {policy.READING.most_line_bytes} bytes: it is no text file of samples", line
+    )
 
 
 def read_only(array: Array) -> Array:

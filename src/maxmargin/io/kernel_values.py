@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array
+from maxmargin.io import policy
 from maxmargin.io.files import MalformedFile, windows_of
 from maxmargin.io.svmlight import read_svmlight, stream_svmlight
 from maxmargin.io.tables import is_text, read_data
 from maxmargin.problem.kernel import unequal_pair
-
-WINDOW_BYTES = 1 << 24
 
 
 def read_kernel(path: str | os.PathLike[str], *, label_column: str | None = None, dtype: Any = np.float64) -> tuple[Any, Array]:
@@ -57,7 +56,7 @@ def stream_kernel(
 def line_of_sample(path: Path, sample: int) -> int:
     """Samples count from 0, lines from 1; comments and empty lines are no samples."""
     place, seen = 0, -1
-    for window in windows_of(path, WINDOW_BYTES):
+    for window in windows_of(path, policy.READING.window_bytes):
         for line in window.tobytes().removesuffix(b"\n").split(b"\n"):
             place, seen = place + 1, seen + bool(line.split(b"#")[0].strip())
             if seen == sample:

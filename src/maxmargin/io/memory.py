@@ -6,28 +6,24 @@ import os
 from functools import cache
 from pathlib import Path
 
+from maxmargin.io import policy
 from maxmargin.io.files import MalformedFile
 
-SHARE_OF_MEMORY = 0.75
-"""The part of the machine's memory that the content of one file may take. The rest is for the fit."""
-VECTORS_OF_A_FIT = 4
-"""Vectors of float64 as wide as the data that a linear fit holds at least: the weights of the solver, the best weights so far,
-those of the certificate, and one more to work with."""
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says what a container may use, in its second and its first edition."""
 
 
 def check_room(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
     """Refuse a file whose content would need more than a stated share of the memory."""
-    allowed = int(SHARE_OF_MEMORY * memory_bytes())
+    allowed = int(policy.MEMORY.share_of_memory * memory_bytes())
     if n_bytes > allowed:
         raise MalformedFile(path, f"{what} would need {_gigabytes(n_bytes)}; {_gigabytes(allowed)} may be used here")
 
 
 def check_width(path: str | os.PathLike[str], n_features: int, line: int | None = None, column: int | None = None) -> None:
     """Refuse data so wide that the weights of a linear fit would not fit in memory."""
-    needed = 8 * VECTORS_OF_A_FIT * n_features
-    allowed = int(SHARE_OF_MEMORY * memory_bytes())
+    needed = 8 * policy.MEMORY.vectors_of_a_fit * n_features
+    allowed = int(policy.MEMORY.share_of_memory * memory_bytes())
     if needed > allowed:
         sentence = f"a fit with {n_features} features would need {_gigabytes(needed)}; {_gigabytes(allowed)} may be used here"
         raise MalformedFile(path, sentence, line, column)

@@ -17,15 +17,12 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array, sound
+from maxmargin.io import policy
 from maxmargin.io.files import MalformedFile, explained, is_regular
 from maxmargin.io.memory import check_room, check_width
 
 COMPRESSED = {"csr": sparse.csr_matrix, "csc": sparse.csc_matrix}
 FORMATS = (*COMPRESSED, "coo")
-COPIES = 3
-"""Times that the content of a file is in memory while it is converted."""
-HEADER_BYTES = 10_000
-"""The longest header of an array that NumPy itself reads from a file that it does not trust."""
 
 
 def read_npz(path: str | os.PathLike[str], dtype: Any) -> tuple[Any, Array]:
@@ -83,7 +80,7 @@ class _Members(NamedTuple):
 
     def _check_sizes(self) -> None:
         n_bytes = sum(member.file_size for member in self.archive.infolist())
-        check_room(self.path, COPIES * n_bytes, "its content")
+        check_room(self.path, policy.MEMORY.npz_copies * n_bytes, "its content")
 
     def _format(self) -> str:
         raw = self.array("format", "SU", 0).item()
@@ -109,7 +106,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in read:
         raise ValueError(f"arrays of version {version} are not read")
-    return read[version](file, max_header_size=HEADER_BYTES)
+    return read[version](file, max_header_size=policy.READING.npz_header_bytes)
 
 
 def _check_finite(path: Path, name: str, array: Array) -> None:

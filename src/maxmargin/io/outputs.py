@@ -47,6 +47,28 @@ class Output:
             raise _error(FileNotFoundError, errno.ENOENT, self.path)
         if not os.access(self.target.parent if status is None else self.target, os.W_OK):
             raise _error(PermissionError, errno.EACCES, self.path)
+        if status is None:
+            self._try_to_write()
+
+    def _try_to_write(self) -> None:
+        """Some folders say that they can be written to, and cannot: of /proc, or as root of a file system of others."""
+        with self._named():
+            trial = self._temporary()
+            os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.unlink(trial)
+
+    def _temporary(self) -> Path:
+        return self.target.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """An error of the system is one about the output that the user named, not about its temporary name."""
+        try:
+            yield
+        except OSError as error:
+            if not os.path.basename(str(error.filename)).startswith(TEMPORARY):
+                raise
+            raise type(error)(error.errno, error.strerror, str(self.path)) from error
 
     @property
     def target(self) -> Path:
@@ -71,12 +93,12 @@ class Output:
             with open(self.path, "wb") as file:
                 yield file
         else:
-            with self._replaced(status) as file:
+            with self._named(), self._replaced(status) as file:
                 yield file
 
     @contextmanager
     def _replaced(self, status: os.stat_result | None) -> Iterator[IO[bytes]]:
-        unfinished = self.target.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
+        unfinished = self._temporary()
         mode = 0o666 & self._mode_of_source() if status is None else 0o600
         handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         try:

@@ -6,7 +6,7 @@ can hold, and a second one parses; a chunk that holds something else by then is 
 write beyond its arrays. Packed files, devices and pipes are parsed window by window.
 
 The arrays need at most 24 bytes for each line and 12 for each colon of the text, and with those of the windows of a packed file
-twice that. A file that would need more than ``memory.SHARE_OF_MEMORY`` is refused.
+twice that. A file that would need more than ``MemoryPolicy.share_of_memory`` is refused.
 """
 
 from __future__ import annotations
@@ -25,21 +25,14 @@ from scipy import sparse
 
 from maxmargin.data.rows import DTYPES, Array
 from maxmargin.data.threads import available_cores
-from maxmargin.io.files import MOST_LINE_BYTES, MalformedFile, is_packed, is_regular, too_long, windows_of
+from maxmargin.io import policy
+from maxmargin.io.files import MalformedFile, is_packed, is_regular, too_long, windows_of
 from maxmargin.io.memory import check_room, check_width
 from maxmargin.io.outputs import Output, written
 from maxmargin.io.text import Changed, Text, TextInMemory, TextOnDisk
 
-CHUNK_BYTES = 1 << 22
-"""Bytes of text that one thread parses at a time, and the rest of a line."""
-WINDOW_BYTES = 1 << 25
-"""Bytes of a stream that are parsed at a time: two of them are in memory."""
 BYTES_A_ROW = 24
 """A label, the number of its elements and a query id."""
-SEARCH_BYTES = 1 << 12
-"""Bytes that are searched for the end of a line at a time."""
-UNDECIDED_AT_FIRST = 1024
-"""Room for numbers of a chunk that only Python's own parser can round."""
 
 
 def read_svmlight(
@@ -91,7 +84,7 @@ def stream_svmlight(
     is None, each as wide as its greatest index."""
     path = Path(path)
     n_lines = n_samples = 0
-    for text in windows_of(path, WINDOW_BYTES):
+    for text in windows_of(path, policy.READING.window_bytes):
         try:
             parsed = _parse(path, TextInMemory(text), np.dtype(dtype))
         except MalformedFile as error:
@@ -114,13 +107,18 @@ def write_svmlight(X: Any, y: Any, path: str | os.PathLike[str] | Output, *, zer
     for name, numbers in (("X", X.data), ("y", y)):
         if not np.isfinite(numbers).all():
             raise ValueError(f"{name} holds a value that is not finite.")
-    names = (X.indices + (0 if zero_based else 1)).tolist()
-    values, starts, labels = X.data.tolist(), X.indptr.tolist(), y.tolist()
     with written(path) as file:
-        for i, label in enumerate(labels):
-            row = range(starts[i], starts[i + 1])
-            features = "".join(f" {names[k]}:{_short(values[k], X.dtype)}" for k in row if values[k] != 0.0)
-            file.write(f"{_short(label, y.dtype)}{features}\n".encode())
+        file.writelines(svmlight_lines(X, y, zero_based=zero_based))
+
+
+def svmlight_lines(X: Any, y: Array, *, zero_based: bool) -> Iterator[bytes]:
+    """The lines of a CSR matrix without duplicates and its labels, all of them finite."""
+    names = (X.indices + (0 if zero_based else 1)).tolist()
+    values, starts = X.data.tolist(), X.indptr.tolist()
+    for i, label in enumerate(y.tolist()):
+        row = range(starts[i], starts[i + 1])
+        features = "".join(f" {names[k]}:{_short(values[k], X.dtype)}" for k in row if values[k] != 0.0)
+        yield f"{_short(label, y.dtype)}{features}\n".encode()
 
 
 def _short(value: float, dtype: Any) -> str:
@@ -172,7 +170,9 @@ class _Outcome(NamedTuple):
     greatest: int
 
 
-class _Arrays(NamedTuple):
+class Arrays(NamedTuple):
+    """What the parser writes to: three arrays with an item a row, and two with an item an element."""
+
     labels: Array
     lengths: Array
     queries: Array
@@ -193,7 +193,7 @@ def _parse_stream(path: Path, dtype: Any) -> _Parsed:
     """Window by window, and the parts put together."""
     parts: list[_Parsed] = []
     n_lines = n_bytes = 0
-    for window in windows_of(path, WINDOW_BYTES):
+    for window in windows_of(path, policy.READING.window_bytes):
         try:
             parts.append(_parse(path, TextInMemory(window), dtype))
         except MalformedFile as error:
@@ -211,7 +211,7 @@ def _parse(path: Path, text: Text, dtype: Any) -> _Parsed:
         chunks = _lay_out(path, text, mapped)
         n_rows, n_elements = chunks[-1].row + chunks[-1].n_rows, chunks[-1].element + chunks[-1].n_elements
         check_room(path, BYTES_A_ROW * n_rows + (4 + dtype.itemsize) * n_elements, "its content")
-        arrays = _Arrays(
+        arrays = Arrays(
             np.empty(n_rows),
             np.zeros(n_rows, np.int64),
             np.zeros(n_rows, np.int64),
@@ -229,7 +229,7 @@ def _parse(path: Path, text: Text, dtype: Any) -> _Parsed:
 @contextmanager
 def _mapping(size: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """``map``, on all cores where there is more than one chunk: to start threads takes longer than to parse a small file."""
-    if size <= CHUNK_BYTES:
+    if size <= policy.READING.chunk_bytes:
         yield map
         return
     with ThreadPoolExecutor(available_cores()) as pool:
@@ -240,7 +240,7 @@ def _lay_out(path: Path, text: Text, mapped: Callable[..., Iterator[Any]]) -> li
     """Cut the text at line ends and give each chunk room for all that it can hold."""
     edges = [0]
     while edges[-1] < text.size:
-        edges.append(_line_end(path, text, edges[-1] + CHUNK_BYTES))
+        edges.append(_line_end(path, text, edges[-1] + policy.READING.chunk_bytes))
     counts = list(mapped(lambda edge: _counted(text.piece(*edge)), pairwise(edges)))
     chunks, row, element = [], 0, 0
     for (start, stop), (n_rows, n_elements) in zip(pairwise(edges), counts, strict=True):
@@ -258,50 +258,56 @@ def _line_end(path: Path, text: Text, at: int) -> int:
     """The first byte after the line that holds ``at``."""
     start = at
     while at < text.size:
-        found = text.piece(at, min(at + SEARCH_BYTES, text.size)).tobytes().find(b"\n")
+        found = text.piece(at, min(at + policy.READING.search_bytes, text.size)).tobytes().find(b"\n")
         if found >= 0:
             return at + found + 1
-        at += SEARCH_BYTES
-        if at - start > MOST_LINE_BYTES:
+        at += policy.READING.search_bytes
+        if at - start > policy.READING.most_line_bytes:
             raise too_long(path)
     return text.size
 
 
-def _parse_chunk(path: Path, text: Text, chunk: _Chunk, arrays: _Arrays) -> _Outcome:
+def _parse_chunk(path: Path, text: Text, chunk: _Chunk, arrays: Arrays) -> _Outcome:
     from maxmargin.io.svmlight_loops import FINE, POWERS_OF_FIVE, UNDECIDED_FULL, parse
 
     piece = text.piece(chunk.start, chunk.stop)
     if _counted(piece) != (chunk.n_rows, chunk.n_elements):
         raise Changed(path)
-    room = UNDECIDED_AT_FIRST
+    room = policy.READING.undecided_numbers
     while True:
         undecided = np.empty((room, 3), np.int64)
         problem, at, row, element, least, greatest, pending = parse(
-            piece, 0, len(piece), *arrays, chunk.row, chunk.element, POWERS_OF_FIVE, undecided
+            piece, arrays, chunk.row, chunk.element, POWERS_OF_FIVE, undecided
         )
         if problem != UNDECIDED_FULL:
             break
         room *= 8
-    if problem != FINE:
-        raise _complaint(path, piece, problem, at).after(_lines_before(text, chunk.start))
-    for place, start, stop in undecided[:pending]:
+    complaint = _complaint(path, piece, problem, at) if problem != FINE else _decide(path, piece, arrays, undecided[:pending])
+    if complaint is not None:
+        raise complaint.after(_lines_before(text, chunk.start))
+    return _Outcome(row - chunk.row, element - chunk.element, least, greatest)
+
+
+def _decide(path: Path, piece: Array, arrays: Arrays, undecided: Array) -> MalformedFile | None:
+    """Round the numbers that the compiled parser leaves to Python's own. Returns what is wrong with one of them."""
+    for place, start, stop in undecided:
         value = float(piece[start:stop].tobytes())
         if not np.isfinite(value):
-            complaint = MalformedFile.at(path, piece, int(start), "the number is too large for float64")
-            raise complaint.after(_lines_before(text, chunk.start))
+            return MalformedFile.at(path, piece, int(start), "the number is too large for float64")
         if place < 0:
             arrays.labels[-1 - place] = value
         else:
             arrays.values[place] = value
-    return _Outcome(row - chunk.row, element - chunk.element, least, greatest)
+    return None
 
 
 def _lines_before(text: Text, stop: int) -> int:
-    pieces = (text.piece(start, min(start + CHUNK_BYTES, stop)) for start in range(0, stop, CHUNK_BYTES))
+    size = policy.READING.chunk_bytes
+    pieces = (text.piece(start, min(start + size, stop)) for start in range(0, stop, size))
     return sum(int(np.count_nonzero(piece == ord("\n"))) for piece in pieces)
 
 
-def _close_up(arrays: _Arrays, chunks: list[_Chunk], outcomes: list[_Outcome]) -> _Arrays:
+def _close_up(arrays: Arrays, chunks: list[_Chunk], outcomes: list[_Outcome]) -> Arrays:
     """Move the rows and elements together over the room that blank lines, comments and query ids left unused."""
     row = element = 0
     for chunk, outcome in zip(chunks, outcomes, strict=True):
@@ -310,7 +316,7 @@ def _close_up(arrays: _Arrays, chunks: list[_Chunk], outcomes: list[_Outcome]) -
         for array in arrays[3:]:
             _move(array, chunk.element, element, outcome.elements)
         row, element = row + outcome.rows, element + outcome.elements
-    return _Arrays(*(array[:row] for array in arrays[:3]), *(array[:element] for array in arrays[3:]))
+    return Arrays(*(array[:row] for array in arrays[:3]), *(array[:element] for array in arrays[3:]))
 
 
 def _move(array: Array, source: int, target: int, length: int) -> None:
@@ -367,7 +373,7 @@ def _place_of_index(path: Path, index: int) -> tuple[int, int] | tuple[()]:
     if not is_regular(path):
         return ()
     n_lines = 0
-    for window in windows_of(path, WINDOW_BYTES):
+    for window in windows_of(path, policy.READING.window_bytes):
         content = window.tobytes()
         found = re.search(rb"(?<=[ \t])0*%d:" % index, content)
         if found:

@@ -173,14 +173,15 @@ def read_number(text, at, stop, fives):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def parse(text, start, stop, labels, lengths, queries, indices, values, row, element, fives, undecided):
-    """Parse the whole lines of ``text[start:stop]`` into the arrays from ``row`` and ``element`` on.
+def parse(text, arrays, row, element, fives, undecided):
+    """Parse the whole lines of ``text`` into the arrays (``svmlight.Arrays``) from ``row`` and ``element`` on.
 
     ``undecided`` takes (place in values, first byte, byte after) of numbers for Python; the place of a label is -1 - row.
     Returns (problem, its byte, row, element, least index, greatest index, entries of undecided).
     """
+    labels, lengths, queries, indices, values = arrays
     least, greatest, pending = np.int64(LARGEST_INDEX), np.int64(-1), 0
-    k = start
+    k, stop = 0, len(text)
     while k < stop:
         while k < stop and is_blank(text[k]):
             k += 1

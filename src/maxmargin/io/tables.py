@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.io import policy
 from maxmargin.io.files import MalformedFile, explained, is_regular
 from maxmargin.io.memory import check_room
 from maxmargin.io.npz import read_npz
 from maxmargin.io.svmlight import read_svmlight
 
 TABLES = (".csv", ".parquet")
-BYTES_A_CHARACTER = 16
-"""Memory that pandas needs for each byte of a .csv file at most: two characters (1,) become a number of eight bytes, twice."""
-BYTES_A_VALUE = 32
-"""Memory for each value of a .parquet file: eight bytes in Arrow, in pandas and in the matrix, and some more."""
 
 
 def is_text(path: Path) -> bool:
@@ -72,7 +69,7 @@ def _csv(path: Path) -> Any:
     """A line with more fields than names is refused: pandas would take its first fields for names of the rows, or drop some."""
     import pandas as pd
 
-    check_room(path, BYTES_A_CHARACTER * os.stat(path).st_size, "its content")
+    check_room(path, policy.MEMORY.bytes_a_csv_character * os.stat(path).st_size, "its content")
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         return pd.read_csv(path, index_col=False)
@@ -85,7 +82,7 @@ def _parquet(path: Path) -> Any:
     with pq.ParquetFile(path) as file:
         n_values = file.metadata.num_rows * max(1, file.metadata.num_columns)
         sizes = (file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups))
-        check_room(path, BYTES_A_VALUE * n_values + sum(sizes), "its content")
+        check_room(path, policy.MEMORY.bytes_a_parquet_value * n_values + sum(sizes), "its content")
         return file.read().to_pandas()
 
 

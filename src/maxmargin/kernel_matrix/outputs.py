@@ -5,12 +5,16 @@ A support vector of class a has a coefficient in each of the m - 1 pairs that a 
 multiplied by the m - 1 coefficients of each of its vectors, which serves all pairs, and forgotten. Vectors are prepared
 once, and samples go to all cores in strips.
 
-Fast kernel values in float32 or float64, as solvers have them: the bounds of
-:func:`maxmargin.certificate.kernel_sums.kernel_sums`, which
-serves certificates and machines of two classes, are not asked for here."""
+This is the one engine of prediction, for two classes as for many. Samples in float32 are predicted in float32 where its digits
+suffice, and in float64 wherever a label could depend on the digits that float32 has not: the labels are those of float64.
+
+Predictions that come with a bound on their error have an engine of their own, that of the certificates:
+:func:`maxmargin.certificate.predictions.kernel_decisions`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -18,19 +22,31 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array, Rows
-from maxmargin.data.threads import Crew, single_threaded_blas
-from maxmargin.kernel_matrix.blocks import KernelBlocks
-from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import RBF, Custom, Kernel, Points, Sigmoid
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.kernel_matrix.tiles import Side, Span, Tiles
+from maxmargin.problem.kernels import Kernel, Points
 
-ROWS_A_STRIP, COLUMNS_A_TILE = 256, 512
-RIGHT_TO, ROUNDINGS = 1e-3, 8.0
-ROWS_A_BLOCK = 4096
-"""Samples whose values a kernel function is asked for at a time, or taken from a matrix that is given."""
+
+@dataclass(frozen=True)
+class PredictionPolicy:
+    """How outputs are computed."""
+
+    rows_a_strip: int = 256
+    """Samples that a thread takes at a time."""
+    columns_a_tile: int = 512
+    """Support vectors of a tile: in float64 it takes one megabyte."""
+    rows_a_block: int = 4096
+    """Samples for which a function of the user is asked for values at a time, or that are taken from given values."""
+    right_to: float = 1e-3
+    """The error of a decision value up to which float32 is good enough, estimated by ``roundings``. A sample with a decision
+    value within twice this of zero is predicted again in float64."""
+    roundings: float = 8.0
+    """The error of a float32 kernel value, in units in the last place of the greatest one. An estimate."""
 
 
 class ClassCoefficients(NamedTuple):
-    """Those of the support vectors start .. stop, which are of one class: a row a vector, a column for each of its pairs."""
+    """The coefficients of the support vectors start .. stop, all of one class: a row a vector, a column for each of its
+    pairs."""
 
     start: int
     stop: int
@@ -50,74 +66,109 @@ class ClassCoefficients(NamedTuple):
         ]
 
     def add(self, tile: Array, first: int, outputs: Array) -> None:
-        """What the kernel values of some of the vectors, from the first on, add to the outputs."""
+        """Add to the outputs what the kernel values of some of the vectors, from the first on, contribute."""
         outputs[:, self.pairs] += tile @ self.values[first - self.start : first - self.start + tile.shape[1]]
 
 
-def pair_outputs(kernel: Kernel, vectors: Any, dual_coef: Array, n_support: Array, X: Any) -> Array:
-    """A column for each pair of classes, without the offsets; in float32 where X is that and its digits suffice."""
-    if isinstance(kernel, Custom):
-        points = Points.of(vectors)
-        return outputs_of_values(lambda rows: kernel.block(Points.of(X[rows]), points), dual_coef, n_support, X.shape[0])
-    if X.dtype == np.float32 and _is_single_enough(kernel, vectors, dual_coef, X):
-        with np.errstate(over="ignore", invalid="ignore"):
-            outputs = _fast_outputs(kernel, vectors, dual_coef, n_support, X, np.float32)
-        if np.isfinite(outputs).all():
-            return outputs
-    return _fast_outputs(kernel, vectors, dual_coef, n_support, X, np.float64)
+@dataclass(frozen=True, eq=False)
+class PairMachines:
+    """The machines of all pairs of classes, in scikit-learn's layout: support vectors class by class.
 
+    ``vectors`` are rows of X; of a kernel that is given, the numbers of the support vectors among its columns."""
 
-def _is_single_enough(kernel: Kernel, vectors: Any, dual_coef: Array, X: Any) -> bool:
-    """Whether float32 leaves the outputs right to about RIGHT_TO: an output is a sum of coefficients times kernel values, and
-    where those are large, as with a large C, the digits that are lost are those that decide."""
-    if not X.shape[0] or not dual_coef.size:
-        return True
-    greatest = 1.0 if isinstance(kernel, RBF | Sigmoid) else _greatest_value(kernel, vectors, X)
-    total = float(np.abs(dual_coef).sum(axis=1).max())
-    return bool(ROUNDINGS * float(np.finfo(np.float32).eps) * greatest * total <= RIGHT_TO)
+    kernel: Kernel
+    vectors: Any
+    dual_coef: Array
+    n_support: Array
+    intercept: Array
+    policy: PredictionPolicy = field(default_factory=PredictionPolicy)
 
+    def values(self, X: Any) -> Array:
+        """The decision values: a column for each pair of classes, in float64."""
+        if self.kernel.dot_function is None:
+            return self._values_by_definition(X)
+        if X.dtype == np.float32 and self._is_single_enough(X):
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self._fast_values(X, np.float32)
+            again = np.flatnonzero(self._are_in_doubt(values))
+            if len(again):
+                values[again] = self._fast_values(X[again], np.float64)
+            return values
+        return self._fast_values(X, np.float64)
 
-def _greatest_value(kernel: Kernel, vectors: Any, X: Any) -> float:
-    """No |k(x, z)| is greater: Cauchy and Schwarz."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = [float(np.abs(kernel.diagonal(Points.of(part))).max()) for part in (vectors, X)]
-        return float(np.sqrt(squares[0] * squares[1]))
+    def _is_single_enough(self, X: Any) -> bool:
+        """Whether float32 leaves the decision values right to about ``right_to``. Where coefficients or kernel values are
+        large, as with a large C, the digits that float32 loses are those that decide."""
+        if not X.shape[0] or not self.dual_coef.size:
+            return True
+        greatest = self.kernel.greatest_value(Points.of(self.vectors), Points.of(X))
+        total = float(np.abs(self.dual_coef).sum(axis=1).max())
+        return bool(self.policy.roundings * float(np.finfo(np.float32).eps) * greatest * total <= self.policy.right_to)
 
+    def _are_in_doubt(self, values: Array) -> Array:
+        """The samples whose label can depend on digits that float32 has not: a decision value is near zero or not finite, or
+        two classes share the greatest number of votes, so that the sizes of decision values may break the tie."""
+        mask: Array = np.logical_not(np.all(np.abs(values) > 2.0 * self.policy.right_to, axis=1))
+        if len(self.n_support) > 2:
+            mask |= _have_shared_first_place(values > 0.0, len(self.n_support))
+        return mask
 
-def outputs_of_values(values: Any, dual_coef: Array, n_support: Array, n: int) -> Array:
-    """The same where ``values(rows)`` gives all kernel values of some samples with the support vectors."""
-    coefficients = ClassCoefficients.of(dual_coef, n_support)
-    outputs = np.zeros((n, len(n_support) * (len(n_support) - 1) // 2))
-    for start in range(0, n, ROWS_A_BLOCK):
-        rows = slice(start, start + ROWS_A_BLOCK)
-        block = values(rows)
+    def _values_by_definition(self, X: Any) -> Array:
+        """For values that are given, and for functions of the user."""
+        if self.kernel.is_given:
+            return self._added_up(lambda rows: given_values(X[rows], self.vectors), X.shape[0])
+        points = Points.of(self.vectors)
+        return self._added_up(lambda rows: self.kernel.block(Points.of(X[rows]), points), X.shape[0])
+
+    def _added_up(self, values: Callable[[slice], Array], n: int) -> Array:
+        """``values(rows)`` are all kernel values of some samples with the support vectors."""
+        coefficients, outputs = ClassCoefficients.of(self.dual_coef, self.n_support), self._zeros(n)
+        for start in range(0, n, self.policy.rows_a_block):
+            rows = slice(start, start + self.policy.rows_a_block)
+            block = values(rows)
+            for own in coefficients:
+                own.add(block[:, own.start : own.stop], own.start, outputs[rows])
+        return outputs + self.intercept
+
+    def _fast_values(self, X: Any, dtype: Any) -> Array:
+        n, outputs = X.shape[0], self._zeros(X.shape[0])
+        if not self.dual_coef.shape[1]:
+            return outputs + self.intercept
+        matrix, size = Rows.from_matrix(X, check=False).matrix, self.policy.rows_a_strip
+        tiles = Tiles(self.kernel, Points.of(Rows.from_matrix(self.vectors, check=False).matrix), dtype)
+        coefficients = ClassCoefficients.of(self.dual_coef, self.n_support, dtype)
+        vectors = tiles.everyone
+
+        def strip(start: int) -> None:
+            self._add(tiles, tiles.outside(matrix[start : start + size]), vectors, coefficients, outputs[start : start + size])
+
+        with single_threaded_blas():
+            tiles.crew(n * self.dual_coef.shape[1]).run([(start,) for start in range(0, n, size)], strip)
+        return outputs + self.intercept
+
+    def _add(self, tiles: Tiles, here: Side, vectors: Side, coefficients: list[ClassCoefficients], outputs: Array) -> None:
+        """Add the outputs of a strip of samples, tile by tile."""
+        n, width = len(outputs), self.policy.columns_a_tile
+        memory = np.empty(n * width, tiles.dtype)
         for own in coefficients:
-            own.add(block[:, own.start : own.stop], own.start, outputs[rows])
-    return outputs
+            for first in range(own.start, own.stop, width):
+                last = min(own.stop, first + width)
+                tile = memory[: n * (last - first)].reshape(n, last - first)
+                tiles.tile(here, vectors, Span(first, last), tile)
+                own.add(tile, first, outputs)
+
+    def _zeros(self, n: int) -> Array:
+        return np.zeros((n, len(self.n_support) * (len(self.n_support) - 1) // 2))
 
 
-def _fast_outputs(kernel: Kernel, vectors: Any, dual_coef: Array, n_support: Array, X: Any, dtype: Any) -> Array:
-    n_vectors, matrix = dual_coef.shape[1], Rows.from_matrix(X, check=False).matrix
-    n, outputs = X.shape[0], np.zeros((X.shape[0], len(n_support) * (len(n_support) - 1) // 2))
-    if not n_vectors:
-        return outputs
-    ones = np.ones(n_vectors)
-    blocks = KernelBlocks(KernelProblem(Rows.from_matrix(vectors, check=False), ones, ones, kernel), dtype)
-    coefficients, others = ClassCoefficients.of(dual_coef, n_support, dtype), blocks.everyone
-
-    def strip(start: int) -> None:
-        here, rows = blocks.outside(matrix[start : start + ROWS_A_STRIP]), outputs[start : start + ROWS_A_STRIP]
-        memory = np.empty(len(rows) * COLUMNS_A_TILE, dtype)
-        for own in coefficients:
-            for first in range(own.start, own.stop, COLUMNS_A_TILE):
-                last = min(own.stop, first + COLUMNS_A_TILE)
-                tile = memory[: len(rows) * (last - first)].reshape(len(rows), last - first)
-                blocks.tile(here, others, first, last, tile)
-                own.add(tile, first, rows)
-
-    with single_threaded_blas():
-        Crew(int(n * n_vectors * blocks.ns_a_value)).run([(start,) for start in range(0, n, ROWS_A_STRIP)], strip)
-    return outputs
+def _have_shared_first_place(is_for_first: Array, n_classes: int) -> Array:
+    """Whether two classes have the greatest number of votes, for each row of the votes of pairs."""
+    votes = np.zeros((len(is_for_first), n_classes), np.int32)
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        votes[:, i] += is_for_first[:, k]
+        votes[:, j] += ~is_for_first[:, k]
+    mask: Array = (votes == votes.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    return mask
 
 
 def given_values(K: Any, support: Array) -> Array:

@@ -9,38 +9,47 @@ the m squares alone, an m-th of the whole matrix; a pair makes its :math:`K_{ab}
 before, and reads the rest. Every kernel value in float32 is computed once, where pairs on their own compute each block of a
 working set and each row anew: pairs are small, and their working sets are most of them.
 
-Nothing of this reaches a certificate, which computes what it needs itself, nor the float64 values of solvers."""
+No certificate reads these values: it computes its own. Solvers that ask for float64 compute their own, too."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
-from maxmargin.data.threads import Crew
-from maxmargin.kernel_matrix.blocks import KernelBlocks, fill, mirrored
-from maxmargin.kernel_matrix.rows import MEGABYTE, KernelRows
-from maxmargin.kernel_matrix.tile_loops import add_scaled_rows, gather
-from maxmargin.problem.held_values import MULTIPLE
-from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Kernel, Precomputed
+from maxmargin.kernel_matrix.matrix import KernelMatrix, padded
+from maxmargin.kernel_matrix.rows import MEGABYTE
+from maxmargin.kernel_matrix.tiles import Tiles, fill, mirrored
+from maxmargin.problem.kernels import Kernel, Points
 
-SHARE_OF_BUDGET = 0.5
-"""Of the budget for kernel values, what is shared and what each thread needs for a pair may take; the rest is for solvers."""
-MOST_SAMPLES, MOST_IF_CHEAP, CHEAP_NS = 3072, 1536, 4.0
-"""Of a larger pair a solver asks for so few rows that to compute its whole matrix takes longer than sharing saves. Where a
-value is computed about as fast as it is written and read, that is so earlier."""
-VALUE = np.dtype(np.float32).itemsize
+VALUES = np.dtype(np.float32)
+"""The element type of shared values."""
+
+
+@dataclass(frozen=True)
+class SharingPolicy:
+    """When pairs of classes share kernel values."""
+
+    share_of_budget: float = 0.5
+    """The share of the budget for kernel values that the squares, and the matrix of a pair for each thread, may take. The rest
+    is for solvers."""
+    most_samples: int = 3072
+    """Samples of the largest pair that shares. Of a larger pair a solver asks for so few rows that computing its whole matrix
+    takes longer than sharing saves."""
+    most_if_cheap: int = 1536
+    """The same where values are cheap: computed about as fast as they are written and read."""
+    cheap_ns: float = 4.0
+    """Nanoseconds below which a value is cheap."""
 
 
 class Sizes(NamedTuple):
     """How many samples the classes have, and how many a pair may have that shares."""
 
     classes: Array
-    most: int = MOST_SAMPLES
+    most: int = SharingPolicy().most_samples
 
     def may_share(self, first: int, second: int) -> bool:
         return bool(self.classes[first] + self.classes[second] <= self.most)
@@ -60,33 +69,41 @@ class Sizes(NamedTuple):
     def megabytes(self, n_threads: int) -> float:
         """For the squares of all classes that share, and for each thread the matrix of a pair."""
         squares = np.square(self.sharing, dtype=np.float64).sum()
-        return float(VALUE * (squares + n_threads * padded(self.largest) ** 2) / MEGABYTE)
+        return float(VALUES.itemsize * (squares + n_threads * padded(self.largest) ** 2) / MEGABYTE)
+
+    def are_worth_it(self, budget_mb: float, n_threads: int) -> bool:
+        """At least three classes share, and what they share fits in the budget."""
+        has_three = len(self.classes) >= 3 and len(self.sharing) >= 3
+        return has_three and self.megabytes(n_threads) <= budget_mb
 
 
 class SharedValues:
     """The squares K_aa of all classes, each computed when it is first asked for. Several threads may ask.
 
-    ``megabytes`` is the most that they and the matrices of pairs, one for each thread, can take."""
+    ``codes`` are the classes of the samples: 0, 1, ...; ``megabytes`` is the most that the squares and the matrices of pairs,
+    one for each thread, can take."""
 
-    def __init__(self, X: Any, kernel: Kernel, codes: Array, n_threads: int = 1) -> None:
-        """``codes`` are the classes of the samples: 0, 1, ..."""
-        n = X.shape[0]
-        everyone = KernelProblem(Rows.from_matrix(X, check=False), np.ones(n, np.int8), np.ones(n), kernel)
-        self._blocks = KernelBlocks(everyone, np.float32)
+    def __init__(self, kernel: Kernel, X: Any, codes: Array, n_threads: int = 1, policy: SharingPolicy | None = None) -> None:
+        policy = policy or SharingPolicy()
+        self.kernel = kernel
+        self._tiles = Tiles(kernel, Points.of(Rows.from_matrix(X, check=False).matrix), VALUES)
         self.members = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
-        self.sizes = Sizes(np.bincount(codes), MOST_IF_CHEAP if self._blocks.ns_a_value < CHEAP_NS else MOST_SAMPLES)
+        most = policy.most_if_cheap if self._tiles.ns_a_value < policy.cheap_ns else policy.most_samples
+        self.sizes = Sizes(np.bincount(codes), most)
         self.megabytes = self.sizes.megabytes(n_threads)
         self._squares: list[Array | None] = [None] * len(self.members)
         self._locks = [threading.Lock() for _ in self.members]
         self._memory = threading.local()
 
     @classmethod
-    def where_it_pays(cls, X: Any, kernel: Kernel, codes: Array, cache_mb: float, n_threads: int) -> SharedValues | None:
+    def where_it_pays(cls, kernel: Kernel, X: Any, codes: Array, cache_mb: float, n_threads: int) -> SharedValues | None:
         """None where the values are given, or fewer than three classes share, or it would take too much of the budget."""
-        if isinstance(kernel, Precomputed) or not _is_worth_it(Sizes(np.bincount(codes)), cache_mb, n_threads):
+        policy = SharingPolicy()
+        budget_mb = policy.share_of_budget * cache_mb
+        if kernel.is_given or not Sizes(np.bincount(codes), policy.most_samples).are_worth_it(budget_mb, n_threads):
             return None
-        shared = cls(X, kernel, codes, n_threads)
-        return shared if _is_worth_it(shared.sizes, cache_mb, n_threads) else None
+        shared = cls(kernel, X, codes, n_threads, policy)
+        return shared if shared.sizes.are_worth_it(budget_mb, n_threads) else None
 
     @property
     def nbytes(self) -> int:
@@ -94,21 +111,21 @@ class SharedValues:
         return sum(square.nbytes for square in self._squares if square is not None)
 
     def square(self, k: int) -> tuple[Array, int]:
-        """K_kk, and how many of its values had to be computed for this call."""
+        """K_kk, and the number of its values that this call has computed."""
         with self._locks[k]:
             known = self._squares[k]
             if known is not None:
                 return known, 0
             samples = self.members[k]
-            values = np.empty((len(samples), len(samples)), np.float32)
-            evaluations = fill(self._blocks, samples, samples, mirrored(values), is_square=True)
+            values = np.empty((len(samples), len(samples)), VALUES)
+            evaluations = fill(self._tiles, samples, samples, mirrored(values), is_square=True)
             self._squares[k] = values
             return values, evaluations
 
     def pair(self, first: int, second: int) -> tuple[Array, int]:
-        """The kernel matrix of a pair, with zeros to a multiple of MULTIPLE in both directions, until this thread asks for
-        that of
-        the next pair; and how many values had to be computed."""
+        """The kernel matrix of a pair, with zeros to a multiple of MULTIPLE in both directions, and the number of values that
+        this call has computed. All samples of the first class come before those of the second. The matrix is valid until this
+        thread asks for that of the next pair."""
         (one, n_one), (other, n_other) = self.square(first), self.square(second)
         middle, n = len(one), len(one) + len(other)
         values = self._matrix(padded(n))
@@ -119,83 +136,29 @@ class SharedValues:
             rows, columns = slice(row, row + tile.shape[0]), slice(middle + column, middle + column + tile.shape[1])
             values[rows, columns], values[columns, rows] = tile, tile.T
 
-        return values, n_one + n_other + fill(self._blocks, self.members[first], self.members[second], consume)
+        return values, n_one + n_other + fill(self._tiles, self.members[first], self.members[second], consume)
 
     def _matrix(self, size: int) -> Array:
         """In the memory that this thread has used before: new pages are slow."""
         if not hasattr(self._memory, "values"):
-            self._memory.values = np.empty(padded(self.sizes.largest) ** 2, np.float32)
+            self._memory.values = np.empty(padded(self.sizes.largest) ** 2, VALUES)
         memory: Array = self._memory.values
         return memory[: size * size].reshape(size, size)
 
 
-def _is_worth_it(sizes: Sizes, cache_mb: float, n_threads: int) -> bool:
-    if len(sizes.classes) < 3 or len(sizes.sharing) < 3:
-        return False
-    return sizes.megabytes(n_threads) <= SHARE_OF_BUDGET * cache_mb
-
-
 @dataclass(frozen=True, eq=False)
-class PairProblem(KernelProblem):
-    """The problem of two classes: all samples of the first, then all of the second, in the order of ``shared.members``."""
+class PairValues:
+    """The ``fast_values`` of the problem of two classes, whose samples are ``points``. They are made when its solve begins, in
+    the memory of the thread that solves it."""
 
-    shared: SharedValues = field(kw_only=True)
-    first: int = field(kw_only=True)
-    second: int = field(kw_only=True)
+    points: Points
+    shared: SharedValues
+    first: int
+    second: int
 
-    @classmethod
-    def of(cls, problem: KernelProblem, shared: SharedValues, first: int, second: int) -> PairProblem:
-        """The same problem, and where its kernel values can be had."""
-        settings = problem.rows, problem.y, problem.C, problem.kernel, problem.has_offset
-        return cls(*settings, shared=shared, first=first, second=second)
+    @property
+    def dtype(self) -> Any:
+        return VALUES
 
-
-class HeldRows:
-    """Blocks and sums of rows of a kernel matrix that is held whole, in float32, ``padded`` with zeros to a multiple of
-    MULTIPLE.
-    They take the place of :class:`KernelRows`."""
-
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, padded: Array, kernel_evaluations: int) -> None:
-        self.padded, self.kernel_evaluations = padded, kernel_evaluations
-
-    @classmethod
-    def of_pair(cls, problem: PairProblem) -> HeldRows:
-        return cls(*problem.shared.pair(problem.first, problem.second))
-
-    @classmethod
-    def of(cls, problem: KernelProblem) -> HeldRows:
-        """Every value is computed once, and is there twice."""
-        n, everyone = problem.n_samples, np.arange(problem.n_samples)
-        values = np.empty((padded(n), padded(n)), cls.dtype)
-        values[n:], values[:, n:] = 0.0, 0.0
-        return cls(values, fill(KernelBlocks(problem, cls.dtype), everyone, everyone, mirrored(values), is_square=True))
-
-    def block(self, chosen: Array, among: Array, out: Array | None = None) -> Array:
-        """k(x_i, x_j) for the chosen i and the j among which, into the first rows and columns of ``out`` if given."""
-        out = np.empty((len(chosen), len(among)), self.dtype) if out is None else out
-        gather(self.padded, chosen, among, out)
-        return out
-
-    def add_to(self, sums: Array, chosen: Array, scales: Array) -> None:
-        """sums += sum_k scales_k K[chosen_k, :], in float64."""
-        crew = Crew(len(chosen) * len(sums))
-        crew.share(len(sums), lambda k, start, stop: add_scaled_rows(self.padded, chosen, scales, start, stop, sums, 0))
-
-
-def padded(n: int) -> int:
-    """The least multiple of MULTIPLE that is not less."""
-    return -(-n // MULTIPLE) * MULTIPLE
-
-
-def kernel_rows(problem: KernelProblem, dtype: Any, cache_mb: float) -> KernelRows | HeldRows:
-    """Shared if there is something to share, and float32 will do; else the problem's own."""
-    if isinstance(problem, PairProblem) and np.dtype(dtype) == HeldRows.dtype:
-        return HeldRows.of_pair(problem)
-    return KernelRows(problem, dtype, cache_mb)
-
-
-def held_megabytes(n: int) -> float:
-    """What :class:`HeldRows` of so many samples take."""
-    return float(VALUE * padded(n) ** 2 / MEGABYTE)
+    def for_one_solve(self) -> KernelMatrix:
+        return KernelMatrix.of_values(self.shared.kernel, self.points, *self.shared.pair(self.first, self.second))

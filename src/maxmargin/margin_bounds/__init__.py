@@ -4,7 +4,8 @@ margin", 2007.
 =========================================================  =================================================
 in the paper                                               here
 =========================================================  =================================================
-the bound (2), Huber loss (5), zero-one loss               ``pruned_loss.py``
+the bound (2), Huber loss (5), zero-one loss               ``bound.py``
+Algorithms 1 and 2, our variant: one sum, counting sort    ``pruned_loss.py``
 Algorithms 1 and 2 as printed, SortPeriod (3) and (4)      ``sorted_sums.py``
 Algorithm 3 as printed                                     ``maxmargin.solvers.linear.pegasos_as_printed``
 section 5: spheres with another centre                     ``spheres.py``, ``coded_centres.py``

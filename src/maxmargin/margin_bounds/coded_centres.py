@@ -15,23 +15,33 @@ them decide as much as a hundred clusters, for the price of a few passes over X.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.margin_bounds.coded_centres_loop import DIRECTIONS, LARGEST_CODE, code_rows
+from maxmargin.margin_bounds.coded_centres_loop import DIRECTIONS, LARGEST_CODE, Frame, code_rows
 from maxmargin.margin_bounds.spheres import Spheres, class_means
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
-ROWS, ROUNDS, EXTRA = 500, 2, 4
-"""Principal directions are found from about so many rows, in so many rounds with some directions more."""
-ROOM = 1.25
-"""A coordinate may be so many times as far out as the farthest of those rows."""
 
-SMALLEST_STEP = 1e-6
-"""Relative to the greatest: where all those rows agree, another is apart from them by rounding, and that is not far out."""
+@dataclass(frozen=True)
+class CodingPolicy:
+    """How the directions and the steps of the codes are found. A bound holds for any choice; these decide how tight it is."""
+
+    rows: int = 500
+    """Rows of X from which the principal directions are found, about."""
+    rounds: int = 2
+    """Rounds of subspace iteration. The directions need not be exact."""
+    extra_directions: int = 4
+    """Directions that are iterated beyond the eight that are kept."""
+    room: float = 1.25
+    """Largest coordinate that has a code, as a multiple of the largest among those rows. A sample farther out has no bound."""
+    smallest_step: float = 1e-6
+    """Smallest step of a code, relative to the greatest step. Where all those rows agree, another row differs from them by
+    rounding, and rounding must not count as far out."""
 
 
 class CodedCentres(NamedTuple):
@@ -50,35 +60,38 @@ class CodedCentres(NamedTuple):
         return cls(vectors, np.zeros(DIRECTIONS), np.zeros(problem.n_samples, np.uint64), spheres.radii)
 
     @classmethod
-    def of(cls, problem: LinearProblem) -> CodedCentres:
-        n, d = problem.n_samples, problem.rows.n_features
+    def of(cls, problem: LinearProblem, policy: CodingPolicy | None = None) -> CodedCentres:
+        policy, n, d = policy or CodingPolicy(), problem.n_samples, problem.rows.n_features
         means = class_means(problem)
-        sample = _centred_rows(problem, means[:, :d])
-        directions = _principal_directions(sample)
-        steps = ROOM * np.abs(sample @ directions.T).max(axis=0) / LARGEST_CODE
-        steps = np.maximum(steps, SMALLEST_STEP * steps.max())
-        units = np.divide(1.0, steps, out=np.zeros_like(steps), where=steps > 0.0)
+        sample = _centred_rows(problem, means[:, :d], policy.rows)
+        directions = _principal_directions(sample, policy)
+        steps = policy.room * np.abs(sample @ directions.T).max(axis=0) / LARGEST_CODE
+        steps = np.maximum(steps, policy.smallest_step * steps.max())
         codes, radii = np.empty(n, np.uint64), np.empty(n)
-        code_rows(
-            problem.rows.compiled(), problem.y, np.ascontiguousarray(directions.T), means, means[:, :d] @ directions.T,
-            np.einsum("kj,kj->k", means, means), units, 8.0 * (d + 8.0) * UNIT_ROUNDOFF, codes, radii,
-        )  # fmt: skip
+        rounding = 8.0 * (d + 8.0) * UNIT_ROUNDOFF
+        code_rows(problem.rows.compiled(), problem.y, _frame(directions, steps, means), rounding, codes, radii)
         vectors = np.vstack([directions, means[:, :d]])
         return cls(vectors, steps, codes, radii)
 
 
-def _centred_rows(problem: LinearProblem, means: Array) -> Array:
-    chosen = np.arange(0, problem.n_samples, max(1, problem.n_samples // ROWS))
+def _frame(directions: Array, steps: Array, means: Array) -> Frame:
+    units = np.divide(1.0, steps, out=np.zeros_like(steps), where=steps > 0.0)
+    origins = means[:, : directions.shape[1]] @ directions.T
+    return Frame(np.ascontiguousarray(directions.T), units, means, origins, np.einsum("kj,kj->k", means, means))
+
+
+def _centred_rows(problem: LinearProblem, means: Array, n_rows: int) -> Array:
+    chosen = np.arange(0, problem.n_samples, max(1, problem.n_samples // n_rows))
     rows = problem.rows.matrix[chosen]
     rows = rows.toarray() if problem.rows.is_sparse else rows
     return np.asarray(rows - means[(problem.y[chosen] > 0).astype(np.intp)])
 
 
-def _principal_directions(rows: Array) -> Array:
+def _principal_directions(rows: Array, policy: CodingPolicy) -> Array:
     """Orthonormal lines, by subspace iteration; lines of zeros where there are fewer features than directions."""
     d = rows.shape[1]
-    found = np.random.default_rng(0).normal(size=(d, min(d, DIRECTIONS + EXTRA)))
-    for _ in range(ROUNDS):
+    found = np.random.default_rng(0).normal(size=(d, min(d, DIRECTIONS + policy.extra_directions)))
+    for _ in range(policy.rounds):
         found = np.linalg.qr(rows.T @ (rows @ np.linalg.qr(found)[0]))[0]
     values, turns = np.linalg.eigh((rows @ found).T @ (rows @ found))
     directions = np.zeros((DIRECTIONS, d))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import row_coordinates, row_dot
+from maxmargin.data.rows import Array
 from maxmargin.margin_bounds.pruned_loss_loops import FAST
 
 DIRECTIONS = 8
@@ -14,21 +17,31 @@ LARGEST_CODE = 127.0
 BYTE, EIGHT = np.uint64(255), np.uint64(8)
 
 
+class Frame(NamedTuple):
+    """The directions u_j in the columns of ``table``, with 1 / s_j in ``units``; and of the means of the two classes
+    the vectors, their coordinates and their squared lengths."""
+
+    table: Array
+    units: Array
+    means: Array
+    origins: Array
+    squared_means: Array
+
+
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def code_rows(rows, y, table, means, origins, squared_means, units, rounding, codes, radii):
-    """Codes and radii of all samples. The columns of ``table`` are the directions; of the means of the two classes
-    ``origins`` has the coordinates and ``squared_means`` the squared lengths. ``rounding`` is the relative error of a squared
-    length. A sample too far out for a code has an infinite radius."""
+def code_rows(rows, y, frame, rounding, codes, radii):
+    """Codes and radii of all samples. ``rounding`` is the relative error of a squared length. A sample too far out for a code
+    has an infinite radius."""
     for i in range(np.uint64(y.shape[0])):
         which = np.uint64(y[i] > 0)
-        products, sqnorm = row_coordinates(rows, i, table)
-        squares = sqnorm + squared_means[which]
-        rest = squares - 2.0 * row_dot(rows, i, means[which])
+        products, sqnorm = row_coordinates(rows, i, frame.table)
+        squares = sqnorm + frame.squared_means[which]
+        rest = squares - 2.0 * row_dot(rows, i, frame.means[which])
         word, greatest = np.uint64(0), 0.0
         for k in range(np.uint64(DIRECTIONS)):
-            coordinate = products[k] - origins[which, k]
+            coordinate = products[k] - frame.origins[which, k]
             rest -= coordinate * coordinate
-            code = np.rint(coordinate * units[k])
+            code = np.rint(coordinate * frame.units[k])
             greatest = max(greatest, abs(code))
             word |= (np.uint64(np.int64(code)) & BYTE) << (EIGHT * k)
         codes[i] = word

@@ -24,22 +24,29 @@ here as evaluating without bounds.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.linear import gamma, vector
+from maxmargin.certificate.rounding import gamma, vector
 from maxmargin.data.rows import Array
-from maxmargin.margin_bounds.pruned_loss import margin_bounds
+from maxmargin.margin_bounds.bound import margin_bounds
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
-ROWS_A_BLOCK = 1 << 10
-EXACT_DISTANCE_SHARE = 0.125
-"""Eq. (6) is computed in full where its kernel values are at most this share of those of all margins."""
+
+@dataclass(frozen=True)
+class KernelMarginPolicy:
+    """When eq. (6) is computed in full, and how much memory an evaluation takes."""
+
+    exact_distance_share: float = 0.125
+    """Share of the kernel values of all margins that those of eq. (6) may be, for (6) to be computed and not bounded."""
+    rows_a_block: int = 1 << 10
+    """Samples whose kernel values are in memory at once."""
 
 
-class Evaluation(NamedTuple):
+class KernelLossAt(NamedTuple):
     """Of a loss at some alpha and b: sum_i C_i loss(m_i); which samples are below the loss's knee, which is the subgradient
     :math:`-\\sum_i C_i y_i \\phi(x_i)` over them; how many margins were computed, and how many kernel values that took."""
 
@@ -57,10 +64,10 @@ class KernelMargins:
     (evaluations since then) (left out the last time) > the number of samples.
     """
 
-    def __init__(self, problem: KernelProblem) -> None:
+    def __init__(self, problem: KernelProblem, policy: KernelMarginPolicy | None = None) -> None:
         if not problem.kernel.is_positive_semidefinite:
             raise ValueError(f"The margins of {problem.kernel!r} have no bounds: it is not positive semidefinite.")
-        self.problem = problem
+        self.problem, self.policy = problem, policy or KernelMarginPolicy()
         entry_error = problem.kernel.rounding_error(problem.points, problem.points)
         self._radii = np.sqrt(np.maximum(problem.diagonal, 0.0) + entry_error) * (1.0 + gamma(8.0))
         self._entry_error, self._greatest = entry_error, float(np.max(self._radii))
@@ -81,15 +88,15 @@ class KernelMargins:
         self.sorts += 1
         return len(y) * int(np.count_nonzero(alpha))
 
-    def hinge(self, alpha: Array, b: float = 0.0) -> Evaluation:
+    def hinge(self, alpha: Array, b: float = 0.0) -> KernelLossAt:
         """Algorithm 2 with its forward stop: max(0, 1 - m)."""
         return self._evaluate(alpha, b, knee=1.0, is_step=False)
 
-    def zero_one(self, alpha: Array, b: float = 0.0) -> Evaluation:
+    def zero_one(self, alpha: Array, b: float = 0.0) -> KernelLossAt:
         """1 where m < 0, stopping in both directions."""
         return self._evaluate(alpha, b, knee=0.0, is_step=True)
 
-    def below(self, alpha: Array, b: float = 0.0, knee: float = 1.0) -> Evaluation:
+    def below(self, alpha: Array, b: float = 0.0, knee: float = 1.0) -> KernelLossAt:
         """Which margins are below the knee, stopping in both directions; its ``loss`` is the sum of their C."""
         return self._evaluate(alpha, b, knee=knee, is_step=True)
 
@@ -103,7 +110,7 @@ class KernelMargins:
         size = np.abs(move[changed]) * (1.0 + gamma(2.0))
         cheap = float(size @ self._radii[changed]) * (1.0 + gamma(len(changed) + 2.0))
         n_values = len(changed) ** 2
-        if n_values > EXACT_DISTANCE_SHARE * problem.n_samples * max(1, int(np.count_nonzero(alpha))):
+        if n_values > self.policy.exact_distance_share * problem.n_samples * max(1, int(np.count_nonzero(alpha))):
             return cheap, 0
         block = problem.gram(changed, changed)
         square = float(move[changed] @ block @ move[changed])  # (6)
@@ -111,7 +118,7 @@ class KernelMargins:
         error = self._entry_error * float(size.sum()) ** 2 + gamma(2.0 * len(changed) + 6.0) * scale
         return min(cheap, math.sqrt(max(0.0, square) + error) * (1.0 + gamma(4.0))), n_values
 
-    def _evaluate(self, alpha: Array, b: float, knee: float, is_step: bool) -> Evaluation:
+    def _evaluate(self, alpha: Array, b: float, knee: float, is_step: bool) -> KernelLossAt:
         alpha, b = self._checked(alpha, b)
         n, costs = self.problem.n_samples, self.problem.C
         if self._is_due:
@@ -125,7 +132,7 @@ class KernelMargins:
         is_below[undecided] = margins < knee
         terms = costs[is_below] if is_step else costs[undecided] * np.maximum(0.0, knee - margins)
         self._count(n - len(undecided), n if is_step else n - int(np.count_nonzero(is_below)))
-        return Evaluation(float(np.sum(terms)), is_below, len(undecided), n_values)
+        return KernelLossAt(float(np.sum(terms)), is_below, len(undecided), n_values)
 
     def _count(self, saved: int, could_be_saved: int) -> None:
         """The rule of section 3; the evaluation that has just sorted is not counted."""
@@ -161,8 +168,9 @@ class KernelMargins:
         problem, support = self.problem, np.flatnonzero(alpha)
         signed = (alpha * problem.y)[support]
         outputs, magnitudes = np.empty(len(chosen)), np.empty(len(chosen))
-        for start in range(0, len(chosen), ROWS_A_BLOCK):
-            part = slice(start, start + ROWS_A_BLOCK)
+        size = self.policy.rows_a_block
+        for start in range(0, len(chosen), size):
+            part = slice(start, start + size)
             block = problem.gram(chosen[part], support)
             outputs[part] = block @ signed
             magnitudes[part] = np.abs(block) @ np.abs(signed)

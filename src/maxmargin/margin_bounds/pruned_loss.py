@@ -1,15 +1,5 @@
-r"""Bounds on the change in the margin: A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in the
-Margin", 2007.
-
-When w' moves to w, the margin of sample i moves by :math:`y_i (w - w') \cdot x_i`, and by Cauchy and Schwarz, for any centre c,
-
-.. math:: \left| y_i (w - w') \cdot x_i - y_i (w - w') \cdot c \right| \le |w - w'| \, |x_i - c| .
-
-With c = 0 that is the paper's (2); another c is its "sphere with a different center" (section 5), and a centre for each cluster
-of the data its "separate bounds". The product with c, the *shift*, is one number for all samples of one class and one
-cluster: these form a *list*. Where there is an intercept, every centre has the constant feature that every row has: the move of
-b is then in the shift, exactly and apart for each class (the two lists of section 3), and :math:`|w - w'|` and
-:math:`|x_i - c|` are over the other features alone.
+r"""The exact loss of a problem at one w after the other, with as few margins as the bound (2) allows: A. Guillory, J. Bilmes,
+"Practical Methods for Exploiting Bounds on Change in the Margin", 2007.
 
 **Exact pruned evaluation** (Algorithms 1 and 2, for hinge, Huber (5) and zero-one loss). At w' all margins are computed and
 kept, with the sums :math:`A = \sum_i C_i s_i` and :math:`S = \sum_i C_i s_i y_i x_i`, where :math:`s_i = -\ell'(m_i)` is the
@@ -35,15 +25,20 @@ work, never by a clock.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.data.rows import Array, CsrRows
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.bound import ROUNDED_UP, LossAt, Tally, longest_row, pieces_of, samples_of
 from maxmargin.margin_bounds.pruned_loss_loops import (
     CELLS,
     ENTRY,
+    Knees,
+    SlopeSums,
+    SortedIndex,
+    Undecided,
     add_slopes,
     compare_weights,
     evaluate_all,
@@ -53,77 +48,51 @@ from maxmargin.margin_bounds.pruned_loss_loops import (
     undecided_in_cells,
     undecided_in_order,
 )
-from maxmargin.margin_bounds.spheres import Spheres as Spheres
+from maxmargin.margin_bounds.spheres import Spheres
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import UNIT_ROUNDOFF, Hinge, Huber, Loss, SquaredHinge
-
-STEP_ELEMENTS = 8.0
-"""What a sample costs besides its stored elements, counted in elements."""
-GAP_ELEMENTS, FAR_ELEMENTS = 4.0, 16.0
-"""What it costs besides when some before it were left out, and when it is anywhere in memory."""
-LOOK_ELEMENTS, SORT_ELEMENTS, SETUP_PASSES = 2.0, 17.0, 2.5
-"""What a look at a stored margin and what sorting it costs; and the passes over X that it takes to know centres and radii."""
-CALL_ELEMENTS, VECTOR_PASSES = 40_000.0, 4.0
-"""What a pruned evaluation costs before it has looked at a sample: so much, and so many passes over vectors as long as w."""
-SETUP_ELEMENTS = 800_000.0
-"""What preparing costs however few the samples are."""
-SPREAD = 4.0
-"""The cells of the index span this many mean distances of a margin from the knee to either side."""
-ROUNDED_UP = 1.0 + 1e-12
-"""More than what rounding can take from a computed distance."""
+from maxmargin.problem.losses import UNIT_ROUNDOFF, Pieces
 
 
-def margin_bounds(margins: Array, distance: float, radii: Array | float, shift: Array | float = 0.0) -> tuple[Array, Array]:
-    """(2): the least and the greatest margin that each sample can have at w. ``margins`` are those at w', ``distance`` is
-    |w - w'|, ``radii`` are the norms |x_i| or their maximum; or, with ``shift`` = y_i (w - w') . c, the |x_i - c|."""
-    if not distance >= 0.0:
-        raise ValueError(f"A distance is not negative; got {distance!r}.")
-    middle, reach = margins + shift, distance * np.asarray(radii)
-    return middle - reach, middle + reach
+@dataclass(frozen=True)
+class PruningPolicy:
+    """What the parts of an evaluation cost, counted in stored elements of rows that follow each other in memory; and when it
+    pays to prune."""
 
+    overhead: float = 10.0
+    """The paper's c: at most 1 / c of the time may be lost by pruning. An infinite c never prunes."""
+    sample_elements: float = 8.0
+    """Elements that a sample costs besides those of its row."""
+    gap_elements: float = 4.0
+    """Elements that it costs besides when some samples before it were left out."""
+    far_elements: float = 16.0
+    """Elements that it costs besides when it is anywhere in memory."""
+    look_elements: float = 2.0
+    """Elements that a look at one stored margin costs."""
+    sort_elements: float = 17.0
+    """Elements that sorting one stored margin costs."""
+    call_elements: float = 40_000.0
+    """Elements that a pruned evaluation costs before it has looked at a sample."""
+    vector_passes: float = 4.0
+    """Passes over vectors as long as w in a pruned evaluation."""
+    setup_elements: float = 800_000.0
+    """Elements that preparing centres and radii costs, however few the samples are."""
+    setup_passes: float = 2.5
+    """Passes over X besides for that."""
+    spread: float = 4.0
+    """Half the range of the sorted index, in mean distances of a margin from the knee."""
 
-class Shape(NamedTuple):
-    """A loss by its pieces: 1 - m (or 1, if it is a step) up to the margin ``low``, zero from ``high`` on, and
-    curvature (high - m)^2 / 2 between."""
+    def row_elements(self, problem: LinearProblem) -> float:
+        """What a sample costs in the mean, in elements."""
+        return problem.rows.n_stored / problem.n_samples + self.sample_elements
 
-    low: float
-    high: float
-    curvature: float = 0.0
-    is_step: bool = False
-
-
-HINGE, ZERO_ONE = Shape(1.0, 1.0), Shape(0.0, 0.0, is_step=True)
-SQUARED_HINGE = Shape(-np.inf, 1.0, 2.0)
-"""All of it that can be pruned is the zero piece."""
-
-
-def huber(width: float) -> Shape:
-    """(5): a knee at the distance ``width`` to either side of 1."""
-    return Shape(1.0 - Huber(width).width, 1.0 + width, 0.5 / width)
-
-
-def shape_of(loss: Loss) -> Shape:
-    if isinstance(loss, Huber):
-        return huber(loss.width)
-    if isinstance(loss, Hinge | SquaredHinge):
-        return HINGE if isinstance(loss, Hinge) else SQUARED_HINGE
-    raise ValueError(f"{loss!r} has no piece on which a sample need not be looked at: use hinge, Huber or squared hinge loss.")
-
-
-class Evaluation(NamedTuple):
-    """sum_i C_i loss(m_i); ``weights`` = sum_i C_i s_i y_i x_i, which is minus its (sub)gradient, and w(alpha) for
-    alpha_i = C_i s_i; ``slopes`` = sum_i C_i s_i; and how many margins had to be computed. ``weights`` is a view that the next
-    evaluation changes."""
-
-    loss: float
-    weights: Array
-    slopes: float
-    examined: int
+    def __post_init__(self) -> None:
+        if not self.overhead > 0.0:
+            raise ValueError(f"overhead must be positive; got {self.overhead!r}.")
 
 
 @dataclass
 class _Stored:
-    """Margins at w', the sums over them, and the sorted index if there is one."""
+    """Margins at w', and the sums over them."""
 
     w: Array
     margins: Array
@@ -131,19 +100,41 @@ class _Stored:
     loss: float = 0.0
     slopes: float = 0.0
     is_sorted: bool = False
-    origin: float = 0.0
-    scale: float = 1.0
 
 
-@dataclass
-class Tally:
-    """What has been done so far."""
+class _Work(NamedTuple):
+    """What the parts of an evaluation cost on one problem, in elements, and the periods in evaluations that follow from (3)."""
 
-    evaluations: int = 0
-    plain: int = 0
-    stored: int = 0
-    sorted: int = 0
-    examined: int = 0
+    row: float
+    all_looks: float
+    all_samples: float
+    call: float
+    far: float
+    first_period: float
+    period: float
+
+    @classmethod
+    def of(cls, problem: LinearProblem, policy: PruningPolicy, is_prepared: bool) -> _Work:
+        """``is_prepared``: the spheres were given, so that nothing has to be prepared."""
+        n, row = problem.n_samples, policy.row_elements(problem)
+        all_samples, all_looks = n * row, policy.look_elements * n
+        call = 0.0 if is_prepared else policy.call_elements + policy.vector_passes * problem.rows.n_features
+        first = policy.overhead * (policy.setup_passes + policy.setup_elements / all_samples)
+        if is_prepared:
+            first = 0.0 if policy.overhead < math.inf else math.inf
+        elif call > 0.5 * all_samples:
+            first = math.inf
+        period = policy.overhead * (call + all_looks) / all_samples
+        far = policy.far_elements - policy.gap_elements
+        return cls(row + policy.gap_elements, all_looks, all_samples, call, far, first, period)
+
+    def pays(self, count: int, is_sorted: bool) -> bool:
+        """Whether examining ``count`` samples is cheaper than going through all of them in the order of memory."""
+        return count * self.row + self.call + (0.0 if is_sorted else self.all_looks) <= self.all_samples
+
+    def look_saving(self, count: int) -> float:
+        """What a sorted index would have saved in a look at all stored margins that left ``count`` samples open."""
+        return max(0.0, self.all_looks - count * self.far)
 
 
 class PrunedLoss:
@@ -162,35 +153,32 @@ class PrunedLoss:
     """
 
     def __init__(
-        self, problem: LinearProblem, shape: Shape | None = None, *, spheres: Spheres | None = None, overhead: float = 10.0
+        self,
+        problem: LinearProblem,
+        shape: Pieces | None = None,
+        *,
+        spheres: Spheres | None = None,
+        overhead: float | None = None,
+        policy: PruningPolicy | None = None,
     ) -> None:
-        if not overhead > 0.0:
-            raise ValueError(f"overhead must be positive; got {overhead!r}.")
+        policy = policy or PruningPolicy()
+        self.policy = policy if overhead is None else replace(policy, overhead=overhead)
         self.problem = problem
-        self.shape = shape_of(problem.loss) if shape is None else shape
+        self.shape = pieces_of(problem.loss) if shape is None else shape
         self.tally = Tally()
         self.average = np.zeros(0)
-        self._rows = problem.compiled_rows
-        self._C, self._stride = costs_and_stride(problem.C)
+        self._samples = samples_of(problem)
         self._weights = np.zeros(problem.rows.n_features + 1)
         self._spheres = spheres
         self._stored: _Stored | None = None
         self._stored_weight = 0.0
-        self._row_elements = problem.rows.n_stored / problem.n_samples + STEP_ELEMENTS
-        self._overhead = overhead
-        self._pass_elements = problem.n_samples * self._row_elements
-        self._call_elements = 0.0 if spheres is not None else CALL_ELEMENTS + VECTOR_PASSES * problem.rows.n_features
-        self._look_elements = LOOK_ELEMENTS * problem.n_samples
-        self._period = overhead * (SETUP_PASSES + SETUP_ELEMENTS / self._pass_elements)
-        if spheres is not None:
-            self._period = 0.0 if overhead < math.inf else math.inf
-        elif self._call_elements > 0.5 * self._pass_elements:
-            self._period = math.inf
+        self._work = _Work.of(problem, self.policy, is_prepared=spheres is not None)
+        self._period = self._work.first_period
         self._is_plain = True
         self._since = self._pruned_since = self._pruned_last = 0
         self._look_cost = 0.0
 
-    def evaluate(self, w: Array, weight: float = 0.0) -> Evaluation:
+    def evaluate(self, w: Array, weight: float = 0.0) -> LossAt:
         """With a ``weight``, weight s_i is added to what :meth:`averages` returns."""
         self.tally.evaluations += 1
         if weight != 0.0 and not len(self.average):
@@ -212,7 +200,7 @@ class PrunedLoss:
     def averages(self) -> Array:
         """sum over the evaluations of their weight times s_i, for each sample."""
         if self._stored is not None and self._stored_weight != 0.0:
-            add_slopes(self._stored.margins, *self.shape[:3], self._stored_weight, self.average)
+            add_slopes(self._stored.margins, self.shape, SlopeSums(self.average, self._stored_weight))
             self._stored_weight = 0.0
         return self.average
 
@@ -220,7 +208,7 @@ class PrunedLoss:
         self.average[:] = 0.0
         self._stored_weight = 0.0
 
-    def reshape(self, shape: Shape) -> None:
+    def reshape(self, shape: Pieces) -> None:
         """Another loss of the same samples. What was stored belongs to the old one."""
         self.averages()
         self.shape = shape
@@ -233,7 +221,7 @@ class PrunedLoss:
         saved_before = self._pruned_since - self._since * self._pruned_last
         return 2 * self._pruned_last < self.problem.n_samples or saved_before > self.problem.n_samples
 
-    def _store(self, w: Array, weight: float) -> Evaluation:
+    def _store(self, w: Array, weight: float) -> LossAt:
         """Algorithm 1 at w, but for the sort."""
         self.averages()
         if self._spheres is None:
@@ -248,7 +236,7 @@ class PrunedLoss:
         stored.loss, stored.slopes, stored.is_sorted = result.loss, result.slopes, False
         self.tally.stored += 1
         self._since = self._pruned_since = self._pruned_last = 0
-        self._period = self._overhead * (self._call_elements + self._look_elements) / self._pass_elements
+        self._period = self._work.period
         self._is_plain, self._look_cost = False, 0.0
         return result
 
@@ -264,45 +252,41 @@ class PrunedLoss:
         self._greatest = np.zeros(n_lists)
         greatest_of_lists(self._lists, spheres.radii, self._greatest)
         squared_centres = np.einsum("kj,kj->k", spheres.centres, spheres.centres)
-        longest = int(np.diff(self._rows.indptr).max()) if isinstance(self._rows, CsrRows) else width
         greatest_norm = math.sqrt(float(squared_centres.max())) + float(spheres.radii.max())
-        self._rounding = 4.0 * (longest + 8) * UNIT_ROUNDOFF * greatest_norm
+        self._rounding = 4.0 * (longest_row(problem) + 8) * UNIT_ROUNDOFF * greatest_norm
 
-    def _plain(self, w: Array, weight: float, margins: Array | None = None) -> Evaluation:
+    def _plain(self, w: Array, weight: float, margins: Array | None = None) -> LossAt:
         """Every sample, in the order of memory."""
         self.tally.plain += 1
         self._since += 1
         self._pruned_last = 0
         self._weights[:] = 0.0
-        loss, slopes = evaluate_all(
-            self._rows, self.problem.y, self._C, self._stride, w, *self.shape, self._weights,
-            _NOWHERE if margins is None else margins, margins is not None, self.average, weight,
-        )  # fmt: skip
-        return Evaluation(loss, self._weights, slopes, self.problem.n_samples)
+        averages = SlopeSums(self.average, weight)
+        kept = _NOWHERE if margins is None else margins
+        loss, slopes = evaluate_all(self._samples, w, self.shape, self._weights, kept, averages)
+        return LossAt(loss, self._weights, slopes, self.problem.n_samples)
 
-    def _pruned(self, w: Array, weight: float) -> Evaluation:
+    def _pruned(self, w: Array, weight: float) -> LossAt:
         """Algorithm 2."""
         n, stored = self.problem.n_samples, self._stored
         assert stored is not None
-        move = self._move(w, stored)
-        count = self._undecided(move)
-        look = 0.0 if stored.is_sorted else self._look_elements
-        if count * (self._row_elements + GAP_ELEMENTS) + self._call_elements + look > self._pass_elements:
+        knees, product = self._move(w, stored)
+        count = self._undecided(knees)
+        if not self._work.pays(count, stored.is_sorted):
             self._is_plain = True
             return self._plain(w, weight)
         self._since += 1
         self._pruned_last = n - count
         self._pruned_since += n - count
         self._stored_weight += weight
-        change, slopes = examine(
-            self._rows, self.problem.y, self._C, self._stride, w, *self.shape, self._chosen, self._chosen_margins, count,
-            self._weights, self.average, weight,
-        )  # fmt: skip
-        settled = stored.loss if self.shape.is_step else stored.slopes - move.product
-        return Evaluation(settled + change, self._weights, stored.slopes + slopes, count)
+        undecided = Undecided(self._chosen, self._chosen_margins, count)
+        averages = SlopeSums(self.average, weight)
+        change, slopes = examine(self._samples, w, self.shape, undecided, self._weights, averages)
+        settled = stored.loss if self.shape.is_step else stored.slopes - product
+        return LossAt(settled + change, self._weights, stored.slopes + slopes, count)
 
-    def _move(self, w: Array, stored: _Stored) -> _Move:
-        """How far w is from w', and where the knees of each list are, seen from its stored margins."""
+    def _move(self, w: Array, stored: _Stored) -> tuple[Knees, float]:
+        """How far w is from w', where the knees of each list are, seen from its stored margins; and w . S."""
         d, spheres = self.problem.rows.n_features, self._spheres
         assert spheres is not None
         squared, norm, product = compare_weights(w, stored.w, stored.sums, d, self._weights)
@@ -310,26 +294,24 @@ class PrunedLoss:
         centres, last = spheres.centres, w[d] - stored.w[d]
         shifts = centres[:, d] * last if self._is_around_origin else centres @ (w - stored.w)
         by_list = np.stack([-shifts, shifts], axis=1).ravel()
+        low, high = self.shape.low, self.shape.high
+        low = low if low < high else float(np.nextafter(low, -np.inf))  # a margin on the knee is on the zero piece
         distance = math.sqrt(squared) * ROUNDED_UP
-        return _Move(distance, product, self.shape.low - by_list - slack, self.shape.high - by_list + slack)
+        return Knees(low, high, self.shape.low - by_list - slack, self.shape.high - by_list + slack, distance), product
 
-    def _undecided(self, move: _Move) -> int:
+    def _undecided(self, knees: Knees) -> int:
         """Put the samples that the bounds do not decide into ``_chosen``."""
         stored, spheres = self._stored, self._spheres
         assert stored is not None
         assert spheres is not None
         n, chosen = self.problem.n_samples, (self._chosen, self._chosen_margins)
-        low, high = self.shape[:2]
-        knees = (low if low < high else np.nextafter(low, -np.inf), high)  # a margin on the knee is on the zero piece
-        if not stored.is_sorted and self._look_cost >= SORT_ELEMENTS * n:
+        if not stored.is_sorted and self._look_cost >= self.policy.sort_elements * n:
             self._sort(stored, spheres)
         if stored.is_sorted:
-            reach = move.distance * self._greatest * ROUNDED_UP
-            index = self._entries, self._starts, stored.origin, stored.scale
-            return int(undecided_in_cells(*index, *knees, reach, move.distance, move.lows, move.highs, *chosen))
-        samples = stored.margins, spheres.radii, self._lists
-        count = int(undecided_in_order(*samples, *knees, move.distance, move.lows, move.highs, *chosen))
-        self._look_cost += max(0.0, n * LOOK_ELEMENTS - count * (FAR_ELEMENTS - GAP_ELEMENTS))
+            reach = knees.distance * self._greatest * ROUNDED_UP
+            return int(undecided_in_cells(self._index, knees, reach, *chosen))
+        count = int(undecided_in_order(stored.margins, spheres.radii, self._lists, knees, *chosen))
+        self._look_cost += self._work.look_saving(count)
         return count
 
     def _sort(self, stored: _Stored, spheres: Spheres) -> None:
@@ -337,25 +319,11 @@ class PrunedLoss:
             self._entries = np.empty(self.problem.n_samples, ENTRY)
             self._starts = np.empty(CELLS * 2 * len(spheres.centres) + 1, np.int64)
         knee = self.shape.high
-        spread = SPREAD * float(np.mean(np.abs(stored.margins - knee))) or 1.0
-        stored.origin, stored.scale = knee - spread, CELLS / (2.0 * spread)
-        sort_into_cells(stored.margins, spheres.radii, self._lists, stored.origin, stored.scale, self._entries, self._starts)
+        spread = self.policy.spread * float(np.mean(np.abs(stored.margins - knee))) or 1.0
+        self._index = SortedIndex(self._entries, self._starts, knee - spread, CELLS / (2.0 * spread))
+        sort_into_cells(stored.margins, spheres.radii, self._lists, self._index)
         stored.is_sorted = True
         self.tally.sorted += 1
 
 
-class _Move(NamedTuple):
-    distance: float
-    product: float
-    lows: Array
-    highs: Array
-
-
 _NOWHERE = np.empty(0)
-
-
-def costs_and_stride(C: Array) -> tuple[Array, np.uint64]:
-    """C for the loops: one value if it is the same for all, and the stride to read it with."""
-    if C.strides == (0,) or (C == C[0]).all():
-        return np.ascontiguousarray(C[:1]), np.uint64(0)
-    return np.ascontiguousarray(C), np.uint64(1)

@@ -1,18 +1,19 @@
 """The passes of the exact pruned evaluation; ``maxmargin.margin_bounds.pruned_loss`` has the mathematics.
 
-A loss is given by its shape (low, high, curvature, is_step): it is 1 - m (or 1, if it is a step) up to the margin ``low``, zero
+A loss is given by its ``maxmargin.problem.losses.Pieces``: it is 1 - m (or 1, if it is a step) up to the margin ``low``, zero
 from ``high`` on, and curvature (high - m)^2 / 2 between. Hinge and zero-one loss have low = high. ``slope`` is minus the
 derivative.
-
-``C`` has one element a sample, or one for all: ``stride`` is 1 or 0.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot, row_sqnorm
+from maxmargin.data.rows import Array, CsrRows, DenseRows
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 ENTRY = np.dtype([("margin", "f8"), ("radius", "f4"), ("sample", "u4")])
@@ -23,45 +24,92 @@ FAR, NEAR = np.uint64(12), np.uint64(6)
 """How many samples ahead a row is located and fetched."""
 
 
+class Samples(NamedTuple):
+    """The data of a problem. ``C`` has one element a sample, or one for all: ``stride`` is 1 or 0."""
+
+    rows: CsrRows | DenseRows
+    y: Array
+    C: Array
+    stride: np.uint64
+
+
+class SlopeSums(NamedTuple):
+    """Where slopes are summed up over evaluations: sums_i += weight slope_i. With the weight zero ``sums`` may be empty."""
+
+    sums: Array
+    weight: float
+
+
+class SortedIndex(NamedTuple):
+    """The samples of every list, cell by cell in ascending margin. ``starts`` has the first place of each cell of each list,
+    and the end; the cell of a margin is (margin - origin) scale."""
+
+    entries: Array
+    starts: Array
+    origin: float
+    scale: float
+
+
+class Knees(NamedTuple):
+    """Where the loss changes its piece: at the margins ``low`` and ``high`` when margins were stored. ``lows`` and ``highs``
+    are where the present knees of each list are as seen from its stored margins, that is without its shift, and
+    ``distance`` is |w - w'|."""
+
+    low: float
+    high: float
+    lows: Array
+    highs: Array
+    distance: float
+
+
+class Undecided(NamedTuple):
+    """The samples that the bounds leave open and their stored margins: the first ``count`` elements."""
+
+    samples: Array
+    margins: Array
+    count: int
+
+
 @njit(inline="always")
-def slope_of(margin, low, high, curvature):
+def slope_of(margin, pieces):
     """Minus the derivative: 1 up to ``low``, 0 from ``high`` on."""
-    if margin >= high:
+    if margin >= pieces.high:
         return 0.0
-    if margin <= low:
+    if margin <= pieces.low:
         return 1.0
-    return curvature * (high - margin)
+    return pieces.curvature * (pieces.high - margin)
 
 
 @njit(inline="always")
-def loss_of(margin, low, high, curvature, is_step):
-    if margin >= high:
+def loss_of(margin, pieces):
+    if margin >= pieces.high:
         return 0.0
-    if is_step:
+    if pieces.is_step:
         return 1.0
-    if margin <= low:
+    if margin <= pieces.low:
         return 1.0 - margin
-    return 0.5 * curvature * (high - margin) * (high - margin)
+    return 0.5 * pieces.curvature * (pieces.high - margin) * (pieces.high - margin)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def evaluate_all(rows, y, C, stride, w, low, high, curvature, is_step, gradient, margins, keeps, average, weight):
+def evaluate_all(samples, w, pieces, gradient, margins, averages):
     """Every sample, in the order of memory: returns sum_i C_i loss(m_i) and sum_i C_i slope_i, and adds
-    sum_i C_i slope_i y_i x_i to ``gradient``. ``keeps`` stores the margins; with a ``weight``, average_i += weight slope_i."""
+    sum_i C_i slope_i y_i x_i to ``gradient``. The margins are stored, unless ``margins`` is empty."""
     total, slopes = 0.0, 0.0
+    rows, y, keeps = samples.rows, samples.y, margins.shape[0] > 0
     for i in range(np.uint64(y.shape[0])):
         sign = np.float64(y[i])
         margin = sign * row_dot(rows, i, w)
         if keeps:
             margins[i] = margin
-        if margin < high:
-            cost, slope = C[i * stride], slope_of(margin, low, high, curvature)
-            total += cost * loss_of(margin, low, high, curvature, is_step)
+        if margin < pieces.high:
+            cost, slope = samples.C[i * samples.stride], slope_of(margin, pieces)
+            total += cost * loss_of(margin, pieces)
             slopes += cost * slope
-            if not is_step:
+            if not pieces.is_step:
                 row_add(rows, i, cost * slope * sign, gradient)
-            if weight != 0.0:
-                average[i] += weight * slope
+            if averages.weight != 0.0:
+                averages.sums[i] += averages.weight * slope
     return total, slopes
 
 
@@ -92,10 +140,10 @@ def greatest_of_lists(lists, radii, greatest):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-def add_slopes(stored, low, high, curvature, weight, average):
-    """average_i += weight slope_i at the stored margins."""
+def add_slopes(stored, pieces, averages):
+    """Add the slopes at the stored margins."""
     for i in range(stored.shape[0]):
-        average[i] += weight * slope_of(stored[i], low, high, curvature)
+        averages.sums[i] += averages.weight * slope_of(stored[i], pieces)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
@@ -121,9 +169,9 @@ def cell_of(margin, origin, scale):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-def sort_into_cells(margins, radii, lists, origin, scale, entries, starts):
-    """Algorithm 1, line 3, as a counting sort: the samples of a list, cell by cell in ascending margin. ``starts`` has the
-    first place of each cell of each list, and the end."""
+def sort_into_cells(margins, radii, lists, index):
+    """Algorithm 1, line 3, as a counting sort: fills the index."""
+    entries, starts, origin, scale = index.entries, index.starts, index.origin, index.scale
     for k in range(starts.shape[0]):
         starts[k] = 0
     for i in range(margins.shape[0]):
@@ -144,30 +192,31 @@ def sort_into_cells(margins, radii, lists, origin, scale, entries, starts):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-def undecided_in_cells(entries, starts, origin, scale, low, high, reach, distance, lows, highs, samples, margins):
-    """The samples of which (2) does not say that they are on the same piece as before, list by list. ``lows`` and ``highs`` are
-    the knees as seen from the stored margins of each list, that is without its shift, and ``reach`` is how far a margin of
-    that list can have moved besides. Returns how many there are."""
+def undecided_in_cells(index, knees, reach, samples, margins):
+    """The samples of which (2) does not say that they are on the same piece as before, list by list. ``reach`` is how far a
+    margin of a list can have moved besides its shift. Returns how many samples there are."""
     count = np.uint64(0)
-    for k in range(lows.shape[0]):
-        first = starts[CELLS * k + cell_of(min(low, lows[k] - reach[k]), origin, scale)]
-        end = starts[CELLS * k + cell_of(max(high, highs[k] + reach[k]), origin, scale) + 1]
+    for k in range(knees.lows.shape[0]):
+        first = index.starts[CELLS * k + cell_of(min(knees.low, knees.lows[k] - reach[k]), index.origin, index.scale)]
+        end = index.starts[CELLS * k + cell_of(max(knees.high, knees.highs[k] + reach[k]), index.origin, index.scale) + 1]
         for place in range(np.uint64(first), np.uint64(end)):
-            entry = entries[place]
+            entry = index.entries[place]
             samples[count] = entry.sample
             margins[count] = entry.margin
-            count += is_undecided(entry.margin, distance * entry.radius, low, high, lows[k], highs[k])
+            count += is_undecided(entry.margin, entry.radius, knees, k)
     return count
 
 
 @njit(inline="always")
-def is_undecided(margin, move, low, high, low_now, high_now):
+def is_undecided(margin, radius, knees, k):
     """Not (linear before and for certain now) and not (zero before and for certain now)."""
-    return np.uint64((margin > low) | (margin + move > low_now)) & np.uint64((margin < high) | (margin - move < high_now))
+    move = knees.distance * radius
+    may_leave_linear = np.uint64((margin > knees.low) | (margin + move > knees.lows[k]))
+    return may_leave_linear & np.uint64((margin < knees.high) | (margin - move < knees.highs[k]))
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-def undecided_in_order(stored, radii, lists, low, high, distance, lows, highs, samples, margins):
+def undecided_in_order(stored, radii, lists, knees, samples, margins):
     """The same from a look at every stored margin, in the order of memory and without a sorted index."""
     count = np.uint64(0)
     for i in range(np.uint64(stored.shape[0])):
@@ -175,34 +224,34 @@ def undecided_in_order(stored, radii, lists, low, high, distance, lows, highs, s
         margin = stored[i]
         samples[count] = i
         margins[count] = margin
-        count += is_undecided(margin, distance * radii[i], low, high, lows[k], highs[k])
+        count += is_undecided(margin, radii[i], knees, k)
     return count
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def examine(rows, y, C, stride, w, low, high, curvature, is_step, samples, stored, count, gradient, average, weight):
+def examine(samples, w, pieces, undecided, gradient, averages):
     """Algorithm 2, lines 9 to 11 and 19 to 21, for the undecided samples: by how much they change the loss, and the sum of the
     slopes, from what the stored sums say of them. ``gradient`` moves only where a slope has changed."""
     total, slopes = 0.0, 0.0
-    count = np.uint64(count)
+    rows, y, chosen, count = samples.rows, samples.y, undecided.samples, np.uint64(undecided.count)
     for s in range(count):
         if s + FAR < count:
-            prefetch_row_start(rows, np.uint64(samples[s + FAR]))
-            prefetch(y, np.uint64(samples[s + FAR]))
+            prefetch_row_start(rows, np.uint64(chosen[s + FAR]))
+            prefetch(y, np.uint64(chosen[s + FAR]))
         if s + NEAR < count:
-            prefetch_whole_row(rows, np.uint64(samples[s + NEAR]))
-        i = np.uint64(samples[s])
-        sign, cost = np.float64(y[i]), C[i * stride]
+            prefetch_whole_row(rows, np.uint64(chosen[s + NEAR]))
+        i = np.uint64(chosen[s])
+        sign, cost = np.float64(y[i]), samples.C[i * samples.stride]
         margin = sign * row_dot(rows, i, w)
-        slope, before = slope_of(margin, low, high, curvature), slope_of(stored[s], low, high, curvature)
-        if is_step:
+        slope, before = slope_of(margin, pieces), slope_of(undecided.margins[s], pieces)
+        if pieces.is_step:
             total += cost * (slope - before)
             continue
-        total += cost * (loss_of(margin, low, high, curvature, is_step) - before * (1.0 - margin))
+        total += cost * (loss_of(margin, pieces) - before * (1.0 - margin))
         change = slope - before
         if change != 0.0:
             slopes += cost * change
             row_add(rows, i, cost * change * sign, gradient)
-            if weight != 0.0:
-                average[i] += weight * change
+            if averages.weight != 0.0:
+                averages.sums[i] += averages.weight * change
     return total, slopes

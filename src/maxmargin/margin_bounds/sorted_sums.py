@@ -31,12 +31,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.data.rows import Array, CsrRows
-from maxmargin.margin_bounds.pruned_loss import ROUNDED_UP, Evaluation, Shape, Tally, costs_and_stride, shape_of
-from maxmargin.margin_bounds.pruned_loss_loops import evaluate_all
-from maxmargin.margin_bounds.sorted_sums_loops import SortedList, add_prefixes, sum_all, sum_to_boundary, traverse
+from maxmargin.data.rows import Array
+from maxmargin.margin_bounds.bound import ROUNDED_UP, LossAt, Tally, longest_row, pieces_of, samples_of
+from maxmargin.margin_bounds.pruned_loss_loops import SlopeSums, evaluate_all
+from maxmargin.margin_bounds.sorted_sums_loops import ListMove, SortedList, add_prefixes, sum_all, sum_to_boundary, traverse
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.problem.losses import UNIT_ROUNDOFF, Pieces
 
 
 class Resort(Enum):
@@ -140,7 +140,7 @@ class SortedSums:
     def __init__(
         self,
         problem: LinearProblem,
-        shape: Shape | None = None,
+        shape: Pieces | None = None,
         settings: PrintedEvaluation | None = None,
         *,
         c: float = 10.0,
@@ -148,23 +148,23 @@ class SortedSums:
         if not c > 0.0:
             raise ValueError(f"c must be positive; got {c!r}.")
         self.problem, self.settings = problem, settings or PrintedEvaluation()
-        self.shape = shape_of(problem.loss) if shape is None else shape
+        self.shape = pieces_of(problem.loss) if shape is None else shape
         self.tally, self.average = Tally(), np.zeros(0)
         costs = SortCosts.of(problem)
         self.resorting = Resorting(self.settings.resort, problem.n_samples, costs.period(c), costs.sort_in_margins)
-        self._data = (problem.compiled_rows, problem.y, *costs_and_stride(problem.C))
+        self._samples = samples_of(problem)
         self._weights, self._moved, self._w = (np.zeros(problem.rows.n_features + 1) for _ in range(3))
         has_offset = problem.intercept_scaling != 0.0
         self._splits = has_offset and self.settings.splits_classes
         bias = 0.0 if self._splits else problem.intercept_scaling
         self._radius = math.sqrt(float(problem.rows.squared_norms(bias).max()))
         longest = math.sqrt(self._radius**2 + problem.intercept_scaling**2)
-        self._rounding = 4.0 * (_longest_row(problem) + 8) * UNIT_ROUNDOFF * longest
+        self._rounding = 4.0 * (longest_row(problem) + 8) * UNIT_ROUNDOFF * longest
         self._lists: list[SortedList] = []
         self._prefix_weights: list[Array] = []
         self._is_plain = True
 
-    def evaluate(self, w: Array, weight: float = 0.0) -> Evaluation:
+    def evaluate(self, w: Array, weight: float = 0.0) -> LossAt:
         """With a ``weight``, weight s_i is added to what :meth:`averages` returns."""
         self.tally.evaluations += 1
         if weight != 0.0 and not len(self.average):
@@ -187,7 +187,7 @@ class SortedSums:
     def forget_averages(self) -> None:
         self.averages()[:] = 0.0
 
-    def reshape(self, shape: Shape) -> None:
+    def reshape(self, shape: Pieces) -> None:
         """Another loss of the same samples: the next evaluation sorts."""
         self.averages()
         self.shape, self._lists, self._prefix_weights, self._is_plain = shape, [], [], True
@@ -198,7 +198,8 @@ class SortedSums:
         self.averages()
         np.copyto(self._w, w)
         margins = np.empty(self.problem.n_samples)
-        evaluate_all(*self._data, w, *self.shape[:3], True, self._moved, margins, True, self.average, 0.0)
+        without_gradient = self.shape._replace(is_step=True)
+        evaluate_all(self._samples, w, without_gradient, self._moved, margins, SlopeSums(self.average, 0.0))
         classes = [self.problem.y < 0, self.problem.y > 0] if self._splits else [np.ones(len(margins), bool)]
         self._lists = [self._sorted(margins, np.flatnonzero(members)) for members in classes]
         self._prefix_weights = [np.zeros(len(listed.samples) + 1) for listed in self._lists]
@@ -216,23 +217,22 @@ class SortedSums:
         costs = np.concatenate([[0.0], np.cumsum(self.problem.C[samples])])
         sums = np.zeros((len(samples) + 1 if self.settings.stores_all else 1, len(self._w)))
         if self.settings.stores_all:
-            sum_all(*self._data, samples, sums)
+            sum_all(self._samples, samples, sums)
         else:
-            sum_to_boundary(*self._data, samples[:boundary], sums)
+            sum_to_boundary(self._samples, samples[:boundary], sums)
         return SortedList(samples, margins[samples], costs, sums, boundary)
 
-    def _traversed(self, w: Array, weight: float) -> Evaluation:
+    def _traversed(self, w: Array, weight: float) -> LossAt:
         """Algorithm 2, lines 5 to 23."""
         shifts, reach = self._reach(w)
         self._weights[:] = 0.0
         loss, slopes, examined = 0.0, 0.0, 0
         for listed, shift, prefixes in zip(self._lists, shifts, self._prefix_weights, strict=True):
-            found = traverse(
-                *self._data, w, *self.shape, listed, shift, reach, self._moved, self._weights, self.average, weight
-            )
+            move, averages = ListMove(shift, reach, self._moved), SlopeSums(self.average, weight)
+            found = traverse(self._samples, w, self.shape, listed, move, self._weights, averages)
             prefixes[found.first] += weight if found.first else 0.0
             loss, slopes, examined = loss + found.loss, slopes + found.slopes, examined + found.examined
-        return Evaluation(loss, self._weights, slopes, examined)
+        return LossAt(loss, self._weights, slopes, examined)
 
     def _reach(self, w: Array) -> tuple[tuple[float, ...], float]:
         """How far the margins of each list moved with the offset, and m_delta of line 5."""
@@ -243,17 +243,13 @@ class SortedSums:
         slack = self._rounding * (float(np.linalg.norm(w)) + float(np.linalg.norm(self._w)))
         return shifts, distance * self._radius * ROUNDED_UP + slack
 
-    def _plain(self, w: Array, weight: float) -> Evaluation:
+    def _plain(self, w: Array, weight: float) -> LossAt:
         """Every sample, in the order of memory."""
         self.tally.plain += 1
         self._weights[:] = 0.0
-        loss, slopes = evaluate_all(*self._data, w, *self.shape, self._weights, _NOWHERE, False, self.average, weight)
-        return Evaluation(loss, self._weights, slopes, self.problem.n_samples)
-
-
-def _longest_row(problem: LinearProblem) -> int:
-    rows = problem.compiled_rows
-    return int(np.diff(rows.indptr).max()) if isinstance(rows, CsrRows) else problem.rows.n_features + 1
+        averages = SlopeSums(self.average, weight)
+        loss, slopes = evaluate_all(self._samples, w, self.shape, self._weights, _NOWHERE, averages)
+        return LossAt(loss, self._weights, slopes, self.problem.n_samples)
 
 
 _NOWHERE = np.empty(0)

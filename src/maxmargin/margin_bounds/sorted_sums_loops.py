@@ -1,7 +1,6 @@
 """The two traversals of Algorithm 2 of Guillory and Bilmes (2007); ``maxmargin.margin_bounds.sorted_sums`` has the mathematics.
 
-A loss is given by its shape (low, high, curvature, is_step), as in ``maxmargin.margin_bounds.pruned_loss_loops``. ``C`` has one
-element a sample, or one for all: ``stride`` is 1 or 0.
+Samples and losses are given as in ``maxmargin.margin_bounds.pruned_loss_loops``.
 """
 
 from __future__ import annotations
@@ -30,6 +29,15 @@ class SortedList(NamedTuple):
     boundary: int
 
 
+class ListMove(NamedTuple):
+    """How far the margins of a list moved: all of them by ``shift`` with the offset, and each by at most ``reach`` besides, the
+    m_delta of line 5. ``room`` is for Sum_Boundary on its way to Sum_i."""
+
+    shift: float
+    reach: float
+    room: Array
+
+
 class Traversal(NamedTuple):
     """``first`` is how many samples the stored sum stands for, and ``examined`` how many margins were computed."""
 
@@ -40,40 +48,40 @@ class Traversal(NamedTuple):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def sum_to_boundary(rows, y, C, stride, samples, sums):
-    """Algorithm 1, line 5, for i = Boundary alone: the sum over ``samples``."""
-    for i in samples:
+def sum_to_boundary(samples, chosen, sums):
+    """Algorithm 1, line 5, for i = Boundary alone: the sum over the ``chosen`` samples."""
+    for i in chosen:
         row = np.uint64(i)
-        row_add(rows, row, C[row * stride] * np.float64(y[row]), sums[0])
+        row_add(samples.rows, row, samples.C[row * samples.stride] * np.float64(samples.y[row]), sums[0])
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def sum_all(rows, y, C, stride, samples, sums):
-    """Algorithm 1, line 5: row i of ``sums`` is the sum over the first i samples."""
-    for i in range(samples.shape[0]):
-        row = np.uint64(samples[i])
+def sum_all(samples, chosen, sums):
+    """Algorithm 1, line 5: row i of ``sums`` is the sum over the first i of the ``chosen`` samples."""
+    for i in range(chosen.shape[0]):
+        row = np.uint64(chosen[i])
         for j in range(sums.shape[1]):
             sums[i + 1, j] = sums[i, j]
-        row_add(rows, row, C[row * stride] * np.float64(y[row]), sums[i + 1])
+        row_add(samples.rows, row, samples.C[row * samples.stride] * np.float64(samples.y[row]), sums[i + 1])
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-def left_open(listed, low, high, shift, reach):
+def left_open(listed, pieces, move):
     """Lines 6 to 8, 14 and 15: the places, from the first to before the last, that the bounds do not decide. They depend on the
     stored margins alone, so that all rows can be asked for before they are needed."""
     first, end = listed.boundary, listed.boundary
-    while end < listed.samples.shape[0] and listed.margins[end] + shift - reach < high:  # line 7
+    while end < listed.samples.shape[0] and listed.margins[end] + move.shift - move.reach < pieces.high:  # line 7
         end += 1
-    while first > 0 and listed.margins[first - 1] + shift + reach >= low:  # line 15
+    while first > 0 and listed.margins[first - 1] + move.shift + move.reach >= pieces.low:  # line 15
         first -= 1
     return first, end
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def traverse(rows, y, C, stride, w, low, high, curvature, is_step, listed, shift, reach, moved, gradient, average, weight):
-    """Algorithm 2, lines 6 to 23, for one list. ``shift`` is how far all margins of the list moved with the offset, ``reach``
-    is m_delta, and ``moved`` is room for Sum_Boundary on its way to Sum_i. ``gradient`` receives sum_i C_i s_i y_i x_i."""
-    first, end = left_open(listed, low, high, shift, reach)
+def traverse(samples, w, pieces, listed, move, gradient, averages):
+    """Algorithm 2, lines 6 to 23, for one list. ``gradient`` receives sum_i C_i s_i y_i x_i."""
+    rows, y, is_step, moved = samples.rows, samples.y, pieces.is_step, move.room
+    first, end = left_open(listed, pieces, move)
     loss, slopes = listed.costs[first], listed.costs[first]
     stores_all = listed.sums.shape[0] > 1
     moves = first > 0 and not stores_all and not is_step
@@ -87,15 +95,15 @@ def traverse(rows, y, C, stride, w, low, high, curvature, is_step, listed, shift
         if i + AHEAD_NEAR < end:
             prefetch_whole_row(rows, np.uint64(listed.samples[i + AHEAD_NEAR]))
         row = np.uint64(listed.samples[i])
-        sign, cost = np.float64(y[row]), C[row * stride]
+        sign, cost = np.float64(y[row]), samples.C[row * samples.stride]
         margin = sign * row_dot(rows, row, w)
-        slope = slope_of(margin, low, high, curvature)
-        loss += cost * loss_of(margin, low, high, curvature, is_step)  # lines 11 and 21
+        slope = slope_of(margin, pieces)
+        loss += cost * loss_of(margin, pieces)  # lines 11 and 21
         slopes += cost * slope
         if slope != 0.0 and not is_step:
             row_add(rows, row, cost * slope * sign, gradient)  # lines 10 and 20
-        if weight != 0.0:
-            average[row] += weight * slope
+        if averages.weight != 0.0:
+            averages.sums[row] += averages.weight * slope
         if moves and i < listed.boundary:  # Sum_i from the sum that has one sample more
             row_add(rows, row, -cost * sign, moved)
     if first > 0 and not is_step:

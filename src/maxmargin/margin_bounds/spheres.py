@@ -12,11 +12,23 @@ from maxmargin.margin_bounds.pruned_loss_loops import squared_radii, sum_cluster
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
-CENTRE_SHARE = 0.05
-"""Centres of their own for the classes are used where their products cost no more than this share of a pass over X."""
-ROWS_FOR_CLUSTERS, ROWS_FOR_A_MEAN = 20_000, 2000
 MOST_CLUSTERS = 32_767
 """A list, one of two for each cluster, is numbered in 16 bits."""
+
+
+@dataclass(frozen=True)
+class SpherePolicy:
+    """How centres are found. A bound holds around any centre; these decide what a centre costs and how near it is."""
+
+    centre_share: float = 0.05
+    """Share of a pass over X that products with two centres may cost, for the classes to have centres of their own."""
+    rows_for_clusters: int = 20_000
+    """Rows on which k-means runs, unless there are more clusters than that."""
+    rows_for_a_mean: int = 2000
+    """Rows whose mean is a centre, about."""
+
+
+DEFAULT = SpherePolicy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +48,12 @@ class Spheres:
         return cls._around(problem, np.zeros((1, problem.rows.n_features + 1)), np.zeros(problem.n_samples, np.uint16))
 
     @classmethod
-    def around_classes(cls, problem: LinearProblem) -> Spheres:
+    def around_classes(cls, problem: LinearProblem, policy: SpherePolicy = DEFAULT) -> Spheres:
         """One sphere a class, around its mean."""
-        return cls._around(problem, class_means(problem), _classes(problem))
+        return cls._around(problem, class_means(problem, policy), _classes(problem))
 
     @classmethod
-    def around_clusters(cls, problem: LinearProblem, n_clusters: int, seed: int = 0) -> Spheres:
+    def around_clusters(cls, problem: LinearProblem, n_clusters: int, seed: int = 0, policy: SpherePolicy = DEFAULT) -> Spheres:
         """One sphere for each of ``n_clusters`` that k-means finds on a sample of the rows."""
         if not 1 <= n_clusters <= min(problem.n_samples, MOST_CLUSTERS):
             most = min(problem.n_samples, MOST_CLUSTERS)
@@ -50,17 +62,17 @@ class Spheres:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         order = np.random.default_rng(seed).permutation(problem.n_samples)
-        sample = np.sort(order[: max(ROWS_FOR_CLUSTERS, n_clusters)])
+        sample = np.sort(order[: max(policy.rows_for_clusters, n_clusters)])
         with threadpool_limits(1):  # its threads wait for each other, which is slow on a busy machine
             model = MiniBatchKMeans(n_clusters, n_init=3, random_state=seed).fit(problem.rows.matrix[sample])
             cluster = model.predict(problem.rows.matrix).astype(np.uint16)
-        return cls._around(problem, _means(problem, cluster, n_clusters), cluster)
+        return cls._around(problem, _means(problem, cluster, n_clusters, policy), cluster)
 
     @classmethod
-    def default(cls, problem: LinearProblem) -> Spheres:
+    def default(cls, problem: LinearProblem, policy: SpherePolicy = DEFAULT) -> Spheres:
         """Around the classes, where the features are few enough for products with two centres at every evaluation."""
-        is_cheap = 2.0 * problem.rows.n_features <= CENTRE_SHARE * problem.rows.n_stored
-        return cls.around_classes(problem) if is_cheap else cls.around_origin(problem)
+        is_cheap = 2.0 * problem.rows.n_features <= policy.centre_share * problem.rows.n_stored
+        return cls.around_classes(problem, policy) if is_cheap else cls.around_origin(problem)
 
     @classmethod
     def _around(cls, problem: LinearProblem, centres: Array, cluster: Array) -> Spheres:
@@ -73,18 +85,18 @@ class Spheres:
         return cls(centres, cluster, radii)
 
 
-def class_means(problem: LinearProblem) -> Array:
+def class_means(problem: LinearProblem, policy: SpherePolicy = DEFAULT) -> Array:
     """Of the negative and of the positive samples, in the layout of the compiled loops."""
-    return _means(problem, _classes(problem), 2)
+    return _means(problem, _classes(problem), 2, policy)
 
 
 def _classes(problem: LinearProblem) -> Array:
     return (problem.y > 0).astype(np.uint16)
 
 
-def _means(problem: LinearProblem, cluster: Array, n_clusters: int) -> Array:
-    """Of about so many rows: a bound holds around any centre."""
+def _means(problem: LinearProblem, cluster: Array, n_clusters: int, policy: SpherePolicy) -> Array:
+    """The mean of a part of the rows of each cluster: a bound holds around any centre."""
     sums, sizes = np.zeros((n_clusters, problem.rows.n_features + 1)), np.zeros(n_clusters)
-    every = max(1, problem.n_samples // (ROWS_FOR_A_MEAN * n_clusters))
+    every = max(1, problem.n_samples // (policy.rows_for_a_mean * n_clusters))
     sum_clusters(problem.rows.compiled(), cluster, every, sums, sizes)
     return sums / np.maximum(sizes, 1.0)[:, None]

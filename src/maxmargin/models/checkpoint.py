@@ -26,7 +26,7 @@ from maxmargin.io.outputs import written
 from maxmargin.models.tensors import read_tensors
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solvers.base import Budget, Stage, StoppingRule, ends_by_own_rule
+from maxmargin.solvers.base import Budget, KernelSolver, Stage, StoppingRule, ends_by_own_rule
 
 
 def _warn(sentence: str) -> None:
@@ -151,13 +151,13 @@ class Checkpointed:
         return alpha
 
 
-class CheckpointedKernelSolver(Checkpointed):
+class CheckpointedKernelSolver(Checkpointed, KernelSolver):
     """The same for a kernel solver, whose candidate is alpha alone."""
 
     def for_features(self) -> Checkpointed | None:
         """The same for the linear problem on the features of a kernel, if the solver has a form for that."""
-        make = getattr(self.solver, "for_features", None)
-        return None if make is None else Checkpointed(make(), self.checkpoint, self.seconds)
+        linear = self.solver.for_features()
+        return None if linear is None else Checkpointed(linear, self.checkpoint, self.seconds)
 
     def take_outputs(self, problem: KernelProblem, state: CheckpointedState, outputs: Array) -> None:
         self.solver.take_outputs(problem, state.inner, outputs)
@@ -187,6 +187,10 @@ class CheckpointedState:
     @property
     def active(self) -> int:
         return int(self.inner.active)
+
+    @property
+    def relative_gap(self) -> float:
+        return float(self.inner.relative_gap)
 
     @property
     def looks_done(self) -> bool:

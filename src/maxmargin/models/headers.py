@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.certificate import Certificate
+from maxmargin.models import policy
 from maxmargin.models.schema import (
     Rule,
     either,
@@ -24,12 +25,8 @@ from maxmargin.models.schema import (
 )
 from maxmargin.solving.solution import Progress, Status
 
-MOST_DEGREE = 1000
-"""The highest degree of a polynomial kernel in a file. Already 2^1000 is near the end of float64."""
 MOST_FEATURES = 2**31
 """Features of a model: an index of the data has 32 bits."""
-MOST_LABELS_BYTES = 1 << 26
-"""Bytes that the labels may take as an array of texts of one length."""
 
 LABEL = either(whole(-(2**63), 2**64 - 1), number(), flag(), text())
 LABEL_TYPE = re.compile(r"object|\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248]|<U(?P<length>[1-9][0-9]{0,4})")
@@ -63,7 +60,7 @@ PARAMETERS = {
     "SVC": {
         **COMMON,
         "kernel": one_of("linear", "poly", "rbf", "sigmoid", "precomputed"),
-        "degree": whole(0, MOST_DEGREE),
+        "degree": whole(0, policy.LIMITS.most_degree),
         "gamma": either(one_of("scale", "auto"), number(0.0, is_open=True)),
         "coef0": number(),
         "shrinking": flag(),
@@ -126,8 +123,8 @@ def _complaint_about_labels(labels: list[Any], label_type: str) -> str | None:
     is_text = label_type == "object" or found["length"] is not None
     if any(isinstance(label, str) != is_text for label in labels):
         return f"the labels are not all of the type {label_type!r}"
-    if found["length"] is not None and 4 * int(found["length"]) * len(labels) > MOST_LABELS_BYTES:
-        return f"labels of the type {label_type!r} would take more than {MOST_LABELS_BYTES} bytes"
+    if found["length"] is not None and 4 * int(found["length"]) * len(labels) > policy.LIMITS.most_labels_bytes:
+        return f"labels of the type {label_type!r} would take more than {policy.LIMITS.most_labels_bytes} bytes"
     if len(set(labels)) != len(labels):
         return "a label comes twice"
     if any(isinstance(label, float) and not math.isfinite(label) for label in labels):

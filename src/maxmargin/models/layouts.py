@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate.ellipsoid import Ellipsoid
 from maxmargin.data.rows import Array
-from maxmargin.estimators.kernel_classifier import kernel_named
 from maxmargin.estimators.linear_classifier import all_of, dense_weights, one_or_all
-from maxmargin.estimators.pair_features import FeatureWeights
-from maxmargin.problem.feature_maps import FeatureMap, feature_map
+from maxmargin.models import policy
+
+if TYPE_CHECKING:  # a linear model needs nothing of kernels
+    from maxmargin.problem.feature_maps import FeatureMap
 
 FLOAT64, FLOATS = ("float64",), ("float64", "float32")
 WHOLE = ("int32", "int64")
@@ -157,8 +158,6 @@ KERNEL_FORMS = {
     f"{VECTORS}.indptr": Form(WHOLE, ("ends",), is_needed=False),
 }
 NEED_GAMMA = ("rbf", "poly", "sigmoid")
-MOST_SPARSE_FEATURES = 2**27
-"""Features of sparse support vectors: a dense vector of as many, which prediction may need, takes a gigabyte."""
 PLAIN = tuple(key for key in KERNEL_FORMS if not key.startswith((VECTORS, FEATURE_WEIGHTS)))
 
 
@@ -213,6 +212,9 @@ def _complaint_about_features(header: Header, tensors: Tensors) -> str | None:
 
 
 def _feature_map(header: Header) -> FeatureMap | None:
+    from maxmargin.estimators.kernel_classifier import kernel_named
+    from maxmargin.problem.feature_maps import feature_map
+
     parameters = header["parameters"]
     kernel = kernel_named(parameters["kernel"], header["gamma"], parameters["coef0"], parameters["degree"])
     return feature_map(kernel, header["n_features_in_"], parameters["fit_intercept"])
@@ -223,8 +225,8 @@ def _complaint_about_csr(n_features: int, n_rows: int, tensors: Tensors) -> str 
     missing = [part for part in CSR_PARTS if f"{VECTORS}.{part}" not in tensors]
     if missing:
         return f"{VECTORS}.{missing[0]} is missing"
-    if n_features > MOST_SPARSE_FEATURES:
-        return f"sparse support vectors may have at most {MOST_SPARSE_FEATURES} features; these have {n_features}"
+    if n_features > policy.LIMITS.most_sparse_features:
+        return f"sparse support vectors may have at most {policy.LIMITS.most_sparse_features} features; these have {n_features}"
     _, indices, indptr = (tensors[f"{VECTORS}.{part}"] for part in CSR_PARTS)
     if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
         return f"{VECTORS}.indptr must rise from 0 to {len(indices)} in {n_rows} steps"
@@ -242,6 +244,9 @@ def _row_ends(indptr: Array, n_stored: int) -> Array:
 
 
 def _fill_kernel(estimator: Any, header: Header, tensors: Tensors) -> None:
+    from maxmargin.estimators.kernel_classifier import kernel_named
+    from maxmargin.estimators.pair_features import FeatureWeights
+
     _fill_all(estimator, header, {key: array for key, array in tensors.items() if key in PLAIN})
     estimator.support_vectors_ = _vectors(tensors, len(tensors["dual_coef_"][0]), header["n_features_in_"])
     estimator._kernel_ = kernel_named(estimator.kernel, header.get("gamma"), estimator.coef0, estimator.degree)

@@ -11,7 +11,7 @@ import os
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from maxmargin.io.files import explained
 from maxmargin.io.outputs import Output, written
 from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
 
-LIBLINEAR_LOSSES = {
+LIBLINEAR_LOSSES: dict[str, Literal["hinge", "squared_hinge"]] = {
     "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
     "L2R_L2LOSS_SVC": "squared_hinge",
     "L2R_L1LOSS_SVC_DUAL": "hinge",

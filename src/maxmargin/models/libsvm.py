@@ -5,8 +5,8 @@ of class i stand in the order of the other classes, those before i and those aft
 both classes minus rho. A tie between votes goes to the label that is listed first, so a model of more than two classes keeps
 LIBSVM's order in ``classes_``, and predicts what ``svm-predict`` predicts. Two classes stand in rising order, as ours do.
 
-A file says neither C nor how many features there were, nor which samples the support vectors are. The probabilities that it may
-hold (probA, probB) are not read.
+A file says neither C nor how many features there were, nor which samples the support vectors are. The sigmoids that make
+probabilities of decision values (probA, probB) are kept in ``_sigmoids_`` where the file has them (``probabilities``).
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import explained
 from maxmargin.io.outputs import Output, written
-from maxmargin.models.headers import MOST_DEGREE
+from maxmargin.models import policy
 from maxmargin.models.liblinear import filled, with_positive_first
+from maxmargin.models.probabilities import Sigmoids
 from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
 
 KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid"}
 """From LIBSVM's names to ours."""
 SETTINGS = {"linear": (), "poly": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
 """What the header says of each kernel, in LIBSVM's order."""
-FREE_FEATURES, FEATURES_A_VALUE = 1 << 23, 64
-"""A linear model becomes one dense vector. It may have the first number of weights (64 MB), or the second number for each value
-in the file: two words of text cannot ask for a gigabyte."""
 
 
 def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
     """A C-SVC model: an SVC, or with linear kernel and two classes a LinearSVC, its support vectors added up to one vector."""
     path = Path(path)
     with explained(path, "it is no model of LIBSVM's, or it is damaged"):
-        return _model(*header_and_rest(path, "SV"))
+        header, lines = header_and_rest(path, "SV")
+        return _calibrated(_model(header, lines), header)
 
 
 def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | SVC:
@@ -55,13 +54,29 @@ def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | SVC:
     if len(coefficients) != total.whole():
         raise total.complaint(f"{len(coefficients)} support vectors where {total.text} belong: it is truncated or damaged")
     if header["kernel_type"].text == "linear" and len(labels) == 2:
-        if vectors.shape[1] > max(FREE_FEATURES, FEATURES_A_VALUE * vectors.nnz):
+        if vectors.shape[1] > max(policy.LIMITS.free_weights, policy.LIMITS.weights_a_value * vectors.nnz):
             raise total.complaint(f"{vectors.shape[1]} weights for {vectors.nnz} values of support vectors are no model")
         w = np.asarray(vectors.T @ coefficients).T
         return filled(LinearSVC(loss="hinge", penalize_intercept=False), labels, w, -rho)
     model = SVC(**_settings(header))
     model._kernel_ = kernel_named(model.kernel, model.gamma, model.coef0, model.degree)
     return _filled(model, _Machine(labels, coefficients.T, rho, _counts(header), vectors))
+
+
+def _calibrated(model: Any, header: Header) -> Any:
+    """With the sigmoids of the file, if it has any."""
+    if "probA" in header.values or "probB" in header.values:
+        labels = header.labels()
+        n_pairs = len(labels) * (len(labels) - 1) // 2
+        A, B = (np.array(header[name].numbers(n_pairs)) for name in ("probA", "probB"))
+        model._sigmoids_ = Sigmoids.of_libsvm(A, B, labels)
+    return model
+
+
+def _sigmoid_lines(estimator: Any) -> str:
+    """A model of two classes is written with the greater label first, which is the one that our sigmoid is of."""
+    sigmoids = getattr(estimator, "_sigmoids_", None)
+    return "" if sigmoids is None else f"probA {_joined(sigmoids.A.tolist())}\nprobB {_joined(sigmoids.B.tolist())}\n"
 
 
 def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
@@ -72,7 +87,8 @@ def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
         file.write(
             f"svm_type c_svc\nkernel_type {name}\n{settings}nr_class {len(machine.labels)}\n"
             f"total_sv {machine.vectors.shape[0]}\nrho {_joined(machine.rho.tolist())}\n"
-            f"label {' '.join(map(str, machine.labels))}\nnr_sv {' '.join(map(str, machine.counts))}\nSV\n".encode()
+            f"label {' '.join(map(str, machine.labels))}\n{_sigmoid_lines(estimator)}"
+            f"nr_sv {' '.join(map(str, machine.counts))}\nSV\n".encode()
         )
         names, values, starts = (part.tolist() for part in _csr_parts(machine.vectors))
         for k, row in enumerate(machine.coefficients.T.tolist()):
@@ -169,8 +185,8 @@ def _settings(header: Header) -> dict[str, Any]:
         settings[name] = line.whole() if name == "degree" else line.number()
         if name == "gamma" and settings[name] <= 0.0:
             raise line.complaint(f"gamma must be positive; it is {line.text}")
-        if name == "degree" and not 0 <= settings[name] <= MOST_DEGREE:
-            raise line.complaint(f"degree must lie between 0 and {MOST_DEGREE}; it is {line.text[:40]}")
+        if name == "degree" and not 0 <= settings[name] <= policy.LIMITS.most_degree:
+            raise line.complaint(f"degree must lie between 0 and {policy.LIMITS.most_degree}; it is {line.text[:40]}")
     return settings
 
 

@@ -21,14 +21,15 @@ import numpy as np
 from safetensors.numpy import save as save_tensors
 
 import maxmargin
-from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.data.rows import Array
 from maxmargin.estimators.linear_classifier import one_or_all
 from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.outputs import Output, written
+from maxmargin.models import policy
 from maxmargin.models.headers import complaint_about_header
-from maxmargin.models.layouts import LAYOUTS
-from maxmargin.models.tensors import MOST_HEADER_BYTES, read_tensors
+from maxmargin.models.layouts import LAYOUTS, Layout
+from maxmargin.models.tensors import read_tensors
 from maxmargin.solving.solution import Progress, Status
 
 FORMAT = "maxmargin model 1"
@@ -49,8 +50,22 @@ def save_model(estimator: Any, path: str | os.PathLike[str] | Output) -> int:
         raise ValueError(f"This {name} is not fitted yet: there is nothing to save.")
     layout = LAYOUTS[name]
     tensors = layout.tensors_of(estimator)
+    header = _header_of(estimator, layout)
+    sentence = _complaint_about(_as_written(header), tensors)
+    if sentence:
+        raise ValueError(f"This {name} cannot be kept in a file: {sentence}.")
+    if len(text := _text_of(header)) > policy.LIMITS.most_header_bytes // 2:  # as a text within JSON it grows
+        text = _text_of({**header, "traces": []})
+    content = save_tensors(tensors, {HEADER_KEY: text, DIGEST_KEY: _digest(text, tensors)})
+    with written(path) as file:
+        file.write(content)
+    return len(content)
+
+
+def _header_of(estimator: Any, layout: Layout) -> dict[str, Any]:
+    """All that a file says of a model besides its arrays."""
     labels, label_type = _labels_as_json(estimator.classes_)
-    header = {
+    return {
         "format": FORMAT,
         "version": maxmargin.__version__,
         "estimator": layout.estimator,
@@ -65,15 +80,6 @@ def save_model(estimator: Any, path: str | os.PathLike[str] | Output) -> int:
         **layout.details_of(estimator),
         **{key: getattr(estimator, key) for key in layout.scalars if hasattr(estimator, key)},
     }
-    sentence = _complaint_about(_as_written(header), tensors)
-    if sentence:
-        raise ValueError(f"This {name} cannot be kept in a file: {sentence}.")
-    if len(text := _text_of(header)) > MOST_HEADER_BYTES // 2:  # as a text within JSON it grows
-        text = _text_of({**header, "traces": []})
-    content = save_tensors(tensors, {HEADER_KEY: text, DIGEST_KEY: _digest(text, tensors)})
-    with written(path) as file:
-        file.write(content)
-    return len(content)
 
 
 def _text_of(header: dict[str, Any]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate.linear import Certificate, certify
+from maxmargin.certificate.certificate import Certificate
+from maxmargin.certificate.linear import certify
 from maxmargin.certificate.model import KernelModel, certify_model
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
@@ -16,13 +18,17 @@ from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
 from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel
 from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Precomputed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.driver import solve
 
-SHARE_OF_TOL = 0.3
-"""How close to the optimum the dual bound should be, of what may lie between it and the model."""
+
+@dataclass(frozen=True)
+class ProofPolicy:
+    """How hard the dual bound is looked for."""
+
+    share_of_tol: float = 0.3
+    """How close to the optimum the dual bound should be, of what may lie between it and the model."""
 
 
 def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
@@ -31,7 +37,7 @@ def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: 
     if len(unknown):
         raise ValueError(f"The data has the label {unknown[0]}, which the model does not know.")
     prove_one = _prove_kernel if isinstance(estimator, KernelClassifier) else _prove_linear
-    return prove_one(estimator, X, y, C=C, tol=SHARE_OF_TOL * tol, max_seconds=max_seconds)
+    return prove_one(estimator, X, y, C=C, tol=ProofPolicy().share_of_tol * tol, max_seconds=max_seconds)
 
 
 def _prove_linear(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
@@ -51,35 +57,54 @@ def _prove_linear(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
 
 def _prove_kernel(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
     """One pair of classes after the other."""
-    kernel, classes = estimator._kernel_, estimator.classes_
-    missing = np.setdiff1d(classes, y)
-    if len(missing):
-        raise ValueError(f"The data has no sample with the label {missing[0]}, which the model knows.")
-    if not kernel.is_positive_semidefinite:
-        raise ValueError(f"{kernel} is not positive semidefinite: no bound on the optimum of its problem can be proved.")
-    X = Rows.from_matrix(X).matrix
+    _check_kernel(estimator, y)
+    X, classes = Rows.from_matrix(X).matrix, estimator.classes_
     costs = np.broadcast_to(checks.sample_costs(C, estimator.class_weight, None, X, classes, y), len(y))
     order = np.argsort(classes)  # a model of LIBSVM's has them in an order of its own
     codes = order[np.searchsorted(classes, y, sorter=order)]
-    sign, has_offset = -1.0 if len(classes) == 2 else 1.0, bool(estimator.fit_intercept)
-    weights, offsets = sign * pair_weights(estimator.dual_coef_, estimator.n_support_), sign * estimator.intercept_
-    if estimator._feature_weights_ is not None:
-        pairs = Pair.all_of(codes)
-        features = estimator._feature_weights_
-        problems = FeatureProblems(features.map, features.map.of(X), costs, has_offset, Auto())
-        own = sign * features.weights
-        return [_prove_features(problems, *each, tol, max_seconds) for each in zip(pairs, own, offsets, strict=True)]
-    proofs = []
-    for k, (i, j) in enumerate(combinations(range(len(classes)), 2)):
-        pair, coefficients = Pair.of(i, j, codes), weights[:, k]
-        problem = KernelProblem.build(
-            pair.part(X, kernel), pair.signs, costs[pair.samples], kernel, estimator.fit_intercept, check=False
+    sign = -1.0 if len(classes) == 2 else 1.0
+    offsets, features = sign * estimator.intercept_, estimator._feature_weights_
+    if features is not None:
+        problems = FeatureProblems(features.map, features.map.of(X), costs, bool(estimator.fit_intercept), Auto())
+        parts = zip(Pair.all_of(codes), sign * features.weights, offsets, strict=True)
+        return [_prove_features(problems, *each, tol, max_seconds) for each in parts]
+    weights = sign * pair_weights(estimator.dual_coef_, estimator.n_support_)
+    pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
+    machine = _Machine(estimator, X, costs, tol, max_seconds)
+    return [machine.prove(*each) for each in zip(pairs, weights.T, offsets.tolist(), strict=True)]
+
+
+def _check_kernel(estimator: Any, y: Array) -> None:
+    """The data has every class, and there is an optimum to be near to."""
+    missing = np.setdiff1d(estimator.classes_, y)
+    if len(missing):
+        raise ValueError(f"The data has no sample with the label {missing[0]}, which the model knows.")
+    if not estimator._kernel_.is_positive_semidefinite:
+        raise ValueError(
+            f"{estimator._kernel_} is not positive semidefinite: no bound on the optimum of its problem can be proved."
         )
-        start = _of_samples(estimator, np.abs(coefficients), len(y))
-        solution = solve(problem, tol=tol, max_seconds=max_seconds, warm_start=None if start is None else start[pair.samples])
-        model = _model(estimator, coefficients, float(offsets[k]), pair, len(y))
-        proofs.append(certify_model(problem, model, solution.alpha))
-    return proofs
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """A kernel model and the samples that it is judged by."""
+
+    estimator: Any
+    X: Any
+    costs: Array
+    tol: float
+    max_seconds: float
+
+    def prove(self, pair: Pair, coefficients: Array, offset: float) -> Certificate:
+        """The certificate of one pair of classes."""
+        kernel, n_samples = self.estimator._kernel_, len(self.costs)
+        part, costs = pair.part(self.X, kernel), self.costs[pair.samples]
+        problem = KernelProblem.build(part, pair.signs, costs, kernel, self.estimator.fit_intercept, check=False)
+        known = _of_samples(self.estimator, np.abs(coefficients), n_samples)
+        start = None if known is None else known[pair.samples]
+        solution = solve(problem, tol=self.tol, max_seconds=self.max_seconds, warm_start=start)
+        model = _model(self.estimator, coefficients, offset, pair, n_samples)
+        return certify_model(problem, model, solution.alpha)
 
 
 def _prove_features(problems: FeatureProblems, pair: Pair, w: Array, b: float, tol: float, max_seconds: float) -> Certificate:
@@ -100,7 +125,7 @@ def _of_samples(estimator: Any, values: Array, n_samples: int) -> Array | None:
 
 
 def _model(estimator: Any, coefficients: Array, b: float, pair: Pair, n_samples: int) -> KernelModel:
-    if not isinstance(estimator._kernel_, Precomputed):
+    if not estimator._kernel_.is_given:
         used = np.flatnonzero(coefficients)
         return KernelModel(coefficients[used], b, estimator.support_vectors_[used])
     everyone = _of_samples(estimator, coefficients, n_samples)

@@ -10,12 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
-Rule = Callable[[str, Any], str | None]
+from maxmargin.models import policy
 
-MOST_CHARACTERS = 10_000
-"""Characters of one text of a header: a label, the name of a feature."""
-SHOWN_CHARACTERS = 60
-"""Characters of a wrong value that a complaint repeats."""
+Rule = Callable[[str, Any], str | None]
 
 
 def _rule(is_right: Callable[[Any], bool], words: str) -> Rule:
@@ -51,7 +48,7 @@ def whole(least: int = -(2**63), greatest: int = 2**63 - 1) -> Rule:
     return _rule(is_right, f"a whole number between {least} and {greatest}")
 
 
-def text(most: int = MOST_CHARACTERS) -> Rule:
+def text(most: int = policy.LIMITS.most_characters) -> Rule:
     """Characters that can be written as UTF-8: half of a surrogate pair cannot."""
 
     def is_right(value: Any) -> bool:
@@ -148,5 +145,5 @@ def _shown(value: Any) -> str:
         return f"a {'list' if isinstance(value, list) else 'table'} of {len(value)} items"
     if isinstance(value, int) and abs(value) > 2**64:
         return "a very large number"
-    shown = repr(value[:SHOWN_CHARACTERS] if isinstance(value, str) else value)
-    return shown if len(shown) <= SHOWN_CHARACTERS + 2 else f"{shown[:SHOWN_CHARACTERS]}..."
+    shown = repr(value[: policy.LIMITS.shown_characters] if isinstance(value, str) else value)
+    return shown if len(shown) <= policy.LIMITS.shown_characters + 2 else f"{shown[: policy.LIMITS.shown_characters]}..."

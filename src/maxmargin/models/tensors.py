@@ -14,11 +14,7 @@ from safetensors.numpy import load as load_tensors
 from maxmargin.data.rows import Array
 from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.memory import check_room
-
-MOST_HEADER_BYTES = 1 << 25
-"""Bytes of the longest header that is read. As objects of Python it takes up to twenty times as much."""
-COPIES = 3
-"""Times that the arrays of a file are in memory while it is read."""
+from maxmargin.models import policy
 
 
 class Content(NamedTuple):
@@ -31,12 +27,12 @@ def read_tensors(path: Path, what: str) -> Content:
     with open(path, "rb") as file, explained(path, f"it is no {what}, or it is truncated or damaged"):
         start = file.read(8)
         length = int.from_bytes(start, "little")
-        if len(start) < 8 or not 0 < length <= MOST_HEADER_BYTES:
+        if len(start) < 8 or not 0 < length <= policy.LIMITS.most_header_bytes:
             raise MalformedFile(path, f"it is no {what}, or it is truncated or damaged (its first bytes are no length)")
         text = file.read(length)
         header = json.loads(text)
         n_bytes = _length_of_arrays(header)
-        check_room(path, COPIES * n_bytes, "its content")
+        check_room(path, policy.LIMITS.copies * n_bytes, "its content")
         tensors = load_tensors(start + text + _exactly(path, file, n_bytes))
         return Content(dict(header.get("__metadata__") or {}), tensors)
 

@@ -12,14 +12,7 @@ import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.io.files import MalformedFile
-
-MOST_FEATURES = 2**27
-"""A dense vector of weights of a gigabyte: a greater index in a model of a stranger is an accident or an attack."""
-MOST_LINE_BYTES = 1 << 24
-"""Bytes of the longest line of a model: a support vector with a million features. As objects of Python it takes some thirty
-times as much."""
-MOST_NAMES = 100
-"""Lines of a header; LIBSVM's have ten."""
+from maxmargin.models import policy
 
 
 class Line(NamedTuple):
@@ -66,8 +59,10 @@ class Line(NamedTuple):
         """One word, read slowly, to say what is wrong with it."""
         name, _, value = word.partition(":")
         index = self._whole(name)
-        if not 1 <= index <= MOST_FEATURES:
-            raise self.complaint(f"a feature index must lie between 1 and {MOST_FEATURES}; {name[:40]!r} does not")
+        if not 1 <= index <= policy.LIMITS.most_text_features:
+            raise self.complaint(
+                f"a feature index must lie between 1 and {policy.LIMITS.most_text_features}; {name[:40]!r} does not"
+            )
         return float(index), self._number(value)
 
     def _number(self, word: str) -> float:
@@ -106,7 +101,9 @@ def _pairs(words: list[list[str]]) -> Array | None:
     if numbers.shape != (len(words), 2) or not np.isfinite(numbers).all():
         return None
     indices = numbers[:, 0]
-    is_good = (indices >= 1).all() and (indices <= MOST_FEATURES).all() and (indices == np.floor(indices)).all()
+    is_good = (
+        (indices >= 1).all() and (indices <= policy.LIMITS.most_text_features).all() and (indices == np.floor(indices)).all()
+    )
     return numbers if is_good else None
 
 
@@ -140,7 +137,7 @@ def header_and_rest(path: Path, last: str) -> tuple[Header, Iterator[Line]]:
         if line.text == last:
             return Header(values, line), (later for later in lines if later.text)
         name, _, value = line.text.partition(" ")
-        if not value or name in values or len(values) == MOST_NAMES:
+        if not value or name in values or len(values) == policy.LIMITS.most_names:
             raise line.complaint(f"a header line that is no 'name value' or comes twice: {line.text[:60]!r}")
         values[name] = line._replace(text=value.strip())
     raise MalformedFile(path, "it ends too early: it is truncated", place)
@@ -149,11 +146,11 @@ def header_and_rest(path: Path, last: str) -> tuple[Header, Iterator[Line]]:
 def _lines(path: Path) -> Iterator[Line]:
     with open(path, "rb") as file:
         for place in count(1):
-            content = file.readline(MOST_LINE_BYTES + 1)
+            content = file.readline(policy.LIMITS.most_line_bytes + 1)
             if not content:
                 return
-            if len(content) > MOST_LINE_BYTES:
-                raise MalformedFile(path, f"a line of a model may have at most {MOST_LINE_BYTES} bytes", place)
+            if len(content) > policy.LIMITS.most_line_bytes:
+                raise MalformedFile(path, f"a line of a model may have at most {policy.LIMITS.most_line_bytes} bytes", place)
             if not content.isascii() or b"\0" in content:
                 raise MalformedFile(path, "it is no text model", place)
             if not content.endswith(b"\n"):  # a number that was cut is a number still

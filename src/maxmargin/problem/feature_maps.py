@@ -31,7 +31,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array
-from maxmargin.problem.kernels import Kernel, Linear, Polynomial
+from maxmargin.problem.kernels import DotFunction, Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 MOST_MONOMIALS = 1000
@@ -74,7 +74,7 @@ class Itself:
 class Monomials:
     """phi of a polynomial kernel with coef0 >= 0."""
 
-    kernel: Polynomial
+    kernel: DotFunction
     n_inputs: int
     has_constant: bool
     absolute_error: ClassVar[float] = UNDERFLOW
@@ -142,9 +142,10 @@ def _multiplied(powers: Array, monomials: list[tuple[int, ...]], X: Array) -> tu
 
 def feature_map(kernel: Kernel, n_inputs: int, has_offset: bool) -> FeatureMap | None:
     """The map of a kernel of rows of this length; None where it is not finite, or too long."""
-    if isinstance(kernel, Linear):
-        return Itself(n_inputs)
-    if not (isinstance(kernel, Polynomial) and kernel.is_positive_semidefinite and kernel.degree >= 1):
+    function = kernel.dot_function
+    if function is None or not (kernel.is_polynomial and kernel.is_positive_semidefinite and function.degree >= 1):
         return None
-    monomials = Monomials(kernel, n_inputs, has_constant=not has_offset)
+    if function.name == "identity":
+        return Itself(n_inputs)
+    monomials = Monomials(function, n_inputs, has_constant=not has_offset)
     return monomials if monomials.n_features <= MOST_MONOMIALS else None

@@ -8,7 +8,6 @@ the rounding of a sum of n products.
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from scipy import sparse
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
-from maxmargin.problem.kernels import RBF, Custom, Kernel, Points, Precomputed, dot_products
+from maxmargin.problem.kernels import Kernel, Points
 
 MOST_SAMPLES = 1024
 """So many samples have their matrix held: 8 MB, which a second-level cache and the next one take. With more, float32 values and
@@ -48,45 +47,27 @@ def held_values(kernel: Kernel, points: Points) -> HeldValues:
     """Every value is computed once, and is there twice. A matrix that is given is copied."""
     n = len(points)
     padded = np.zeros((_rounded(n), _rounded(n)))
-    if isinstance(kernel, Precomputed):
+    if kernel.is_given:
         matrix = points.matrix
         padded[:n, :n] = matrix.toarray() if sparse.issparse(matrix) else matrix
         return HeldValues(padded, n, 0, 0.0)
     with single_threaded_blas():
-        evaluations = _fill_square(kernel, _ready(kernel, points), padded[:n, :n])
+        evaluations = _fill_square(kernel, kernel.prepared(points), padded[:n, :n])
     return HeldValues(padded, n, evaluations, kernel.rounding_error(points, points))
-
-
-def _ready(kernel: Kernel, points: Points) -> Points:
-    """What ``block`` is quickest with. The user's own function is given rows as the user has them."""
-    return points if isinstance(kernel, Custom) else points.in_double()
 
 
 def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
     """By strips from the diagonal to the right, and their mirror images. How many values were computed. The user's own function
     is called once: it may take long to begin."""
     n = len(points)
-    rows_a_strip = n if isinstance(kernel, Custom) else ROWS_A_STRIP
+    rows_a_strip = n if kernel.is_foreign else ROWS_A_STRIP
     for start in range(0, n, rows_a_strip):
         check_point()
         rows, rest = slice(start, start + rows_a_strip), slice(start, n)
-        strip = _block(kernel, points[rows], points[rest])
+        strip = kernel.quick_block(points[rows], points[rest])
         out[rows, rest] = strip
         out[rest, rows] = strip.T
     return sum(min(rows_a_strip, n - start) * (n - start) for start in range(0, n, rows_a_strip))
-
-
-def _block(kernel: Kernel, one: Points, other: Points) -> Array:
-    return rbf_block(kernel, one, other) if isinstance(kernel, RBF) else kernel.block(one, other)
-
-
-def rbf_block(kernel: RBF, one: Points, other: Points) -> Array:
-    """``kernel.block`` with an exponential that is as exact as NumPy's and five times as fast."""
-    from maxmargin.problem.kernel_loops import rbf_values
-
-    products = np.ascontiguousarray(dot_products(one, other))
-    rbf_values(products, one.sqnorms, other.sqnorms, -kernel.gamma / math.log(2.0))
-    return products
 
 
 class ClassValues:
@@ -96,7 +77,7 @@ class ClassValues:
     def __init__(self, X: Any, kernel: Kernel, codes: Array, n_threads: int = 1) -> None:
         """``codes`` are the classes of the samples: 0, 1, ... ``megabytes`` is what the values of all classes take, and the
         matrix of a pair for each of so many threads."""
-        points = _ready(kernel, Points.of(X))
+        points = kernel.prepared(Points.of(X))
         self._kernel, self._error = kernel, kernel.rounding_error(points, points)
         self._classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
         self._squares: list[Array | None] = [None] * len(self._classes)
@@ -110,7 +91,7 @@ class ClassValues:
     def where_it_pays(cls, X: Any, kernel: Kernel, codes: Array, cache_mb: float, n_threads: int) -> ClassValues | None:
         """None where a pair is too large to be held, or there are fewer than three classes, or the values are given."""
         sizes = np.bincount(codes)
-        if len(sizes) < 3 or isinstance(kernel, Precomputed) or _largest_pair(sizes) > MOST_SAMPLES:
+        if len(sizes) < 3 or kernel.is_given or _largest_pair(sizes) > MOST_SAMPLES:
             return None
         return cls(X, kernel, codes, n_threads) if _megabytes(sizes, n_threads) <= SHARE_OF_BUDGET * cache_mb else None
 
@@ -137,7 +118,7 @@ class ClassValues:
         padded = self._matrix(_rounded(n))
         padded[n:], padded[:, n:] = 0.0, 0.0
         padded[:middle, :middle], padded[middle:n, middle:n] = one, other
-        across = _block(self._kernel, self._classes[first], self._classes[second])
+        across = self._kernel.quick_block(self._classes[first], self._classes[second])
         padded[:middle, middle:n], padded[middle:n, :middle] = across, across.T
         return HeldValues(padded, n, n_one + n_other + across.size, self._error)
 

@@ -1,35 +1,39 @@
 r"""The kernel SVM, in mathematics and with no algorithm.
 
-With :math:`f_i = \sum_j \alpha_j y_j k(x_j, x_i)`, margins :math:`m_i = y_i (f_i + b)` and :math:`|w|^2 = \sum_i \alpha_i
-y_i f_i`:
+With signs :math:`\sigma_i` (the labels, or 1 in regression), signed variables :math:`s_i = \sigma_i \alpha_i`,
+:math:`f_i = \sum_j s_j k(x_j, x_i)` and :math:`|w|^2 = \sum_i s_i f_i`:
 
-.. math:: P(\alpha, b) = \tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - m_i), \qquad
-          D(\alpha) = \sum_i \alpha_i - \tfrac12 |w|^2, \qquad 0 \le \alpha_i \le C_i .
+.. math:: P(\alpha, b) = \tfrac12 |w|^2 + \sum_i C_i \, \ell(\sigma_i (f_i + b), \, t_i), \qquad
+          D(\alpha) = \sum_i \left(p_i \alpha_i - e |\alpha_i|\right) - \tfrac12 |w|^2, \qquad L_i \le \alpha_i \le U_i .
 
-With an offset b the dual has the constraint :math:`\sum_i \alpha_i y_i = 0`, and P is minimised over b, exactly: it is
-piecewise linear in b, with a kink at each :math:`y_i - f_i`."""
+The loss is the hinge, or a piecewise linear loss of regression. With an offset b the dual has the constraint :math:`\sum_i
+s_i =
+0`, and P is minimised over b, exactly: it is piecewise linear in b, and the hinge of a sample has its kink at :math:`y_i -
+f_i`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
+from maxmargin.problem.dual_box import DualBox, Kinks, Loss
 from maxmargin.problem.held_values import MOST_SAMPLES, HeldValues, held_values
-from maxmargin.problem.kernels import Kernel, Points, Precomputed
-from maxmargin.problem.linear import costs_of, signs_of
+from maxmargin.problem.kernels import Kernel, Points
+from maxmargin.problem.linear import costs_of, signs_of, targets_of
 from maxmargin.problem.losses import Hinge
+from maxmargin.problem.offset import balanced
 
 SYMMETRY = 1e-8
 """A precomputed kernel may be unsymmetric by this much, relative to its greatest element: rounding, not a mistake."""
 
 
 class SignedVariables(NamedTuple):
-    """s_i = y_i alpha_i, and its bounds."""
+    """s_i = sigma_i alpha_i, its bounds, and the slope y_i of its linear term in the dual."""
 
     y: Array
     lower: Array
@@ -37,10 +41,22 @@ class SignedVariables(NamedTuple):
     s: Array
 
 
+class FastValues(Protocol):
+    """Where solvers find kernel values that outlive a problem: a ``maxmargin.kernel_matrix.matrix.KernelMatrix`` of its
+    samples, or what makes one. They are fast, and not exact: no certificate reads them."""
+
+    @property
+    def dtype(self) -> Any:
+        """Of the values."""
+
+    def for_one_solve(self) -> Any:
+        """The kernel matrix, with a count of evaluations that begins with this solve."""
+
+
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """max D(alpha) over the box, and over sum_i alpha_i y_i = 0 if ``has_offset``. ``matrix`` gives the whole kernel matrix
-    where several problems share its parts."""
+    """max D(alpha) over the box, and over sum_i s_i = 0 if ``has_offset``. ``matrix`` gives the whole kernel matrix in float64
+    where several problems share its parts; ``fast_values`` are for solvers alone."""
 
     rows: Rows
     y: Array
@@ -48,35 +64,43 @@ class KernelProblem:
     kernel: Kernel
     has_offset: bool = True
     matrix: Callable[[], HeldValues] | None = field(default=None, repr=False, kw_only=True)
+    fast_values: FastValues | None = field(default=None, repr=False, kw_only=True)
+    loss: Loss = field(default_factory=Hinge, kw_only=True)
 
     @classmethod
-    def build(cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, check: bool = True) -> KernelProblem:
-        """Check everything; a kernel that is not one of ours must have ``block`` and ``diagonal``. ``check=False`` trusts that
+    def build(
+        cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, loss: Loss | None = None, check: bool = True
+    ) -> KernelProblem:
+        """Check everything; a kernel that is not one of ours must inherit from ``Kernel``. ``check=False`` trusts that
         scikit-learn's ``check_array`` has seen X already."""
-        if isinstance(kernel, type) or not hasattr(kernel, "block"):
+        if isinstance(kernel, type) or not hasattr(kernel, "gram"):
             raise TypeError(f"kernel must be a kernel object such as RBF(gamma=1.0); got {kernel!r}.")
         rows = Rows.from_matrix(X, check=check)
-        if isinstance(kernel, Precomputed):
+        if kernel.is_given:
             _check_gram(rows)
-        return cls(rows, signs_of(y, rows), costs_of(C, rows), kernel, bool(has_offset))
+        loss = Hinge() if loss is None else loss
+        if loss.is_smooth:
+            raise TypeError(f"A kernel problem takes a piecewise linear loss such as Hinge(); got {loss!r}.")
+        y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
+        return cls(rows, y, costs_of(C, rows), kernel, bool(has_offset), loss=loss)
 
     @property
     def n_samples(self) -> int:
         return self.rows.n_samples
 
-    @property
-    def loss(self) -> Hinge:
-        return Hinge()
-
     @cached_property
     def signs(self) -> Array:
-        """y in float64: NumPy is slow where types are mixed."""
-        return self.y.astype(np.float64)
+        """sigma, the labels or ones, in float64: NumPy is slow where types are mixed."""
+        return np.ones(self.n_samples) if self.loss.is_regression else self.y.astype(np.float64)
 
     @cached_property
-    def positive_cost(self) -> float:
-        """The sum of the C_i of the positive class."""
-        return float(self.C[self.y > 0].sum())
+    def targets(self) -> Array:
+        """t: ones, or y in regression."""
+        return self.y if self.loss.is_regression else np.broadcast_to(1.0, self.n_samples)
+
+    @cached_property
+    def box(self) -> DualBox:
+        return self.loss.dual(self.C, self.targets)
 
     @cached_property
     def points(self) -> Points:
@@ -101,45 +125,51 @@ class KernelProblem:
 
     def gram(self, chosen: Any, among: Any) -> Array:
         """k(x_i, x_j) for the chosen i and the j among which, in float64."""
-        if isinstance(self.kernel, Precomputed):
-            part = self.rows.matrix[chosen][:, among]
-            return np.asarray(part.toarray() if self.rows.is_sparse else part, dtype=np.float64)
-        return self.kernel.block(self.points[chosen], self.points[among])
+        return self.kernel.gram(self.points, chosen, among)
 
     def is_feasible(self, alpha: Array) -> bool:
-        return bool(np.all((alpha >= 0.0) & (alpha <= self.C)))
+        return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))
 
     def nearest_feasible(self, alpha: Array) -> Array:
-        """alpha clipped to its box; with an offset the heavier class is scaled down until sum_i alpha_i y_i = 0."""
-        clipped: Array = np.clip(np.asarray(alpha, dtype=np.float64), 0.0, self.C)
-        if self.has_offset:
-            sums = {sign: float(clipped[self.y == sign].sum()) for sign in (1, -1)}
-            heavier = max(sums, key=sums.__getitem__)
-            if sums[heavier] > sums[-heavier]:
-                clipped[self.y == heavier] *= sums[-heavier] / sums[heavier]
-        return clipped
+        """alpha clipped to its box; with an offset the heavier sign is scaled down until sum_i s_i = 0."""
+        clipped: Array = np.clip(np.asarray(alpha, dtype=np.float64), self.box.L, self.box.U)
+        if not self.has_offset:
+            return clipped
+        return np.asarray(self.signs * balanced(self.signs * clipped, np.broadcast_to(False, clipped.shape)))
 
     def signed(self, alpha: Array | None) -> SignedVariables:
         """Where a solver in signed variables starts: at the nearest feasible point to alpha, or at zero."""
-        y = self.signs
-        s = np.zeros(len(y)) if alpha is None else y * self.nearest_feasible(alpha)
-        farthest = y * self.C
-        return SignedVariables(y, np.minimum(farthest, 0.0), np.maximum(farthest, 0.0), s)
+        sigma, box = self.signs, self.box
+        s = np.zeros(len(sigma)) if alpha is None else sigma * self.nearest_feasible(alpha)
+        low, high = sigma * box.L, sigma * box.U
+        return SignedVariables(sigma * box.p, np.minimum(low, high), np.maximum(low, high), s)
+
+    @cached_property
+    def positive_cost(self) -> float:
+        """The sum of the C_i of the positive class."""
+        return float(self.C[self.y > 0].sum())
+
+    def kinks(self, outputs: Array) -> Kinks:
+        """The offsets at which the losses bend, for outputs without an offset."""
+        if self.loss.is_regression:
+            kinks: Kinks = self.loss.kinks(outputs, self.C, self.y)  # type: ignore[attr-defined]
+            return kinks
+        return Kinks(self.signs - outputs, self.C, self.positive_cost)
 
     def best_offset(self, outputs: Array) -> float:
-        """The b with the least sum_i C_i max(0, 1 - y_i (f_i + b)); the middle one if it is an interval; 0 without an offset.
+        """The b with the least sum of losses at the outputs f_i + b; the middle one if it is an interval; 0 without an offset.
 
-        The slope of that sum is -(sum of the C_i of the positive class) far to the left, and rises by C_i at every kink."""
+        The slope of that sum is minus the level far to the left, and rises by C_i at every kink."""
         if not self.has_offset:
             return 0.0
-        kinks, costs = self.signs - outputs, self.C
+        kinks, costs, level = self.kinks(outputs)
         if costs.strides == (0,) and costs[0] > 0.0:  # one C for all
             kinks.sort()
         else:
             present = costs > 0.0
             order = np.argsort(kinks[present], kind="stable")
             kinks, costs = kinks[present][order], costs[present][order]
-        slopes = np.cumsum(costs) - self.positive_cost
+        slopes = np.cumsum(costs) - level
         tiny = 1e-14 * float(costs.sum())
         low = int(np.searchsorted(slopes, -tiny, side="left"))
         high = int(np.searchsorted(slopes, tiny, side="right"))

@@ -1,18 +1,22 @@
-r"""The optimisation problems, in mathematics and with no algorithm.
+r"""The linear problem, in mathematics and with no algorithm.
 
-The linear problem, with :math:`m_i = y_i (w \cdot x_i)` and a loss from :mod:`maxmargin.problem.losses`:
+With the penalty :math:`g(w) = \tfrac12 |w|^2` (:mod:`maxmargin.problem.penalties`), a loss of an output and a target
+(:mod:`maxmargin.problem.losses`) and a sign :math:`\sigma_i` for each sample, which is its label where there are two classes
+and 1
+in regression,
 
-.. math:: P(w) = \tfrac12 |w|^2 + \sum_i C_i \, \ell(m_i), \qquad
-          D(\alpha) = \sum_i \left(a \, \alpha_i - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2 .
+.. math:: P(w) = g(w) + \sum_i C_i \, \ell(\sigma_i w \cdot x_i, \, t_i), \qquad
+          D(\alpha) = -g^*(w(\alpha)) + \sum_i \left(p_i \alpha_i - e |\alpha_i| - \tfrac12 D_{ii} \alpha_i^2\right), \qquad
+          w(\alpha) = \sum_i \alpha_i \sigma_i x_i .
 
-An intercept is a constant feature of value ``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)): the last
-element of w is then its weight, and b = w[-1] * intercept_scaling. It is regularised like every other feature, unless
-``penalizes_intercept`` is false: then |w|^2 is without it, and the dual has the constraint sum_i alpha_i y_i = 0, as in a
-kernel SVM."""
+The target is 1 where there are two classes, and the output is the margin. An intercept is a constant feature of value
+``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)): the last element of w is then its weight, and b = w[-1] *
+intercept_scaling. It is penalised like every other feature, unless ``penalizes_intercept`` is false: then g is without it, and
+the dual has the constraint sum_i alpha_i sigma_i = 0, as in a kernel SVM."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -20,10 +24,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
-from maxmargin.problem.losses import DualBox, Hinge, Loss
+from maxmargin.problem.dual_box import DualBox, Loss
+from maxmargin.problem.losses import Hinge
+from maxmargin.problem.offset import balanced, excess_of
+from maxmargin.problem.penalties import L2, Penalty
 
 BALANCE = 1e-12
-"""Up to this share of sum_i alpha_i, sum_i alpha_i y_i is rounding."""
+"""Up to this share of sum_i |alpha_i|, sum_i alpha_i sigma_i is rounding."""
 
 PRECISE_ROWS = 4096
 """Rows that are brought to a higher precision at a time."""
@@ -31,7 +38,9 @@ PRECISE_ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class LinearProblem:
-    """min P(w) over w, equal to max D(alpha) over the box. ``y`` is +1 or -1, ``C`` one positive or zero value a sample.
+    """min P(w) over w, equal to max D(alpha) over the box. ``y`` is +1 or -1, or any number in regression; ``C`` one
+    positive or
+    zero value a sample.
 
     ``intercept_scaling=0`` means no intercept.
     """
@@ -42,6 +51,7 @@ class LinearProblem:
     loss: Loss
     intercept_scaling: float = 0.0
     penalizes_intercept: bool = True
+    penalty: Penalty = field(default_factory=L2, kw_only=True)
 
     @classmethod
     def build(
@@ -57,7 +67,9 @@ class LinearProblem:
         rows = Rows.from_matrix(X)
         scaling = _scaling(intercept_scaling)
         is_penalized = bool(penalizes_intercept) or scaling == 0.0
-        return cls(rows, signs_of(y, rows), costs_of(C, rows), _loss(loss), scaling, is_penalized)
+        loss = _loss(loss)
+        y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
+        return cls(rows, y, costs_of(C, rows), loss, scaling, is_penalized)
 
     @property
     def n_samples(self) -> int:
@@ -74,8 +86,23 @@ class LinearProblem:
         return self.n_weights if self.penalizes_intercept else self.rows.n_features
 
     @cached_property
+    def signs(self) -> Array:
+        """sigma: the labels, or ones in regression."""
+        return np.ones(self.n_samples, np.int8) if self.loss.is_regression else self.y
+
+    @cached_property
+    def targets(self) -> Array:
+        """t: ones, or y in regression."""
+        return self.y if self.loss.is_regression else np.broadcast_to(1.0, self.n_samples)
+
+    @cached_property
     def box(self) -> DualBox:
-        return self.loss.dual(self.C)
+        return self.loss.dual(self.C, self.targets)
+
+    def box_of(self, block: slice) -> DualBox:
+        """The dual's terms and bounds of some samples."""
+        box = self.box
+        return DualBox(box.L[block], box.U[block], box.D[block], box.p[block], box.e)
 
     @cached_property
     def compiled_rows(self) -> DenseRows | CsrRows:
@@ -89,44 +116,26 @@ class LinearProblem:
         return ones
 
     def balanced(self, alpha: Array) -> Array:
-        """alpha with sum_i alpha_i y_i = 0 and still in the box: the class with the greater sum is scaled down, only where
-        it is not at a bound if that suffices. What rounding leaves of the sum is taken from one sample."""
-        excess = self._excess(alpha)
-        if excess == 0.0:
-            return alpha
-        if np.isinf(self.box.L).any():
-            return alpha - self.y * np.abs(alpha) * (excess / np.abs(alpha).sum())
-        heavier = self.y > 0 if excess > 0.0 else self.y < 0
-        inside = heavier & (alpha > self.box.L) & (alpha < self.box.U)
-        chosen = inside if abs(excess) <= alpha[inside].sum() else heavier
-        scaled = np.where(chosen, alpha * (1.0 - abs(excess) / alpha[chosen].sum()), alpha)
-        rest = self.y * self._excess(scaled)
-        room = np.flatnonzero((rest > 0.0) & (scaled > 2.0 * rest))
-        if len(room):
-            least = room[np.argmin(scaled[room])]  # a small number takes a small change with the least rounding
-            scaled[least] -= rest[least]
-        return scaled
-
-    def _excess(self, alpha: Array) -> float:
-        """sum_i alpha_i y_i, in more than float64 where the machine has it: its terms cancel."""
-        return float(np.sum(alpha * self.y, dtype=np.longdouble))
+        """alpha with sum_i alpha_i sigma_i = 0 and still in the box."""
+        is_inside = (alpha > self.box.L) & (alpha < self.box.U)
+        return np.asarray(balanced(alpha * self.signs, is_inside) * self.signs)
 
     def margins(self, w: Array) -> Array:
-        """m_i = y_i (w . x_i), the intercept included."""
+        """The outputs sigma_i (w . x_i), the intercept included: margins, where there are two classes."""
         outputs = self.rows.matrix @ w[: self.rows.n_features]
         if self.intercept_scaling != 0.0:
             outputs = outputs + w[-1] * self.intercept_scaling
-        return self.y * outputs
+        return self.signs * outputs
 
     def weights(self, alpha: Array) -> Array:
-        """w(alpha) = sum_i alpha_i y_i x_i."""
-        signed = alpha * self.y
+        """w(alpha) = sum_i alpha_i sigma_i x_i."""
+        signed = alpha * self.signs
         w = self.rows.matrix.T @ signed
         return w if self.intercept_scaling == 0.0 else np.append(w, self.intercept_scaling * signed.sum())
 
     def precise_weights(self, alpha: Array) -> Array:
         """w(alpha) with a zero for an intercept that is not there, summed in more than float64 where the machine has it."""
-        signed = (alpha * self.y).astype(np.longdouble)
+        signed = (alpha * self.signs).astype(np.longdouble)
         total = np.zeros(self.rows.n_features, np.longdouble)
         for start in range(0, self.n_samples, PRECISE_ROWS):
             block = slice(start, start + PRECISE_ROWS)
@@ -134,19 +143,25 @@ class LinearProblem:
         return np.append(total, self.intercept_scaling * signed.sum()).astype(np.float64)
 
     def primal(self, w: Array) -> float:
-        return 0.5 * self.sqnorm(w) + float(self.C @ self.loss.value(self.margins(w)))
+        losses = self.loss.value(self.margins(w), self.targets)
+        return self.penalty.value(w[: self.n_penalised]) + float(self.C @ losses)
+
+    @cached_property
+    def primal_at_zero(self) -> float:
+        """P(0): nobody needs to pay more."""
+        return float(self.C @ self.loss.value(np.zeros(self.n_samples), self.targets))
 
     def sqnorm(self, w: Array) -> float:
         """|w|^2 over the elements that are penalised."""
         return float(w[: self.n_penalised] @ w[: self.n_penalised])
 
     def dual(self, alpha: Array) -> float:
-        """D(alpha), and minus infinity outside the box or, with an intercept without penalty, off sum_i alpha_i y_i = 0."""
+        """D(alpha), and minus infinity outside the box or, with an intercept without penalty, off sum_i alpha_i sigma_i = 0."""
         if not self.is_feasible(alpha):
             return -np.inf
-        if not self.penalizes_intercept and abs(np.sum(alpha * self.y)) > BALANCE * np.sum(np.abs(alpha)):
+        if not self.penalizes_intercept and abs(excess_of(alpha * self.signs)) > BALANCE * np.sum(np.abs(alpha)):
             return -np.inf
-        return float(np.sum(self.box.terms(alpha))) - 0.5 * self.sqnorm(self.weights(alpha))
+        return float(np.sum(self.box.terms(alpha))) - self.penalty.conjugate(self.weights(alpha)[: self.n_penalised])
 
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))
@@ -160,6 +175,16 @@ def signs_of(y: Any, rows: Rows) -> Array:
     if wrong.size:
         raise ValueError(f"The labels of a binary problem are +1 and -1; y[{wrong[0]}] is {y[wrong[0]]!r}.")
     return y.astype(np.int8)
+
+
+def targets_of(y: Any, rows: Rows) -> Array:
+    y = np.asarray(y, dtype=np.float64)
+    if y.shape != (rows.n_samples,):
+        raise ValueError(f"y must have one target for each of the {rows.n_samples} rows of X; its shape is {y.shape}.")
+    wrong = np.flatnonzero(~np.isfinite(y))
+    if wrong.size:
+        raise ValueError(f"The targets must be finite; y[{wrong[0]}] is {y[wrong[0]]}.")
+    return y
 
 
 def costs_of(C: Any, rows: Rows) -> Array:

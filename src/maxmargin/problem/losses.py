@@ -1,128 +1,204 @@
-r"""The losses of the primal, and the box and diagonal that each gives the dual.
+r"""The losses of the primal, and the terms that each gives the dual.
 
-Every loss :math:`\ell(m)` of the margin m here leads to the dual of Hsieh et al. (ICML 2008), eq. (4), written
-as a maximum and with a C of its own for every sample:
+A loss is a function of an output f and a target t, and all losses here are functions of the residual r = t - f. A problem of
+two classes is **oriented**: every sample is multiplied by its label, so that its output is the margin :math:`y_i (w \cdot
+x_i + b)`
+and its target is 1. In regression the output is :math:`w \cdot x_i + b` itself. With the conjugate of the loss the dual is
 
-.. math:: D(\alpha) = \sum_i \left(a \, \alpha_i - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2,
-          \qquad L_i \le \alpha_i \le U_i, \qquad w(\alpha) = \sum_i \alpha_i y_i x_i .
+.. math:: D(\alpha) = \sum_i \left(p_i \alpha_i - e |\alpha_i| - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2,
+          \qquad L_i \le \alpha_i \le U_i .
 
-==============  ======================  =======  =======  =================  =======
-loss            :math:`\ell(m)`         L        U        D                  a
-==============  ======================  =======  =======  =================  =======
-Hinge           max(0, 1 - m)           0        C        0                  1
-SquaredHinge    max(0, 1 - m)^2         0        inf      1 / (2C)           1
-LeastSquares    (1 - m)^2               -inf     inf      1 / (2C)           1
-Huber(h)        see below               0        C        2h / C             1 + h
-==============  ======================  =======  =======  =================  =======
+=========================  ==========================  ============  ==========  ===========  ==========  ==========
+loss                       of the residual r           L             U           D            p           e
+=========================  ==========================  ============  ==========  ===========  ==========  ==========
+Hinge                      max(0, r)                   0             C           0            t           0
+SquaredHinge               max(0, r)^2                 0             inf         1 / (2C)     t           0
+LeastSquares               r^2                         -inf          inf         1 / (2C)     t           0
+Huber(h)                   see below                   0             C           2h / C       t + h       0
+EpsilonInsensitive         max(0, abs(r) - epsilon)    -C            C           0            t           epsilon
+SquaredEpsilonInsensitive  max(0, abs(r) - epsilon)^2  -inf          inf         1 / (2C)     t           epsilon
+Quantile(q)                q r, or (q - 1) r if r < 0  -C (1 - q)    C q         0            t           0
+=========================  ==========================  ============  ==========  ===========  ==========  ==========
 
-Huber's (Chapelle, 2007; Guillory and Bilmes, eq. (5)) is 1 - m up to 1 - h, 0 from 1 + h on, and (1 + h - m)^2 / (4h)
-between: hinge loss with its kink rounded, at most h / 4 above it.
+Huber's (Chapelle, 2007; Guillory and Bilmes, eq. (5)) is r from r = h on, 0 up to r = -h, and (r + h)^2 / (4h) between: hinge
+loss with its kink rounded, at most h / 4 above it. Epsilon-insensitive losses: C.-H. Ho and C.-J. Lin, "Large-scale linear
+support vector regression", JMLR 13, 2012.
 
 A sample with C_i = 0 is absent: its box is the point 0.
 
-By Fenchel and Young the **gap term** ``C l(m) + l*(alpha) + alpha m`` is never negative; each is given
-in a form that does not cancel, and the duality gap is their sum plus ``1/2 |w - w(alpha)|^2``.
+By Fenchel and Young the **gap term** C l(r) + l*(alpha) + alpha f is never negative; each is given in a form that does not
+cancel, and the duality gap is their sum plus the gap of the penalty (:mod:`maxmargin.problem.penalties`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import (
+    UNIT_ROUNDOFF,
+    DualBox,
+    Loss,
+    Pieces,
+    Targets,
+    half_inverse,
+    quadratic_box,
+    residual_rounding,
+)
 
-UNIT_ROUNDOFF = 2.0**-53
-
-
-class DualBox(NamedTuple):
-    """The arrays of the dual: lower and upper bounds and the added diagonal, one value a sample; and ``a``, by which
-    alpha_i is multiplied in D(alpha)."""
-
-    L: Array
-    U: Array
-    D: Array
-    a: float = 1.0
-
-    def terms(self, alpha: Array) -> Array:
-        """a alpha_i - D_ii alpha_i^2 / 2"""
-        return self.a * alpha - 0.5 * self.D * np.square(alpha)
-
-
-class Loss(Protocol):
-    def value(self, margin: Array) -> Array:
-        """The loss at a margin, without C."""
-
-    def dual(self, C: Array) -> DualBox:
-        """L, U and D of the dual problem."""
-
-    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
-        """C l(m) + l*(alpha) + alpha m for each sample: zero at the optimum, never negative."""
-
-    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
-        """How wrong a gap term can be when its margin is wrong by ``error``, beyond a few units of its own last place."""
+__all__ = ["UNIT_ROUNDOFF", "DualBox", "Hinge", "Huber", "LeastSquares", "Loss", "Pieces", "SquaredHinge"]
 
 
 @dataclass(frozen=True)
 class Hinge:
     """max(0, 1 - m): the L1-SVM."""
 
-    def value(self, margin: Array) -> Array:
-        return np.maximum(0.0, 1.0 - margin)
+    is_regression: ClassVar[bool] = False
+    has_ellipsoid: ClassVar[bool] = True
+    is_smooth: ClassVar[bool] = False
 
-    def dual(self, C: Array) -> DualBox:
+    def value(self, output: Array, target: Targets = 1.0) -> Array:
+        return np.maximum(0.0, target - output)
+
+    def slope(self, output: Array, target: Targets = 1.0) -> Array:
+        return np.where(output < target, 1.0, 0.0)
+
+    def margin_pieces(self) -> Pieces:
+        return Pieces(1.0, 1.0)
+
+    def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
         zero = np.broadcast_to(0.0, C.shape)
-        return DualBox(zero, C, zero)
+        return DualBox(zero, C, zero, np.broadcast_to(target, C.shape))
 
-    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
-        slack = 1.0 - margin
-        return (C - alpha) * np.maximum(0.0, slack) + alpha * np.maximum(0.0, -slack)
+    def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
+        residual = target - output
+        return (C - alpha) * np.maximum(0.0, residual) + alpha * np.maximum(0.0, -residual)
 
-    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
-        slack = 1.0 - margin
+    def gap_sensitivity(self, output: Array, alpha: Array, C: Array, error: Array, target: Targets = 1.0) -> Array:
+        residual = target - output
         kink = np.maximum(C - alpha, alpha)
-        return np.where(slack > error, C - alpha, np.where(slack < -error, alpha, kink)) * error
+        return np.where(residual > error, C - alpha, np.where(residual < -error, alpha, kink)) * error
+
+    def held_residual(self, alpha: Array, C: Array) -> Array:
+        """The residual at which the gap term of a free alpha vanishes."""
+        return np.zeros(len(alpha))
+
+    def held_slack(self, least: Array, most: Array, C: Array) -> Array:
+        """How firmly an alpha between these two holds its residual: the gap term rises at least this fast on either side."""
+        return np.minimum(least, C - most)
+
+    def held_reach(self, gap: float, slack: Array) -> Array:
+        """How far the residual of a held sample can be from ``held_residual`` while the gap term is at most ``gap``."""
+        return gap / slack
+
+    def held_curvature(self, least: Array, most: Array, reach: Array, C: Array) -> Array:
+        """The greatest q with gap term >= q r^2 for residuals within ``reach`` of the held one."""
+        return self.held_slack(least, most, C) / reach
 
 
 @dataclass(frozen=True)
 class SquaredHinge:
     """max(0, 1 - m)^2: the L2-SVM."""
 
-    def value(self, margin: Array) -> Array:
-        return np.square(np.maximum(0.0, 1.0 - margin))
+    is_regression: ClassVar[bool] = False
+    has_ellipsoid: ClassVar[bool] = True
+    is_smooth: ClassVar[bool] = True
 
-    def dual(self, C: Array) -> DualBox:
-        return _quadratic_box(C)._replace(L=np.broadcast_to(0.0, C.shape))
+    def value(self, output: Array, target: Targets = 1.0) -> Array:
+        return np.square(np.maximum(0.0, target - output))
 
-    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
-        slack = 1.0 - margin
-        residual = np.maximum(0.0, slack) - alpha * _quadratic_box(C).D
-        return C * np.square(residual) + alpha * np.maximum(0.0, -slack)
+    def slope(self, output: Array, target: Targets = 1.0) -> Array:
+        return 2.0 * np.maximum(0.0, target - output)
 
-    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
-        error = error + _residual_rounding(alpha, C)
-        slope = np.abs(2.0 * C * np.maximum(0.0, 1.0 - margin) - alpha)
+    def steepness(self) -> float:
+        """By how much the slope changes at most for a unit of the output."""
+        return 2.0
+
+    def margin_pieces(self) -> Pieces:
+        return Pieces(-np.inf, 1.0, 2.0)
+
+    def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
+        return quadratic_box(C, target)._replace(L=np.broadcast_to(0.0, C.shape))
+
+    def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
+        residual = target - output
+        return C * np.square(np.maximum(0.0, residual) - alpha * half_inverse(C)) + alpha * np.maximum(0.0, -residual)
+
+    def gap_sensitivity(self, output: Array, alpha: Array, C: Array, error: Array, target: Targets = 1.0) -> Array:
+        error = error + residual_rounding(alpha, C)
+        slope = np.abs(2.0 * C * np.maximum(0.0, target - output) - alpha)
         return (np.maximum(slope, alpha) + C * error) * error
+
+    def held_residual(self, alpha: Array, C: Array) -> Array:
+        """See :class:`Hinge`."""
+        return alpha / (2.0 * C)
+
+    def held_slack(self, least: Array, most: Array, C: Array) -> Array:
+        """See :class:`Hinge`."""
+        return np.where(C > 0.0, np.abs(least), 0.0)
+
+    def held_reach(self, gap: float, slack: Array) -> Array:
+        """See :class:`Hinge`."""
+        return 2.0 * gap / slack
+
+    def held_curvature(self, least: Array, most: Array, reach: Array, C: Array) -> Array:
+        """See :class:`Hinge`."""
+        share = least / reach
+        is_inside = reach <= least / (2.0 * C) * (1.0 - 8.0 * UNIT_ROUNDOFF)
+        outwards = 1.0 + 8.0 * UNIT_ROUNDOFF
+        return np.where(is_inside, C, np.maximum(0.0, share - np.square(share) / (4.0 * C) * outwards))
 
 
 @dataclass(frozen=True)
 class LeastSquares:
     """(1 - m)^2: regularised least squares, the same dual without bounds (Hsieh et al., section 6)."""
 
-    def value(self, margin: Array) -> Array:
-        return np.square(1.0 - margin)
+    is_regression: ClassVar[bool] = False
+    has_ellipsoid: ClassVar[bool] = True
+    is_smooth: ClassVar[bool] = True
 
-    def dual(self, C: Array) -> DualBox:
-        return _quadratic_box(C)
+    def value(self, output: Array, target: Targets = 1.0) -> Array:
+        return np.square(target - output)
 
-    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
-        return C * np.square((1.0 - margin) - alpha * _quadratic_box(C).D)
+    def slope(self, output: Array, target: Targets = 1.0) -> Array:
+        return 2.0 * (target - output)
 
-    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
-        error = error + _residual_rounding(alpha, C)
-        return (np.abs(2.0 * C * (1.0 - margin) - alpha) + C * error) * error
+    def steepness(self) -> float:
+        """By how much the slope changes at most for a unit of the output."""
+        return 2.0
+
+    def margin_pieces(self) -> Pieces:
+        return Pieces(-np.inf, 1.0, 2.0, is_two_sided=True)
+
+    def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
+        return quadratic_box(C, target)
+
+    def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
+        return C * np.square((target - output) - alpha * half_inverse(C))
+
+    def gap_sensitivity(self, output: Array, alpha: Array, C: Array, error: Array, target: Targets = 1.0) -> Array:
+        error = error + residual_rounding(alpha, C)
+        return (np.abs(2.0 * C * (target - output) - alpha) + C * error) * error
+
+    def held_residual(self, alpha: Array, C: Array) -> Array:
+        """See :class:`Hinge`."""
+        return alpha / (2.0 * C)
+
+    def held_slack(self, least: Array, most: Array, C: Array) -> Array:
+        """See :class:`Hinge`."""
+        return np.where(C > 0.0, np.abs(most), 0.0)
+
+    def held_reach(self, gap: float, slack: Array) -> Array:
+        """See :class:`Hinge`."""
+        return 2.0 * gap / slack
+
+    def held_curvature(self, least: Array, most: Array, reach: Array, C: Array) -> Array:
+        """See :class:`Hinge`."""
+        return C
 
 
 @dataclass(frozen=True)
@@ -130,52 +206,49 @@ class Huber:
     """Hinge loss with its kink rounded over ``width`` to either side of 1."""
 
     width: float = 0.01
+    is_regression: ClassVar[bool] = False
+    has_ellipsoid: ClassVar[bool] = False
+    is_smooth: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.width, Real) and 0.0 < self.width < np.inf):
             raise ValueError(f"The width of the Huber loss must be positive and finite; got {self.width!r}.")
 
-    def value(self, margin: Array) -> Array:
-        slack = 1.0 + self.width - margin
-        return np.where(slack >= 2.0 * self.width, 1.0 - margin, np.square(np.maximum(0.0, slack)) / (4.0 * self.width))
+    def value(self, output: Array, target: Targets = 1.0) -> Array:
+        residual = target - output
+        rounded = np.square(np.maximum(0.0, residual + self.width)) / (4.0 * self.width)
+        return np.where(residual >= self.width, residual, rounded)
 
-    def dual(self, C: Array) -> DualBox:
-        D = 4.0 * self.width * _quadratic_box(C).D
-        return DualBox(np.broadcast_to(0.0, C.shape), C, D, 1.0 + self.width)
+    def slope(self, output: Array, target: Targets = 1.0) -> Array:
+        return np.clip((target + self.width - output) / (2.0 * self.width), 0.0, 1.0)
 
-    def gap_terms(self, margin: Array, alpha: Array, C: Array) -> Array:
-        """On the three pieces, with u = alpha / C and the slope s of the middle one: C (1 - u) (1 - h - m + h (1 - u)),
-        C h (s - u)^2 and C u (m - 1 - h + h u)."""
+    def steepness(self) -> float:
+        """By how much the slope changes at most for a unit of the output; one more, because it is clipped after rounding."""
+        return 1.0 + 1.0 / self.width
+
+    def margin_pieces(self) -> Pieces:
+        return Pieces(1.0 - self.width, 1.0 + self.width, 0.5 / self.width)
+
+    def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
+        D = 4.0 * self.width * quadratic_box(C, target).D
+        return DualBox(np.broadcast_to(0.0, C.shape), C, D, np.broadcast_to(target + self.width, C.shape))
+
+    def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
+        """On the three pieces, with u = alpha / C and the slope s of the middle one: C (1 - u) (r - h + h (1 - u)),
+        C h (s - u)^2 and C u (-r - h + h u)."""
         h, u = self.width, _share(alpha, C)
-        slack = 1.0 - margin
-        left = (1.0 - u) * ((slack - h) + h * (1.0 - u))
-        right = u * ((-slack - h) + h * u)
-        middle = h * np.square((slack + h) / (2.0 * h) - u)
-        return C * np.where(slack >= h, left, np.where(slack <= -h, right, middle))
+        residual = target - output
+        left = (1.0 - u) * ((residual - h) + h * (1.0 - u))
+        right = u * ((-residual - h) + h * u)
+        middle = h * np.square((residual + h) / (2.0 * h) - u)
+        return C * np.where(residual >= h, left, np.where(residual <= -h, right, middle))
 
-    def gap_sensitivity(self, margin: Array, alpha: Array, C: Array, error: Array) -> Array:
-        """The derivative by the margin is C (u - s), and s changes by at most error / (2h)."""
-        error = error + 16.0 * UNIT_ROUNDOFF * (1.0 + self.width)
-        slope = np.clip((1.0 + self.width - margin) / (2.0 * self.width), 0.0, 1.0)
+    def gap_sensitivity(self, output: Array, alpha: Array, C: Array, error: Array, target: Targets = 1.0) -> Array:
+        """The derivative by the output is C (u - s), and s changes by at most error / (2h)."""
+        error = error + 16.0 * UNIT_ROUNDOFF * (np.abs(target) + self.width)
         change = np.minimum(error / (2.0 * self.width), 1.0)
-        return C * (np.abs(_share(alpha, C) - slope) + change) * error
+        return C * (np.abs(_share(alpha, C) - self.slope(output, target)) + change) * error
 
 
 def _share(alpha: Array, C: Array) -> Array:
     return np.divide(alpha, C, out=np.zeros(alpha.shape), where=C > 0.0)
-
-
-def _quadratic_box(C: Array) -> DualBox:
-    """The box and diagonal of a loss that grows quadratically on both sides; absent samples get the box [0, 0]."""
-    values = C[:1] if C.strides == (0,) else C  # one C for all needs one value of each
-    present = values > 0.0
-    U = np.where(present, np.inf, 0.0)
-    with np.errstate(divide="ignore", over="ignore"):
-        D = np.where(present, 0.5 / values, 0.0)
-    L, U, D = (np.broadcast_to(array, C.shape) for array in (-U, U, D))
-    return DualBox(L, U, D)
-
-
-def _residual_rounding(alpha: Array, C: Array) -> Array:
-    """The rounding in ``1 - m - alpha D`` that is not the margin's: of D, of the product and of the subtraction."""
-    return 4.0 * UNIT_ROUNDOFF * np.abs(alpha * _quadratic_box(C).D)

@@ -1,6 +1,8 @@
-r"""The offset that is best for given outputs, where it is free: weighted quantiles of kinks.
+r"""The offset that is best for given outputs, where it is free: weighted quantiles of kinks; and the dual points that it
+allows.
 
-The hinge of sample i bends at the offset :math:`t_i = y_i - f_i`, its **kink**. The slope of the primal in b is
+A free offset asks for :math:`\sum_i s_i = 0` of the signed dual variables. The hinge of sample i bends at the offset
+:math:`t_i = y_i - f_i`, its **kink**. The slope of the primal in b is
 :math:`\sum_{t_i < b} C_i` minus a level, so that the optimal offsets are the weighted quantiles of the kinks at that level.
 """
 
@@ -12,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 
 
 class Interval(NamedTuple):
@@ -65,3 +67,32 @@ def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0) -> 
     ordered = np.partition(kinks, ranks) if is_even and ranks else kinks[order]
     has_low, has_high = level - slack > 0.0 and low < n, high < n
     return Interval(float(ordered[low]) if has_low else -math.inf, float(ordered[high]) if has_high else math.inf)
+
+
+def balanced(s: Array, is_inside: Array) -> Array:
+    """The signed dual variables with sum_i s_i = 0: those of the heavier sign are scaled down, only where they are inside their
+    box if that suffices. What rounding leaves of the sum is taken from one of them. If all have one sign, zeros."""
+    excess = excess_of(s)
+    if excess == 0.0:
+        return s
+    heavier = s > 0.0 if excess > 0.0 else s < 0.0
+    if np.all(heavier | (s == 0.0)):
+        return np.zeros_like(s)
+    inside = heavier & is_inside
+    chosen = inside if abs(excess) <= abs(float(s[inside].sum())) else heavier
+    scaled = np.where(chosen, s * (1.0 - excess / float(s[chosen].sum())), s)
+    return _without_rest(scaled)
+
+
+def _without_rest(s: Array) -> Array:
+    """The rest of the sum is taken from the least s_i that it is less than half of: that rounds least."""
+    rest = excess_of(s)
+    room = np.flatnonzero(s > 2.0 * rest) if rest > 0.0 else np.flatnonzero(s < 2.0 * rest)
+    if rest != 0.0 and len(room):
+        s[room[np.argmin(np.abs(s[room]))]] -= rest
+    return s
+
+
+def excess_of(s: Array) -> float:
+    """sum_i s_i, in more than float64 where the machine has it: its terms cancel."""
+    return float(np.sum(s, dtype=np.longdouble))

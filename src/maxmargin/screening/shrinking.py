@@ -15,10 +15,6 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.offset import offset_interval
 from maxmargin.screening.rules import Screened, gap_ball, gradient_reach, screen, screen_with_offset
 
-LIBSVM_STEPS = 1000
-GAP_STEPS = 100
-"""Algorithm 1 looks after every step. A look costs about as much as a step, and the gap falls by little in a hundred."""
-
 
 class ActiveSet(NamedTuple):
     """What a rule may look at: the samples that are not removed, their gap, and the offset b at which it was computed."""
@@ -68,7 +64,8 @@ class ShrinkingRule(Protocol):
 
     @property
     def every(self) -> int:
-        """Steps from one removal to the next, if there are not fewer samples than that."""
+        """Steps from one removal to the next, if there are not fewer samples than that. Algorithm 1 looks after every step;
+        but a look costs about as much as a step, and the gap falls by little in a hundred. LIBSVM looks after a thousand."""
 
     @property
     def unshrinks_at(self) -> float:
@@ -81,7 +78,7 @@ class ShrinkingRule(Protocol):
 @dataclass(frozen=True)
 class NoShrinking:
     is_safe: ClassVar[bool] = True
-    every: ClassVar[int] = GAP_STEPS
+    every: ClassVar[int] = 100
     unshrinks_at: ClassVar[float] = 0.0
 
     def removable(self, active: ActiveSet) -> Array:
@@ -94,7 +91,7 @@ class Joachims:
     2011, section 5.1): a sample at a bound is left out when its gradient is beyond that of every sample which can still move
     against it. Without an offset that is rule (16) of Hsieh et al. (ICML 2008)."""
 
-    every: int = LIBSVM_STEPS
+    every: int = 1000
     is_safe: ClassVar[bool] = False
     unshrinks_at: ClassVar[float] = 10.0
 
@@ -122,7 +119,7 @@ def _beyond(values: Array, may_rise: Array, may_fall: Array, zero: float | None)
 class Safe:
     """Section 5: what is removed is at its bound in every optimal alpha, if the kernel is positive semidefinite."""
 
-    every: int = GAP_STEPS
+    every: int = 100
     is_safe: ClassVar[bool] = True
     unshrinks_at: ClassVar[float] = 0.0
 
@@ -139,7 +136,7 @@ class FSafe:
     """Rule (1): the safe rule with f times the radius of its ball. With an offset the interval for b* shrinks with the ball."""
 
     f: float = 0.1
-    every: int = GAP_STEPS
+    every: int = 100
     is_safe: ClassVar[bool] = False
     unshrinks_at: ClassVar[float] = 0.0
 

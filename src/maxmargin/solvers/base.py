@@ -74,9 +74,15 @@ def refuse_free_intercept(problem: LinearProblem, solver: str) -> None:
         raise ValueError(f"The solver {solver!r} cannot fit an intercept without penalty: use 'newton' or 'auto'.")
 
 
+def is_rounded_hinge(problem: LinearProblem) -> bool:
+    """Whether the loss is Huber's: smooth, with a slope that is bounded."""
+    loss = problem.loss
+    return loss.is_smooth and not loss.is_regression and loss.margin_pieces().has_bounded_slope
+
+
 def refuse_huber(problem: LinearProblem, solver: str) -> None:
-    """For solvers whose steps take alpha_i to enter D(alpha) with the factor 1."""
-    if problem.box.a != 1.0:
+    """For solvers whose steps take a loss to be linear or quadratic on one side, and not both."""
+    if is_rounded_hinge(problem):
         raise ValueError(f"The solver {solver!r} cannot fit {problem.loss!r}: use 'newton' or 'auto'.")
 
 
@@ -95,10 +101,34 @@ class Solver(Protocol):
 
 
 class KernelSolver(Protocol):
-    """The same for kernel problems, whose w is known only through alpha."""
+    """The same for kernel problems, whose w is known only through alpha. A solver inherits from this class: what it does not
+    answer itself has a default."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def budget_mb(self) -> float | None:
+        """Megabytes for kernel values; None if the solver keeps none."""
+        return None
+
+    def within(self, budget_mb: float) -> KernelSolver:
+        """The same solver with another budget for kernel values."""
+        return self
+
+    @property
+    def holds_values(self) -> bool:
+        """It reads the float64 matrix of few samples, where the problem has one."""
+        return False
+
+    @property
+    def shares_values(self) -> bool:
+        """It reads the ``fast_values`` of a problem in float32, where there are some."""
+        return False
+
+    def for_features(self) -> Solver | None:
+        """What solves the problem where it is a linear one, on the features of its kernel; None if this solver must."""
+        return None
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> Any: ...
 

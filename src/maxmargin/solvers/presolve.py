@@ -31,20 +31,31 @@ from scipy import sparse
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Precomputed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import DualBox
 from maxmargin.solvers import presolve_loops as compiled
 
-MOST_COUNTED = 1 << 16
-"""Features that occur more often than this are the most frequent anyway; their order among themselves does not matter."""
 
-DENSE_SHARE = 0.3
-"""A sparse X with at least this share of its elements stored is made dense where that helps: a copy of at most three
-times X."""
-FAR_FROM_ZERO = 10.0
-"""A column whose mean is this many times its standard deviation is worth centring: the condition number of the Hessian grows
-with the square of the ratio."""
+@dataclass(frozen=True)
+class PresolvePolicy:
+    """When a reduction is worth its cost."""
+
+    most_counted: int = 1 << 16
+    """Occurrences up to which features are sorted by frequency. The order of more frequent ones among themselves does not
+    matter: all of them are in the near caches."""
+    dense_share: float = 0.3
+    """Share of the elements that a sparse X must store to be made dense: the copy is then at most three times X."""
+    far_from_zero: float = 10.0
+    """Standard deviations from zero to the mean of a column from which it is centred. The condition number of the Hessian grows
+    with the square of that ratio."""
+    few_elements: int = 1 << 18
+    """Stored elements up to which equal rows are looked for without compiled code: that takes milliseconds, compiling half a
+    second."""
+
+
+DEFAULT = PresolvePolicy()
+MIXER = np.uint64(0xFF51AFD7ED558CCD)
+"""An odd number whose bits look random: products with it spread equal bits over a word."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +66,7 @@ class FoldedProblem(LinearProblem):
 
     @cached_property
     def box(self) -> DualBox:
-        box = self.loss.dual(self.C)
+        box = self.loss.dual(self.C, self.targets)
         return box._replace(D=box.D + self.folded)
 
 
@@ -70,24 +81,30 @@ class RenumberedColumns:
     w: Array
 
     @classmethod
-    def of(cls, problem: LinearProblem, in_single: bool = False) -> RenumberedColumns:
+    def of(cls, problem: LinearProblem, in_single: bool = False, policy: PresolvePolicy = DEFAULT) -> RenumberedColumns:
         """``in_single`` keeps the values in float32: less memory, faster steps, and a problem that is equal only up to that
         rounding."""
         rows, n = problem.compiled_rows, problem.n_samples
         crew = Crew(problem.rows.n_stored)
         counts, numbers = np.zeros(problem.rows.n_features, np.uint32), np.empty(problem.rows.n_features, np.uint32)
         compiled.count_features(rows, counts)
-        n_left = compiled.number_by_frequency(counts, numbers, MOST_COUNTED)
+        n_left = compiled.number_by_frequency(counts, numbers, policy.most_counted)
         indptr = np.zeros(n + 1, np.int64)
         crew.share(n, lambda _, *part: compiled.kept_lengths(rows, numbers, indptr[1:], *part))
         np.cumsum(indptr, out=indptr)
         values, indices = np.empty(indptr[-1], np.float32 if in_single else rows.values.dtype), np.empty(indptr[-1], np.uint32)
-        folded = np.empty(n)
-        crew.share(n, lambda _, *part: compiled.renumber(rows, numbers, values, indices, indptr, folded, *part))
+        renumbered = compiled.Renumbered(values, indices, indptr, folded=np.empty(n))
+        crew.share(n, lambda _, *part: compiled.renumber(rows, numbers, renumbered, *part))
         matrix = sparse.csr_array((n, max(1, n_left)), dtype=values.dtype)
         matrix.data, matrix.indices, matrix.indptr = values, indices.view(np.int32), indptr
         reduced = FoldedProblem(
-            Rows(matrix), problem.y, problem.C, problem.loss, problem.intercept_scaling, problem.penalizes_intercept, folded
+            Rows(matrix),
+            problem.y,
+            problem.C,
+            problem.loss,
+            problem.intercept_scaling,
+            problem.penalizes_intercept,
+            renumbered.folded,
         )
         return cls(problem, reduced, numbers, crew, np.zeros(problem.n_weights))
 
@@ -99,7 +116,7 @@ class RenumberedColumns:
         n_features = self.original.rows.n_features
         compiled.spread(np.ascontiguousarray(w), self.numbers, self.w)
         self.w[n_features:] = w[self.problem.rows.n_features :]
-        scales, rows = alpha * self.original.y, self.original.compiled_rows
+        scales, rows = alpha * self.original.signs, self.original.compiled_rows
         self.crew.share(len(alpha), lambda _, *part: compiled.unfold(rows, self.numbers, scales, self.w, *part))
         return self.w, alpha
 
@@ -113,14 +130,14 @@ class CentredColumns:
     centre: Array
 
     @classmethod
-    def of(cls, problem: LinearProblem) -> CentredColumns | None:
+    def of(cls, problem: LinearProblem, policy: PresolvePolicy = DEFAULT) -> CentredColumns | None:
         """None where the copy would be much larger than X, or no column is far from zero for its width."""
         n_elements = problem.n_samples * problem.rows.n_features
-        if problem.intercept_scaling == 0.0 or problem.rows.n_stored < DENSE_SHARE * n_elements:
+        if problem.intercept_scaling == 0.0 or problem.rows.n_stored < policy.dense_share * n_elements:
             return None
         X = problem.rows.dense()
         centre = X.mean(axis=0, dtype=np.float64)
-        if not np.any(np.abs(centre) > FAR_FROM_ZERO * X.std(axis=0, dtype=np.float64)):
+        if not np.any(np.abs(centre) > policy.far_from_zero * X.std(axis=0, dtype=np.float64)):
             return None
         return cls(problem, replace(problem, rows=Rows(X - centre)), centre)
 
@@ -229,7 +246,7 @@ class MergedSamples:
     @classmethod
     def of(cls, problem: KernelProblem, least_saving: float) -> MergedSamples | None:
         """None when fewer than this share of the samples would go, or X is dense, or the rows of X are not the samples."""
-        if not problem.rows.is_sparse or isinstance(problem.kernel, Precomputed):
+        if not problem.rows.is_sparse or problem.kernel.is_given:
             return None
         merging = Merging.of(problem.rows.compiled(), problem.y, problem.C, least_saving)
         if merging is None:
@@ -251,9 +268,31 @@ class MergedSamples:
 def equal_rows(rows: DenseRows | CsrRows, y: Array) -> tuple[Array, int]:
     """For each sample of a sparse problem the number of its set of samples with equal x and y, and how many sets there are."""
     assert isinstance(rows, CsrRows)
+    if len(rows.values) <= DEFAULT.few_elements:
+        return _equal_rows_of_few(rows, y)
     n = len(y)
-    words = rows.values.view(np.dtype(f"u{rows.values.dtype.itemsize}"))
+    words = _bits(rows.values)
     hashes, group = np.empty(n, np.uint64), np.empty(n, np.int64)
     Crew(len(rows.values)).share(n, lambda _, *part: compiled.hash_rows(rows, y, words, hashes, *part))
     n_groups = compiled.group_equal_rows(rows, y, np.argsort(hashes), hashes, group)
     return group, n_groups
+
+
+def _equal_rows_of_few(rows: CsrRows, y: Array) -> tuple[Array, int]:
+    """The same without compiled code. A row's hash is the sum of those of its elements; rows whose hash no other row has are
+    alone, and the bytes of the others decide."""
+    elements = rows.indices.astype(np.uint64) * MIXER ^ _bits(rows.values).astype(np.uint64)
+    elements = (elements ^ elements >> np.uint64(29)) * MIXER
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(elements ^ elements >> np.uint64(32), dtype=np.uint64)])
+    hashes = (sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]) ^ (y > 0).astype(np.uint64)
+    _, place, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
+    first, known = np.arange(len(y)), dict[tuple[bool, bytes, bytes], int]()
+    for i in np.flatnonzero(sizes[place] > 1).tolist():
+        row = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
+        first[i] = known.setdefault((bool(y[i] > 0), rows.indices[row].tobytes(), rows.values[row].tobytes()), i)
+    sets, group = np.unique(first, return_inverse=True)
+    return group, len(sets)
+
+
+def _bits(values: Array) -> Array:
+    return values.view(np.dtype(f"u{values.dtype.itemsize}"))

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import uint64
 
 from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import ONE
-from maxmargin.data.rows import CsrRows  # noqa: F401  (the type that these loops are compiled for)
+from maxmargin.data.rows import Array, CsrRows  # noqa: F401  (the type that these loops are compiled for)
 
 SINGLE = np.uint32(0xFFFFFFFF)
 """In place of a new number: the feature occurs in one row only."""
+
+
+class Renumbered(NamedTuple):
+    """The rows with new numbers of features, and for each row the sum of the squares that were folded away."""
+
+    values: Array
+    indices: Array
+    indptr: Array
+    folded: Array
+
+
 SEED, FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD), np.uint64(32)
 
 
@@ -53,8 +66,9 @@ def kept_lengths(rows, numbers, lengths, start, stop):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def renumber(rows, numbers, values, indices, indptr, folded, start, stop):
+def renumber(rows, numbers, renumbered, start, stop):
     """Rows with the new numbers; the squares of what has none are added up in ``folded``."""
+    values, indices, indptr, folded = renumbered.values, renumbered.indices, renumbered.indptr, renumbered.folded
     for i in range(uint64(start), uint64(stop)):
         place = uint64(indptr[i])
         total = 0.0

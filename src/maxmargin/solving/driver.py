@@ -22,23 +22,13 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_own_rule
+from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.registry import kernel_solver_named, solver_named
-from maxmargin.solving.incumbent import Answer, Known, answers_to, status_of
+from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
+from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.solution import Progress, Solution, Status
 
 Callback = Callable[[Progress], Any]
-
-CHUNK_ELEMENTS = 10_000_000
-"""Stored elements that one call of ``advance`` may touch, so that Ctrl-C is heard: 0.05 s on mnist, 0.25 s on covtype, whose
-short rows miss the caches."""
-STALL_EPOCHS, STALL_ELEMENTS = 100_000, 10_000_000_000
-"""A solve is not judged by its progress before so many epochs, or so much work in stored elements (some ten seconds), whichever
-comes first. Dual coordinate descent needs 50,000 epochs on some of the forty-row problems of the tests."""
-CERTIFICATE_SHARE = 0.3
-"""The share of the time until the deadline that is set aside for a certificate before one was measured, at the most."""
-STALL_FACTOR = 100.0
-"""A solve has stalled when, at the rate at which the dual value rose over the latter half of the run, closing the gap would
-take this many times the work done so far."""
 
 
 def solve(
@@ -128,15 +118,16 @@ def drive(
     callback: Callback | None,
     seed: int,
     stop: Stop,
+    policy: DrivingPolicy = DEFAULT,
 ) -> Solution:
     """``solve`` with everything resolved. ``stop`` knows the deadline, and ends the solve from another thread.
 
-    A linear solve uses one thread of BLAS from beginning to end. The limit is one of the process: were it set for parts of a
-    solve only, the rounding of the other parts would depend on what the other threads are doing."""
+    A linear solve uses one thread of BLAS from beginning to end. That limit holds for the whole process. If it were set for
+    parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
     start = _alpha_of(warm_start, problem)
     with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
         run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
-        return _driven(run(problem, solver, limits, callback, stop), start, seed)
+        return _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
 
 
 def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
@@ -175,8 +166,8 @@ class _Run:
     limits: Limits
     callback: Callback | None
     stop: Stop
+    policy: DrivingPolicy = DEFAULT
     state: Any = None
-    answers: Any = None
     answer: Answer | None = None  # the one that meets tol
     trace: list[Progress] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
@@ -185,13 +176,16 @@ class _Run:
     certificate_seconds: float = 0.0  # what the latest took: the last has to begin that much before the deadline
 
     def __post_init__(self) -> None:
-        self.answers = answers_to(self.problem)
+        self.incumbent = incumbent_of(self.problem, self.policy)
+        self.patience = Patience(self._steps_to_stall, rule=self.policy.stall)
 
     def start(self, warm_start: Array | None, seed: int) -> None:
-        self.certificate_seconds = min(self.answers.certificate_seconds, CERTIFICATE_SHARE * self.stop.seconds_left)
+        self.certificate_seconds = min(
+            self.incumbent.certificate_seconds, self.policy.certificate_share * self.stop.seconds_left
+        )
         self.state = self.solver.init(self.problem, warm_start, seed)
         if warm_start is None:
-            self.next_certificate = self.answers.spacing(0)
+            self.next_certificate = self.incumbent.spacing(0)
 
     def to_the_end(self) -> Status:
         """Advance and judge until there is a reason to end."""
@@ -209,18 +203,18 @@ class _Run:
         with self.stop.last_chance().heard():
             self.answer = self._judged()
         self.certificate_seconds = time.perf_counter() - begun
-        self._write_trace(self.answer.certificate if self.answer else self.answers.known())
-        self.next_certificate = self.state.steps + self.answers.spacing(self.state.steps)
+        self._write_trace(self.answer.certificate if self.answer else self.incumbent.known())
+        self.next_certificate = self.state.steps + self.incumbent.spacing(self.state.steps)
 
     def _judged(self) -> Answer | None:
         """The answer that meets tol, if there is one now."""
-        answer: Answer | None = self.answers.judge(self.solver, self.state, self.limits.tol)
+        answer: Answer | None = self.incumbent.judge(self.solver, self.state, self.limits.tol)
         return answer
 
     def after_interruption(self) -> Status:
-        """Ctrl-C or a check point ended a chunk or a certificate midway. The best pair so far may be half of one answer and
-        half of the next, which is a pair all the same: it is judged anew."""
-        self.answers.forget_certificate()
+        """Ctrl-C or a check point ended a chunk or a certificate midway. The incumbent may then be half of one answer and half
+        of the next. That is a feasible pair too, so it is certified again."""
+        self.incumbent.forget_certificate()
         if not self.trace and self.state is not None:
             with suppress(OutOfTimeError):
                 self.judge()
@@ -246,7 +240,7 @@ class _Run:
         )
 
     def solution(self, status: Status) -> Solution:
-        answer = self.answer or self.answers.best()
+        answer = self.answer or self.incumbent.best()
         if not self.trace:
             self._write_trace(answer.certificate)
         return Solution(
@@ -259,15 +253,15 @@ class _Run:
             seconds=self.seconds,
             steps=self.steps,
             epochs=self.epochs,
-            kernel_evaluations=self.answers.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
+            kernel_evaluations=self.incumbent.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
             offset_bound=self._offset_bound(answer),
         )
 
     def _offset_bound(self, answer: Answer) -> float:
-        """Infinite, which is to say unknown, where there is no time for it."""
+        """Infinite, that is unknown, where there is no time to compute it."""
         try:
             with self.stop.last_chance().heard():
-                return float(self.answers.offset_bound(answer))
+                return float(self.incumbent.offset_bound(answer))
         except OutOfTimeError:
             return math.inf
 
@@ -321,7 +315,7 @@ class _Run:
 
     def _status_of_best(self, otherwise: Status) -> Status:
         """The best w and the best alpha of different moments may meet tol together where no one moment's did."""
-        best = self.answers.best()
+        best = self.incumbent.best()
         if not best.certificate.meets(self.limits.tol):
             return otherwise
         self.answer = best
@@ -331,25 +325,24 @@ class _Run:
         return self.state.is_stuck or self._is_limited_by_rounding() or self._is_stalled()
 
     def _is_limited_by_rounding(self) -> bool:
-        """Twice in a row: a solver that hears of the first refusal may have a more careful answer."""
-        was_limited, self.was_limited = self.was_limited, self.answers.is_limited_by_rounding
+        """Whether rounding limited two certificates in a row. After the first, the solver may have a more careful answer."""
+        was_limited, self.was_limited = self.was_limited, self.incumbent.is_limited_by_rounding
         return was_limited and self.was_limited
 
     def _is_stalled(self) -> bool:
         now = self.trace[-1]
-        if now.steps < self._steps_to_stall:
-            return False
-        half = next(row for row in self.trace if row.steps >= 0.5 * now.steps)
-        rise, steps = now.dual - half.dual, now.steps - half.steps
-        return steps > 0 and now.gap * steps > STALL_FACTOR * now.steps * rise
+        return self.patience.note(now.steps, now.dual, now.dual + now.gap)
 
     @property
     def _steps_to_stall(self) -> float:
-        return float(min(STALL_EPOCHS * self.problem.n_samples, STALL_ELEMENTS / self.answers.elements_a_step))
+        elements, epochs = self.policy.stall_elements, self.policy.stall_epochs
+        return float(min(epochs * self.problem.n_samples, elements / self.incumbent.elements_a_step))
 
     def _budget(self) -> Budget:
         now = self.state.steps
-        wanted = min(self.next_certificate - now, CHUNK_ELEMENTS / self.answers.elements_a_step, self._max_steps - now)
+        wanted = min(
+            self.next_certificate - now, self.policy.chunk_elements / self.incumbent.elements_a_step, self._max_steps - now
+        )
         return Budget(max(1, int(wanted)), self.limits.tol)
 
     @property
@@ -363,7 +356,7 @@ class _RunByOwnRule(_Run):
 
     def start(self, warm_start: Array | None, seed: int) -> None:
         super().start(warm_start, seed)
-        self.next_certificate = max(self.answers.spacing(0), self._steps_to_stall)
+        self.next_certificate = max(self.incumbent.spacing(0), self._steps_to_stall)
 
     def after_interruption(self) -> Status:
         if self.answer is None and self.state is not None:
@@ -372,7 +365,7 @@ class _RunByOwnRule(_Run):
         return self._status() or status_of(self.stop)
 
     def _judged(self) -> Answer:
-        own: Answer = self.answers.judge_own(self.solver, self.state)
+        own: Answer = self.incumbent.judge_own(self.solver, self.state)
         return own
 
     def _status(self) -> Status | None:

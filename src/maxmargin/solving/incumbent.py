@@ -1,7 +1,7 @@
-"""The answers to one problem so far: what the certificate says of them, and which is best.
+"""The incumbent of a solve: the best answer so far, and what the certificate says of it.
 
-For a linear problem that is a pair, the best w and the best alpha, which may come from different moments; for a kernel
-problem it is an alpha alone, for its w is known only through it.
+For a linear problem the incumbent is a pair, the best w and the best alpha, which may come from different moments. For a kernel
+problem it is an alpha alone, because w is known only through alpha.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate, refusal, relative
 from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
-from maxmargin.certificate.linear import Certificate, Judge, gamma, refusal, relative
+from maxmargin.certificate.linear import Judge
+from maxmargin.certificate.rounding import gamma
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
@@ -21,30 +23,13 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver, Solver
 from maxmargin.solvers.linear.primal_search import PrimalPoint
+from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.solution import Progress, Solution, Status
-
-CERTIFICATE_EPOCHS = 24
-CERTIFICATE_GROWTH = 0.5
-"""A certificate costs at most about one epoch, mostly a third: one in 24 stays well under a tenth of the time. After
-many epochs they are spaced by half of the steps so far."""
-CERTIFICATE_ELEMENTS = 4_000_000
-"""On small problems the fixed cost of a certificate counts: this much work must lie between two."""
-KERNEL_STEP_ELEMENTS = 256.0
-"""What a step on a kernel problem costs: it is made on a block of a thousand rows, but in a cache."""
-CALL_ELEMENTS = 10_000
-"""What a sweep over the samples costs besides its steps, in elements: 50 microseconds of Python. With seven samples that is all
-that a sweep costs, and without it in the account a limit on seconds was heard after 15 s."""
-CERTIFICATE_ELEMENT_SECONDS = 3e-8
-"""A certificate takes at most this long for each stored element, in seconds: 0.5e-8 on mnist, 1.5e-8 to 3e-8 on news20_bigram,
-whose w is long. The driver leaves that much time before a deadline until it has measured one."""
-KERNEL_VALUE_NS, KERNEL_ELEMENT_NS = 3.0, 0.1
-"""About what a kernel value of a certificate takes on one core, in nanoseconds, and each element of a sample besides: estimates
-for planning the last certificate, not measured."""
-TIE = 1e-12
-"""Primal values that differ by less, relatively, are the same."""
 
 
 class Answer(NamedTuple):
+    """A primal and a dual point, the intercept, and the certificate of the pair."""
+
     w: Array
     alpha: Array
     b: float
@@ -67,20 +52,20 @@ class Known(Protocol):
     def relative_gap(self) -> float: ...
 
 
-class Answers(Protocol):
+class Incumbent(Protocol):
     """What the driver keeps of the answers to its problem."""
 
     @property
     def elements_a_step(self) -> float:
-        """Stored elements that a step touches, and what it costs besides."""
+        """Stored elements that a step touches, and what it costs besides, in elements."""
 
     @property
     def certificate_seconds(self) -> float:
-        """How long a certificate may take, before one was measured."""
+        """Seconds that a certificate may take: an estimate until the driver has measured one."""
 
     @property
     def kernel_evaluations(self) -> int:
-        """That the certificates took."""
+        """Kernel values that the certificates took."""
 
     @property
     def is_limited_by_rounding(self) -> bool: ...
@@ -96,7 +81,7 @@ class Answers(Protocol):
     def best(self) -> Answer: ...
 
     def forget_certificate(self) -> None:
-        """Judge the best answer anew when it is asked for: an interruption may have left half of another in its place."""
+        """Certify the best answer again when it is asked for: an interruption may have mixed it with another."""
 
     def offset_bound(self, answer: Answer) -> float:
         """How far an optimal intercept can be from that of the answer, where it is free; else zero."""
@@ -105,8 +90,10 @@ class Answers(Protocol):
         """How many steps until the next certificate, if the solver does not ask for one before."""
 
 
-def answers_to(problem: LinearProblem | KernelProblem) -> Answers:
-    return KernelAnswers(problem) if isinstance(problem, KernelProblem) else LinearAnswers(problem)
+def incumbent_of(problem: LinearProblem | KernelProblem, policy: DrivingPolicy = DEFAULT) -> Incumbent:
+    if isinstance(problem, KernelProblem):
+        return KernelIncumbent(problem, policy)
+    return LinearIncumbent(problem, policy)
 
 
 def unsolved(problem: LinearProblem, solver: Solver, stop: Stop) -> Solution:
@@ -135,7 +122,7 @@ def status_of(stop: Stop) -> Status:
 def _certificate_of_zero(problem: LinearProblem) -> Certificate:
     """Of w = 0 and alpha = 0, without a pass over X: every margin is zero, the dual value is zero, and the gap is the primal
     value, a sum of n terms none of which is negative."""
-    primal = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0])
+    primal = problem.primal_at_zero
     rounding = gamma(problem.n_samples + 16) * primal
     return Certificate(
         primal=primal,
@@ -149,18 +136,19 @@ def _certificate_of_zero(problem: LinearProblem) -> Certificate:
     )
 
 
-class LinearAnswers:
+class LinearIncumbent:
     """The best w and the best alpha. Zero is the first of both."""
 
     kernel_evaluations = 0
 
-    def __init__(self, problem: LinearProblem) -> None:
-        self.problem = problem
+    def __init__(self, problem: LinearProblem, policy: DrivingPolicy) -> None:
+        self.problem, self.policy = problem, policy
         self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
-        self.primal, self.dual = float(problem.C.sum() * problem.loss.value(np.zeros(1))[0]), 0.0
+        self.primal, self.dual = problem.primal_at_zero, 0.0
         self.certificate: Certificate | None = None
         self._judge = Judge(problem)
-        self._margins = np.empty(problem.n_samples) if problem.penalizes_intercept else None
+        looks_for_w = problem.penalizes_intercept and not problem.loss.is_regression
+        self._margins = np.empty(problem.n_samples) if looks_for_w else None
         self._point: PrimalPoint | None = None
         self._own_w = self.w
 
@@ -183,7 +171,7 @@ class LinearAnswers:
         """Take over what is better, into the same memory every time, as new pages are slow; and look for a better w still."""
         certificate = here.certificate
         found = self._search(here) if may_search and np.isfinite(certificate.gap) else np.inf
-        is_here = certificate.is_limited_by_rounding or certificate.primal < found * (1.0 - TIE)
+        is_here = certificate.is_limited_by_rounding or certificate.primal < found * (1.0 - self.policy.tie)
         improves = min(found, certificate.primal) < self.primal, certificate.dual > self.dual
         if any(improves):
             self.certificate = certificate if all(improves) and is_here else None
@@ -238,28 +226,32 @@ class LinearAnswers:
 
     @property
     def elements_a_step(self) -> float:
-        return (self.problem.rows.n_stored + CALL_ELEMENTS) / self.problem.n_samples + 8.0
+        elements = self.problem.rows.n_stored + self.policy.sweep_elements
+        return elements / self.problem.n_samples + self.policy.step_elements
 
     @property
     def certificate_seconds(self) -> float:
-        return CERTIFICATE_ELEMENT_SECONDS * self.problem.rows.n_stored
+        return 1e-9 * self.policy.certificate_element_ns * self.problem.rows.n_stored
 
     def spacing(self, steps: int) -> float:
-        least = max(CERTIFICATE_EPOCHS * self.problem.n_samples, CERTIFICATE_ELEMENTS / self.elements_a_step)
-        return int(max(least, CERTIFICATE_GROWTH * steps))
+        policy = self.policy
+        least = max(policy.certificate_epochs * self.problem.n_samples, policy.certificate_elements / self.elements_a_step)
+        return int(max(least, policy.certificate_growth * steps))
 
 
-class KernelAnswers:
+class KernelIncumbent:
     """The alpha with the least gap. A certificate is as much work as a good part of a fit, so it comes only when the solver
     asks for one or the driver has to end."""
 
-    elements_a_step = KERNEL_STEP_ELEMENTS
-
-    def __init__(self, problem: KernelProblem) -> None:
-        self.problem = problem
+    def __init__(self, problem: KernelProblem, policy: DrivingPolicy) -> None:
+        self.problem, self.policy = problem, policy
         self._evaluations = 0
         self._alpha = np.zeros(problem.n_samples)
         self._verdict: KernelVerdict | None = None
+
+    @property
+    def elements_a_step(self) -> float:
+        return self.policy.kernel_step_elements
 
     @property
     def kernel_evaluations(self) -> int:
@@ -270,7 +262,7 @@ class KernelAnswers:
     def certificate_seconds(self) -> float:
         """If every second sample is a support vector."""
         n, rows = self.problem.n_samples, self.problem.rows
-        ns = KERNEL_VALUE_NS + KERNEL_ELEMENT_NS * rows.n_stored / n
+        ns = self.policy.kernel_value_ns + self.policy.kernel_element_ns * rows.n_stored / n
         return 1e-9 * ns * 0.5 * n * n / available_cores()
 
     def judge(self, solver: KernelSolver, state: Any, tol: float) -> Answer | None:

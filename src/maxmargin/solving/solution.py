@@ -7,8 +7,8 @@ from enum import Enum
 from html import escape
 from typing import TYPE_CHECKING
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.html import certificate_html
-from maxmargin.certificate.linear import Certificate
 from maxmargin.data.rows import Array
 
 if TYPE_CHECKING:

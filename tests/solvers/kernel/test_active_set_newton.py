@@ -11,9 +11,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from maxmargin.solvers.kernel.irwls.active_set_newton import Optimum, Outcome, WorkingSet, optimise
-from maxmargin.solvers.kernel.irwls.cholesky_loops import drop_columns, factor, substitute
+from maxmargin.solvers.kernel.irwls.active_set_newton_loop import Block
+from maxmargin.solvers.kernel.irwls.cholesky_loops import drop_columns, factor, substitute, substitute_two
 from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Task
 from maxmargin.solvers.kernel.irwls.free_factor import FreeFactor
+from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
 from maxmargin.solvers.kernel.irwls.selection_loops import kth_lowest
 from tests.catalogue import labelled
 
@@ -192,6 +194,39 @@ def test_the_compiled_engine_is_optimal_where_it_says_so_and_else_the_other_take
     assert dual(work, solved.s) == pytest.approx(dual(work, found.s), rel=1e-9, abs=1e-9)
 
 
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 40), pairs=st.integers(1, 100), C=st.sampled_from([1e-3, 1.0, 100.0]))
+@settings(max_examples=40, deadline=None)
+def test_no_pair_lowers_the_dual_and_every_one_keeps_the_box_and_the_sum(seed, n, pairs, C):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 3))
+    y = np.where(random.random(n) < 0.5, 1.0, -1.0)
+    work = working_set(rbf_kernel(X, gamma=0.3), y, C * random.integers(1, 3, n), True)
+    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, np.empty((n, n)))
+    s, v, best = work.s.copy(), work.v.copy(), dual(work, work.s)
+    for _ in range(pairs):
+        if move_pairs(block, s, v, 1e-9, 1) == 0:
+            break
+        assert dual(work, s) >= best - 1e-15 * abs(best)
+        best = dual(work, s)
+    assert ((s >= work.lower) & (s <= work.upper)).all()
+    assert abs(s.sum()) <= 1e-13 * max(1.0, np.abs(s).sum())
+    assert v == pytest.approx(work.v + work.K @ (work.s - s), abs=1e-10 * max(1.0, np.abs(s).sum()))
+
+
+def test_pairs_before_systems_leave_fewer_systems_and_the_same_optimum():
+    X, y = labelled(100, 4, 1.0, 3)
+    task = Task(working_set(rbf_kernel(X, gamma=0.4), y, 100.0, True), 0.0, 1e-3, 0.0, 500)
+    with_pairs, without = ActiveSetNewton().solve(task), ActiveSetNewton(pairs_a_sample=0.0).solve(task)
+    assert with_pairs.iterations < without.iterations
+    assert dual(task.work, with_pairs.s) == pytest.approx(dual(task.work, without.s), rel=1e-12)
+
+
+@pytest.mark.parametrize("pairs", [-1.0, np.nan, np.inf])
+def test_a_number_of_pairs_that_makes_no_sense_is_refused(pairs):
+    with pytest.raises(ValueError, match="pairs_a_sample"):
+        ActiveSetNewton(pairs)
+
+
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 60), k=st.integers(0, 59))
 @settings(max_examples=50, deadline=None)
 def test_quickselect_finds_what_sorting_finds(seed, n, k):
@@ -209,6 +244,10 @@ def test_the_compiled_factor_solves_the_system(seed, n):
     assert factor(upper, n)
     substitute(upper, n, x)
     assert matrix @ x == pytest.approx(right, abs=1e-9)
+    both, ones = right.copy(), np.ones(n)
+    substitute_two(upper, n, both, ones)
+    assert both == pytest.approx(x, abs=1e-12 * n)
+    assert matrix @ ones == pytest.approx(np.ones(n), abs=1e-9)
     assert not factor(matrix - 1e3 * np.eye(n), n)
 
 

@@ -7,13 +7,13 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
-import maxmargin.solvers.kernel.batched_smo as batched_smo
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import certify_kernel
-from maxmargin.certificate.linear import Certificate
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.kernel.batched_smo import BatchedSMO, BatchedSMOState
+from maxmargin.solvers.kernel.batched_smo import BatchedSMO
+from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMOState
 from tests.catalogue import labelled
 
 KERNELS: dict[str, Kernel] = {
@@ -232,7 +232,7 @@ def test_a_refused_certificate_makes_it_look_closer():
     assert state.relative_gap < before
 
 
-def test_rows_become_float64_when_float32_does_not_reach_the_target(monkeypatch):
+def test_rows_become_float64_when_float32_does_not_reach_the_target():
     problem = build(RBF(0.4))
     solver = BatchedSMO(64)
     state = solver.init(problem, None, 0)
@@ -252,7 +252,7 @@ def test_the_widest_working_set_serves_problems_with_many_free_variables():
     problem = build(RBF(5.0), C=1e4, n=400, noise=0.0)
     state = solve(problem, 1e-6, BatchedSMO(64))[2]
     assert state.n_free > 64
-    assert batched_smo.WIDEST >= 2
+    assert BatchedPolicy().widest >= 2
 
 
 SHRINKING = {"C": 5.0, "n": 600, "noise": 0.5}
@@ -260,20 +260,17 @@ NOT_HELD = 1.0
 """Megabytes that do not hold the kernel matrix of 600 samples: rows get shorter only where it is not held."""
 
 
-@pytest.fixture
-def shrinks_early(monkeypatch):
-    """Also with few samples."""
-    monkeypatch.setattr(batched_smo, "MANY_SAMPLES", 0)
+SHRINKS_EARLY = BatchedPolicy(many_samples=0)
+"""Also with few samples."""
 
 
-@pytest.mark.usefixtures("shrinks_early")
 @offsets
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
 def test_shrinking_leaves_samples_out_and_changes_no_answer(tol, has_offset):
     problem = build(RBF(0.4), has_offset, **SHRINKING)
     alphas = []
     for shrinks in (False, True):
-        alpha, certificate, state = solve(problem, tol, BatchedSMO(32, NOT_HELD, shrinks=shrinks))
+        alpha, certificate, state = solve(problem, tol, BatchedSMO(32, NOT_HELD, shrinks=shrinks, policy=SHRINKS_EARLY))
         assert certificate.relative_gap <= tol
         assert (state.active < problem.n_samples) == shrinks
         alphas.append((alpha, certificate))
@@ -283,19 +280,18 @@ def test_shrinking_leaves_samples_out_and_changes_no_answer(tol, has_offset):
     assert np.sqrt(difference @ gram @ difference) <= first.distance_bound + second.distance_bound + 1e-9
 
 
-@pytest.mark.usefixtures("shrinks_early")
 def test_shrinking_saves_kernel_values():
     problem = build(RBF(0.4), C=5.0, n=1500, noise=0.3)
-    without, with_it = (solve(problem, 1e-6, BatchedSMO(32, 0.0, shrinks=shrinks))[2] for shrinks in (False, True))
+    solvers = [BatchedSMO(32, 0.0, shrinks=shrinks, policy=SHRINKS_EARLY) for shrinks in (False, True)]
+    without, with_it = (solve(problem, 1e-6, solver)[2] for solver in solvers)
     assert with_it.kernel_evaluations < 0.8 * without.kernel_evaluations
 
 
-@pytest.mark.usefixtures("shrinks_early")
 @offsets
 def test_samples_that_were_left_out_by_mistake_come_back(has_offset):
     """Everyone who is at a bound is left out, also those who have to leave it: the next certificate shows them."""
     problem = build(RBF(0.4), has_offset, **SHRINKING)
-    solver = BatchedSMO(32, NOT_HELD)
+    solver = BatchedSMO(32, NOT_HELD, policy=SHRINKS_EARLY)
     state = solver.init(problem, None, 0)
     solver.advance(problem, state, Budget(150, 1e-6))
     free = np.flatnonzero((state.lower < state.s) & (state.s < state.upper))
@@ -312,10 +308,9 @@ def test_samples_that_were_left_out_by_mistake_come_back(has_offset):
     assert not state.is_stuck
 
 
-@pytest.mark.usefixtures("shrinks_early")
 def test_f_is_up_to_date_for_everyone_that_is_not_left_out():
     problem = build(RBF(0.4), **SHRINKING)
-    _, _, state = solve(problem, 1e-8, BatchedSMO(32, dtype="float64"))
+    _, _, state = solve(problem, 1e-8, BatchedSMO(32, dtype="float64", policy=SHRINKS_EARLY))
     assert state.rows.is_narrow
     f = problem.gram(np.arange(600), np.arange(600)) @ state.s
     assert np.allclose(state.f[state.rows.samples], f[state.rows.samples], atol=1e-10)

@@ -10,7 +10,7 @@ import pytest
 import sklearn.svm
 
 from maxmargin import SVC, LinearProblem, Status, certify, certify_kernel, solve
-from maxmargin.certificate.linear import Certificate
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.data.rows import Array
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import Hinge

@@ -17,8 +17,8 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.kernel.irwls.selection import Errors, Selection, worst_pair
-from maxmargin.solvers.kernel.irwls.start import Fading
-from maxmargin.solvers.kernel.irwls.state import IRWLSState
+from maxmargin.solvers.kernel.irwls.start import Fading, FadingTask
+from maxmargin.solvers.kernel.irwls.state import IRWLSPolicy, IRWLSState
 from tests.catalogue import labelled
 
 KERNELS: dict[str, tuple[Kernel, dict[str, object]]] = {
@@ -246,10 +246,9 @@ def test_any_warm_start_is_made_feasible(has_offset):
 
 @offsets
 @pytest.mark.parametrize("is_held", [False, True])
-def test_the_answer_is_feasible_and_better_after_every_chunk(is_held, has_offset, monkeypatch):
-    monkeypatch.setattr("maxmargin.solvers.kernel.irwls.irwls.MOST_CHUNKS", 1)
+def test_the_answer_is_feasible_and_better_after_every_chunk(is_held, has_offset):
     problem = build(RBF(0.4), has_offset, C=50.0)
-    solver = IRWLS(20, cache_mb=500.0 if is_held else 0.0)
+    solver = IRWLS(20, cache_mb=500.0 if is_held else 0.0, policy=IRWLSPolicy(most_chunks=1))
     state = solver.init(problem, None, 0)
     assert (state.held is not None) == is_held
     before = 0.0
@@ -376,7 +375,7 @@ def test_the_start_settles_within_its_width_of_the_optimum(has_offset):
     X, y = labelled(150, 6, 1.0, 3)
     K = RBF(0.3).block(*(KernelProblem.build(X, y, 1.0, RBF(0.3)).points,) * 2)
     lower, upper = np.minimum(10.0 * y, 0.0), np.maximum(10.0 * y, 0.0)
-    start = Fading(K, y, lower, upper, 0.0 if has_offset else None, np.zeros(150, int))
+    start = Fading(FadingTask(K, y, lower, upper, 0.0 if has_offset else None), np.zeros(150, int))
     start.run()
     assert start.has_settled
     assert ((start.s >= lower) & (start.s <= upper)).all()

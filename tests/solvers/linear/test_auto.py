@@ -17,6 +17,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.auto import Auto
+from maxmargin.solvers.linear.switching import SwitchingPolicy
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution, Status
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
@@ -105,11 +106,10 @@ def test_a_small_problem_is_finished_to_rounding_error_whatever_tol(problem_name
 
 @pytest.mark.parametrize("problem_name", PROBLEMS)
 @losses
-def test_every_problem_is_certified_also_when_it_does_not_count_as_small(monkeypatch, problem_name, loss_name):
+def test_every_problem_is_certified_also_when_it_does_not_count_as_small(problem_name, loss_name):
     """What the catalogue holds is small, so else the coordinates would never be tried on it."""
-    monkeypatch.setattr("maxmargin.solvers.linear.auto.SMALL_ELEMENTS", 0)
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
-    solution = solve(problem, tol=1e-7)
+    solution = solve(problem, Auto(SwitchingPolicy(small_elements=0)), tol=1e-7)
     assert solution.status is Status.CERTIFIED
     assert solution.certificate.meets(1e-7)
     assert certify(problem, solution.w, solution.alpha) == solution.certificate
@@ -117,14 +117,11 @@ def test_every_problem_is_certified_also_when_it_does_not_count_as_small(monkeyp
 
 @pytest.mark.parametrize("problem_name", PROBLEMS)
 @losses
-def test_every_problem_is_certified_also_by_avsf_on_renumbered_columns(monkeypatch, problem_name, loss_name):
+def test_every_problem_is_certified_also_by_avsf_on_renumbered_columns(problem_name, loss_name):
     """With no problem narrow, all that takes long goes to AVSF."""
-    monkeypatch.setattr("maxmargin.solvers.linear.auto.SMALL_ELEMENTS", 0)
-    monkeypatch.setattr("maxmargin.solvers.linear.auto.MOST_MATRIX_WEIGHTS", 0)
-    monkeypatch.setattr("maxmargin.solvers.linear.auto.AutoState._suits_products", False)
-    monkeypatch.setattr("maxmargin.solvers.linear.auto.PATIENCE", 0.0)
+    policy = SwitchingPolicy(small_elements=0, most_matrix_weights=0, uses_products=False, long_factor=0.0)
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
-    solution = solve(problem, tol=1e-7)
+    solution = solve(problem, Auto(policy), tol=1e-7)
     assert solution.status is Status.CERTIFIED
     assert "newton" not in solvers(solution)
     assert certify(problem, solution.w, solution.alpha) == solution.certificate
@@ -349,9 +346,9 @@ def test_when_newton_breaks_down_the_coordinates_take_over_and_the_trace_says_so
     assert solution.trace[-1].reason.startswith("newton")
 
 
-def test_what_float32_cannot_reach_float64_finishes(monkeypatch):
-    monkeypatch.setattr("maxmargin.solvers.linear.auto.SINGLE_TARGET", 0.0)
-    solution = solve(wide_with_a_few_contradictions(1000.0), tol=1e-11)
+def test_what_float32_cannot_reach_float64_finishes():
+    solver = Auto(SwitchingPolicy(single_target=0.0))
+    solution = solve(wide_with_a_few_contradictions(1000.0), solver, tol=1e-11)
     assert solution.status is Status.CERTIFIED
     assert "float32 is not enough" in {row.reason for row in solution.trace}
 

@@ -7,13 +7,13 @@ import pytest
 from scipy import sparse
 
 from maxmargin.certificate.linear import certify
-from maxmargin.data.threads import Crew
+from maxmargin.data.threads import Crew, ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, Regulariser
 from maxmargin.solvers.linear.newton.newton import Newton, NewtonState
-from maxmargin.solvers.linear.newton.passes import CompiledPasses, Curve, DensePasses, Passes, Prox, passes_for
+from maxmargin.solvers.linear.newton.passes import CompiledPasses, DensePasses, Passes, Prox, curve_of, passes_for
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
@@ -39,7 +39,7 @@ def columns(problem: LinearProblem) -> np.ndarray:
 
 
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
 
 
@@ -121,12 +121,12 @@ def answer(problem: LinearProblem, margin: np.ndarray, anchor: np.ndarray, penal
     """The alpha in the box that maximises a alpha - D alpha^2 / 2 - alpha m - (alpha - anchor)^2 / (2 s C)."""
     box = problem.box
     with np.errstate(all="ignore"):
-        wanted = (box.a - margin + anchor / (penalty * problem.C)) / (box.D + 1.0 / (penalty * problem.C))
+        wanted = (box.p - margin + anchor / (penalty * problem.C)) / (box.D + 1.0 / (penalty * problem.C))
     return np.clip(np.where(problem.C > 0.0, wanted, 0.0), box.L, box.U)
 
 
 def prox(problem: LinearProblem, anchor: np.ndarray, penalty: float) -> Prox:
-    return Prox.of(anchor, penalty, Curve.of(problem).softness)
+    return Prox.of(anchor, penalty, curve_of(problem).softness)
 
 
 def penalties(loss_name: str) -> tuple[float, ...]:
@@ -135,7 +135,7 @@ def penalties(loss_name: str) -> tuple[float, ...]:
 
 
 def make(passes_of: type, problem: LinearProblem) -> Passes:
-    passes = passes_for(problem, Curve.of(problem))
+    passes = passes_for(problem, curve_of(problem))
     assert type(passes) is passes_of
     return passes
 
@@ -324,7 +324,7 @@ def test_a_hessian_kept_up_to_date_by_changes_equals_one_built_from_scratch(monk
 def test_the_hessian_in_numpy_kept_up_to_date_by_changes_equals_one_built_from_scratch(d):
     X, y = labelled(200, d, 1.0, 0)
     problem = LinearProblem.build(X, y, np.linspace(0.0, 2.0, 200), Hinge(), 1.0)
-    hessian = DensePasses(problem, Curve.of(problem)).hessian
+    hessian = DensePasses(problem, curve_of(problem)).hessian
     rng, free = np.random.default_rng(0), np.zeros(200, bool)
     for share in (0.5, 0.01, 0.2, 0.9, 0.01):
         flips = np.flatnonzero(rng.random(200) < share)

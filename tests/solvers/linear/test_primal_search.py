@@ -7,12 +7,13 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
+from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Hinge, SquaredHinge
+from maxmargin.problem.losses import Hinge, Huber, SquaredHinge
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.avsf import AVSF
 from maxmargin.solvers.linear.dcd import DCD
-from maxmargin.solvers.linear.primal_search import FARTHEST, PrimalPoint, PrimalSearch
+from maxmargin.solvers.linear.primal_search import PrimalPoint, PrimalSearch, SearchPolicy
 from maxmargin.solvers.linear.primal_search_loop import loss_along
 from maxmargin.solvers.presolve import RenumberedColumns
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
@@ -35,16 +36,16 @@ def ascent(problem: LinearProblem, sweeps: int = 12):
         yield solver.candidate(problem, state)[0].copy()
 
 
-@losses
+@pytest.mark.parametrize("loss", [*LOSSES.values(), Huber(0.3)], ids=str)
 @pytest.mark.parametrize("t", [0.0, 0.3, 1.0, 2.5])
-def test_the_loss_along_a_line_and_its_derivative_are_those_of_the_textbook(loss_name, t):
-    problem = PROBLEMS["weighted"](LOSSES[loss_name])
+def test_the_loss_along_a_line_and_its_derivative_are_those_of_the_textbook(loss, t):
+    problem = PROBLEMS["weighted"](loss)
     start, end = (problem.margins(feasible_point(problem, seed)[0]) for seed in (0, 1))
 
     def value(at: float) -> float:
         return float(problem.C @ problem.loss.value((1.0 - at) * start + at * end))
 
-    total, slope = loss_along(start, end, t, problem.C.copy(), loss_name != "hinge", loss_name != "least_squares")
+    total, slope = loss_along(start, end, t, problem.C.copy(), loss.margin_pieces())
     assert total == pytest.approx(value(t), rel=1e-12)
     assert slope == pytest.approx((value(t + 1e-7) - value(t - 1e-7)) / 2e-7, rel=1e-5)
 
@@ -79,7 +80,9 @@ def test_on_the_ray_the_minimum_is_found_within_a_few_percent(problem_name, loss
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     w = factor * list(ascent(problem, 3))[-1]
     found = offered(PrimalPoint(problem), w)
-    best = minimize_scalar(lambda t: problem.primal(t * w), bounds=(0.0, FARTHEST), method="bounded", options={"xatol": 1e-10})
+    best = minimize_scalar(
+        lambda t: problem.primal(t * w), bounds=(0.0, SearchPolicy().farthest), method="bounded", options={"xatol": 1e-10}
+    )
     assert found >= best.fun * (1.0 - 1e-6)
     assert found <= 1.05 * best.fun
 
@@ -167,6 +170,6 @@ def test_threads_measure_the_same_margins(monkeypatch):
     _, alpha = feasible_point(problem, 0)
     w = reduction.problem.weights(alpha)
     alone = PrimalSearch(reduction.problem, reduction).look(w, alpha)
-    monkeypatch.setattr("maxmargin.data.threads.ELEMENTS_A_THREAD", 1)
+    monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
     assert PrimalSearch(reduction.problem, reduction).look(w, alpha) == pytest.approx(alone, rel=1e-12)

@@ -7,7 +7,13 @@ Zimmert et al., 2015: Algorithm 1                            ``smo.py``, ``smo_l
 Perez-Cruz et al.: IRWLS-SVC                                 ``irwls/``
 ===========================================================  =======================================
 
-``batched_smo`` has working sets of a thousand, ``held_smo`` solves few samples whose kernel matrix is held, ``factored``
-solves matrices
-of low rank by Newton's method. ``auto`` chooses among them and switches.
+===================  ==================================================================================================
+``auto``             the default: chooses among the others, and hands points over from one to the next
+``batched_smo``      SMO on working sets of a thousand; where it stands is in ``batched_smo_state``
+``held_smo``         SMO and least squares for few samples, whose kernel matrix is held
+``factored``         Newton's method where the kernel matrix has a low rank
+``signed_point``     s, its box and f = K s, with the gap and the dual value: what batched SMO and IRWLS share
+``active_rows``      kernel rows of the samples that a solver still looks at
+``position_rows``    kernel rows of SMO, in the order in which it keeps its samples
+===================  ==================================================================================================
 """

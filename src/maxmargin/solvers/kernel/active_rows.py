@@ -2,41 +2,47 @@
 
 Where the whole matrix fits in the budget in float32, it is computed and held as soon as the values that were computed so far
 have cost as much as that would: half of its values, and memory that is touched for the first time (the ski-rental rule, as in
-``kernel_rows``). Two working sets and their rows are taken to be needed in any case."""
+``maxmargin.kernel_matrix.rows``). A few working sets and their rows are taken to be needed in any case."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from maxmargin.data.rows import Array, Rows
-from maxmargin.kernel_matrix.rows import KernelRows
-from maxmargin.kernel_matrix.shared import HeldRows, held_megabytes, kernel_rows
-from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Precomputed
+from maxmargin.data.rows import Array
+from maxmargin.kernel_matrix.matrix import KernelMatrix
 
-WORTH_IT = 0.6
-"""Rows are made anew, and what was kept of the old ones is lost, when they would be no longer than this share of them."""
 
-FEW_SAMPLES = 2048
-"""The matrix of so few samples is held from the first: a working set and its rows are a good part of it."""
-WORKING_SET, SETS_AHEAD = 1024, 2
-"""The usual working set of batched SMO, and how many of them are counted before they are asked for."""
+@dataclass(frozen=True)
+class HoldingPolicy:
+    """When rows are made shorter, and when the whole matrix is held."""
+
+    worth_exchanging: float = 0.6
+    """The share of the present columns up to which shorter rows are worth it: what was kept of the old rows is lost."""
+    few_samples: int = 2048
+    """The matrix of at most this many samples is held from the start: a working set and its rows are a good part of it."""
+    working_set: int = 1024
+    """Samples of the working sets that are counted before they are asked for."""
+    sets_ahead: int = 2
+    """How many working sets, with the rows of their samples, are counted before they are asked for."""
 
 
 class ActiveRows:
-    """``samples`` are those whose columns there are: at first all."""
+    """``samples`` are those whose columns there are: at first all samples of the kernel matrix."""
 
-    def __init__(self, problem: KernelProblem, cache_mb: float, dtype: Any = np.float64) -> None:
-        self.problem, self.cache_mb, self.dtype = problem, cache_mb, np.dtype(dtype)
+    def __init__(self, matrix: KernelMatrix, policy: HoldingPolicy | None = None) -> None:
+        self.matrix, self.policy = matrix, policy or HoldingPolicy()
         self._evaluations_before = 0
-        self._rows: KernelRows | HeldRows
-        self._look_at(np.arange(problem.n_samples), problem)
+        self._look_at(np.arange(matrix.n_samples), matrix)
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        return self.matrix.dtype
 
     @property
     def is_narrow(self) -> bool:
-        return len(self.samples) < self.problem.n_samples
+        return len(self.samples) < self.matrix.n_samples
 
     @property
     def others(self) -> Array:
@@ -49,20 +55,20 @@ class ActiveRows:
 
     @property
     def whole(self) -> Array | None:
-        """The kernel matrix, with zeros to a multiple of RUN, where it is held."""
+        """The kernel matrix of the samples, with zeros to a multiple of RUN, where it is held."""
         self._hold_if_it_pays()
-        return self._rows.padded if isinstance(self._rows, HeldRows) else None
+        return self._rows.whole
 
     def narrow_to(self, samples: Array) -> None:
-        """Only these will be asked for. Values that are given or shared, and not computed, are not worth copying."""
-        is_there = isinstance(self.problem.kernel, Precomputed) or self.whole is not None
-        if len(samples) <= WORTH_IT * len(self.samples) and not is_there:
+        """Only these will be asked for. Values that are given or held, and not computed, are not worth copying."""
+        is_there = self.matrix.kernel.is_given or self.whole is not None
+        if len(samples) <= self.policy.worth_exchanging * len(self.samples) and not is_there:
             self._exchange(samples)
 
     def widen(self) -> None:
         """All samples again."""
         if self.is_narrow:
-            self._exchange(np.arange(self.problem.n_samples))
+            self._exchange(np.arange(self.matrix.n_samples))
 
     def block(self, chosen: Array, out: Array | None = None) -> Array:
         """k(x_i, x_j) for the chosen i and j, into the first rows and columns of ``out`` if given."""
@@ -79,25 +85,23 @@ class ActiveRows:
             f[self.samples] = sums
 
     def _hold_if_it_pays(self) -> None:
-        n, rows = len(self.samples), self._rows
-        if isinstance(rows, HeldRows) or self.dtype != HeldRows.dtype or isinstance(self.problem.kernel, Precomputed):
+        rows, policy, n = self._rows, self.policy, len(self.samples)
+        if rows.whole is not None or rows.dtype != np.float32 or rows.kernel.is_given:
             return
-        ahead = SETS_AHEAD * WORKING_SET * (WORKING_SET + n)
-        is_worth_it = n <= FEW_SAMPLES or rows.nanoseconds(ahead) >= rows.nanoseconds_to_hold
-        if is_worth_it and held_megabytes(n) <= self.cache_mb:
-            self._evaluations_before += rows.kernel_evaluations
-            self._rows = HeldRows.of(rows.problem)
+        ahead = policy.sets_ahead * policy.working_set * (policy.working_set + n)
+        is_worth_it = n <= policy.few_samples or rows.nanoseconds(ahead) >= rows.nanoseconds_to_hold
+        if is_worth_it and rows.megabytes_to_hold <= rows.cache_mb:
+            rows.hold()
 
     def _exchange(self, samples: Array) -> None:
+        """Values that were kept are dropped first: there is one budget for all rows."""
         self._evaluations_before = self.kernel_evaluations
-        problem = self.problem
-        if len(samples) < problem.n_samples:
-            rows = Rows.from_matrix(problem.rows.matrix[samples], check=False)
-            problem = KernelProblem(rows, problem.y[samples], problem.C[samples], problem.kernel, False)
-        self._look_at(samples, problem)
+        self._rows.forget()
+        self.matrix.forget()
+        is_whole = len(samples) == self.matrix.n_samples
+        self._look_at(samples, self.matrix.for_one_solve() if is_whole else self.matrix.part(samples))
 
-    def _look_at(self, samples: Array, problem: KernelProblem) -> None:
-        self.samples = samples
-        self._place = np.full(self.problem.n_samples, -1, np.int64)
+    def _look_at(self, samples: Array, rows: KernelMatrix) -> None:
+        self.samples, self._rows = samples, rows
+        self._place = np.full(self.matrix.n_samples, -1, np.int64)
         self._place[samples] = np.arange(len(samples))
-        self._rows = kernel_rows(problem, self.dtype, self.cache_mb)

@@ -18,57 +18,76 @@ Newton's method takes over (``maxmargin.solvers.kernel.factored``). That is deci
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
-from maxmargin.kernel_matrix.rows import MEGABYTE, KernelRows
+from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.batched_smo import BatchedSMO, BatchedSMOState
+from maxmargin.solvers.base import Budget, KernelSolver, Stage
+from maxmargin.solvers.kernel.batched_smo import BatchedSMO
+from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMOState, Work
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
 from maxmargin.solvers.kernel.held_smo import HeldState
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.presolve import MergedSamples
 
-MERGE_SAVING = 0.05
-"""The share of samples that must be equal to others to be worth a copy of X."""
-ROW_SHARE = 0.6
-"""Of the budget for kernel values, what rows may take; the rest is for the block of least squares and its factor."""
-SMALL_GAP = 1e-3
-"""Above it least squares are too early."""
-NEAR = 0.05
-"""Samples whose margin is within this of one, or within the violation, are near."""
-FEW_NEAR, NEAR_A_FREE = 1000, 2.0
-"""So many samples near the margin, and so many more for each free one, are few."""
-ENOUGH = 0.1
-"""A gap that has fallen to this share of the last was worth it; one that has not must be made so small by SMO first."""
-MOST_SYSTEMS = 200
-FEW_SAMPLES = 256
-"""So few are finished to rounding whatever the target: it costs next to nothing, and equal problems get equal answers."""
 
-NS_A_STEP_AND_SAMPLE, NS_A_FLOP = 1.0, 0.15
-"""About what a step of SMO takes for each sample of its working set, and a multiplication of Newton's and of the factorisation,
-in nanoseconds: estimates, not measured."""
-MOST_COLUMNS, NEWTON_STEPS = 1000, 40
-"""Of a factor that is tried, and what Newton is taken to need with it."""
-MANY_EPOCHS = 50
-"""Steps of SMO for each of few samples after which least squares are tried, however large the gap is."""
+@dataclass(frozen=True)
+class KernelAutoPolicy:
+    """When ``KernelAuto`` changes from one method to another."""
+
+    merge_saving: float = 0.05
+    """The share of samples that must be equal to others for merging them to be worth a copy of X."""
+    row_share: float = 0.6
+    """The share of the budget for kernel values that rows may take. The rest is for the block of least squares and its
+    factor."""
+    small_gap: float = 1e-3
+    """The relative gap above which least squares are too early."""
+    near: float = 0.05
+    """A sample is near when its margin is within this of one, or within the violation."""
+    few_near: int = 1000
+    """Samples near the margin, besides ``near_a_free`` for each free one, up to which least squares are worth it."""
+    near_a_free: float = 2.0
+    """Samples near the margin, for each free one, up to which least squares are worth it."""
+    block_room: float = 0.9
+    """The free variables may take this share of the block of least squares. The rest is for samples near the margin."""
+    enough: float = 0.1
+    """Least squares were worth it when the gap has fallen to this share. If not, SMO must make the gap that small first."""
+    most_systems: int = 200
+    """The most linear systems of a run of least squares."""
+    few_samples: int = 256
+    """Problems with at most this many samples are solved to rounding error, whatever ``tol`` is: that costs next to nothing,
+    and equal problems get equal answers."""
+    many_epochs: int = 50
+    """Steps of SMO for each sample after which least squares are tried on such a problem, however large the gap is."""
+    ns_a_step_and_sample: float = 1.0
+    """Nanoseconds of a step of SMO for each sample of its working set. An estimate, not measured."""
+    ns_a_flop: float = 0.15
+    """Nanoseconds of a multiplication of Newton's method and of the factorisation. An estimate, not measured."""
+    most_columns: int = 1000
+    """The most columns of a factor of the kernel matrix."""
+    newton_steps: int = 40
+    """The steps that Newton's method is taken to need with a factor."""
+
 
 FIRST = Stage("batched-smo", "to find out which samples are at a bound")
 AGAIN = Stage("batched-smo", "samples far from the margin have to move")
 
 
 @dataclass(frozen=True)
-class KernelAuto:
+class KernelAuto(KernelSolver):
     """``cache_mb`` is the budget for kernel values."""
 
     cache_mb: float = 500.0
     shrinks: bool = True
+    policy: KernelAutoPolicy = KernelAutoPolicy()
+    smo: BatchedPolicy = field(default_factory=BatchedPolicy)
 
     @property
     def name(self) -> str:
@@ -88,34 +107,41 @@ class KernelAuto:
         """What solves the problem where it is a linear one, on the features of its kernel."""
         return Auto()
 
+    @property
+    def budget_mb(self) -> float:
+        return self.cache_mb
+
+    def within(self, budget_mb: float) -> KernelAuto:
+        return replace(self, cache_mb=budget_mb)
+
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
         state = KernelAutoState(seed)
         if problem.held is not None and problem.kernel.is_positive_semidefinite and self._can_hold(problem):
             state.few = HeldState.of(problem, problem.held, warm_start)
         else:
-            state.many = self._many(problem, warm_start, seed)
+            state.many = self._many(problem, warm_start, seed, Work())
         return state
 
     def _can_hold(self, problem: KernelProblem) -> bool:
         return problem.held is not None and problem.held.padded.nbytes <= self.cache_mb * MEGABYTE
 
-    def _many(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> ManyState:
-        merged = MergedSamples.of(problem, MERGE_SAVING)
+    def _many(self, problem: KernelProblem, warm_start: Array | None, seed: int, work: Work) -> ManyState:
+        """``work`` is what was done for the problem before."""
+        merged = MergedSamples.of(problem, self.policy.merge_saving)
         reduced = merged.problem if merged else problem
         start = merged.reduce(warm_start) if merged and warm_start is not None else warm_start
-        solver = BatchedSMO(cache_mb=ROW_SHARE * self.cache_mb, shrinks=self.shrinks)
-        most_near = math.isqrt(int(0.5 * (1.0 - ROW_SHARE) * MEGABYTE * self.cache_mb / np.dtype(float).itemsize))
-        return ManyState(reduced, merged, solver, solver.init(reduced, start, seed), most_near)
+        rows_mb = self.policy.row_share * self.cache_mb
+        solver = BatchedSMO(cache_mb=rows_mb, shrinks=self.shrinks, policy=self.smo)
+        smo = solver.init(reduced, start, seed)
+        smo.take_work(work)
+        most_near = math.isqrt(int(0.5 * MEGABYTE * (self.cache_mb - rows_mb) / np.dtype(float).itemsize))
+        return ManyState(reduced, merged, solver, smo, most_near, self.policy, finish_below=self.policy.small_gap)
 
     def advance(self, problem: KernelProblem, state: KernelAutoState, budget: Budget) -> None:
-        if state.few is not None:
-            state.few.advance(budget)
-            if state.few.has_given_up:
-                few, state.few = state.few, None
-                state.many = self._many(problem, few.alpha, state.seed)
-                state.many.smo.steps = few.steps
-        else:
-            state.present.advance(budget)
+        state.present.advance(budget)
+        if state.few is not None and state.few.has_given_up:
+            state.many = self._many(problem, state.few.alpha, state.seed, Work(state.few.steps))
+            state.few = None
 
     def candidate(self, problem: KernelProblem, state: KernelAutoState) -> Array:
         return state.present.alpha
@@ -157,6 +183,11 @@ class KernelAutoState:
         return bool(self.present.is_stuck)
 
     @property
+    def relative_gap(self) -> float:
+        """The solver's own estimate."""
+        return float(self.present.relative_gap)
+
+    @property
     def b(self) -> float:
         return float(self.present.b)
 
@@ -175,6 +206,8 @@ class ManyState:
     solver: BatchedSMO
     smo: BatchedSMOState
     most_near: int
+    policy: KernelAutoPolicy
+    finish_below: float
     stage: Stage = FIRST
     looks_done: bool = False
     is_finished: bool = False
@@ -182,7 +215,6 @@ class ManyState:
     L: Array | None = None
     was_factored: bool = False
     was_slow: bool = False
-    finish_below: float = SMALL_GAP
     gap_before: float = math.inf
 
     def advance(self, budget: Budget) -> None:
@@ -218,6 +250,10 @@ class ManyState:
         return self.smo.active
 
     @property
+    def relative_gap(self) -> float:
+        return self.smo.relative_gap
+
+    @property
     def b(self) -> float:
         return self.smo.b
 
@@ -232,7 +268,7 @@ class ManyState:
     @property
     def may_finish(self) -> bool:
         """The free variables fit in a block, with some room for others."""
-        return self.smo.n_free <= 0.9 * self.most_near
+        return self.smo.n_free <= self.policy.block_room * self.most_near
 
     @property
     def is_ready(self) -> bool:
@@ -241,7 +277,7 @@ class ManyState:
 
     @property
     def _most_worth_it(self) -> int:
-        return int(min(self.most_near, FEW_NEAR + NEAR_A_FREE * self.smo.n_free))
+        return int(min(self.most_near, self.policy.few_near + self.policy.near_a_free * self.smo.n_free))
 
     def run_smo(self, budget: Budget) -> None:
         goal = max(budget.target, self.finish_below) if self.may_finish else budget.target
@@ -249,31 +285,32 @@ class ManyState:
         self.solver.advance(self.problem, self.smo, budget._replace(target=goal))
         self.looks_done = self.smo.looks_done
         if self.smo.looks_done and goal > budget.target:  # good enough for least squares, but for no certificate
-            self.looks_done = self.smo.looks_done = False
+            self.looks_done = False
+            self.smo.go_on()
             if not self.is_ready or self.smo.relative_gap <= budget.target:
-                self.finish_below = ENOUGH * min(self.finish_below, self.smo.relative_gap)
-        elif self.looks_done and self.problem.n_samples <= FEW_SAMPLES:
+                self.finish_below = self.policy.enough * min(self.finish_below, self.smo.relative_gap)
+        elif self.looks_done and self.problem.n_samples <= self.policy.few_samples:
             self.finish()
 
     @property
     def is_small_and_slow(self) -> bool:
         """Least squares for so few samples cost less than more steps, whatever the gap is. Once."""
         n = self.problem.n_samples
-        return not self.was_slow and n <= FEW_SAMPLES and self.smo.steps > MANY_EPOCHS * n
+        return not self.was_slow and n <= self.policy.few_samples and self.smo.steps > self.policy.many_epochs * n
 
     @property
     def may_factor(self) -> bool:
         """SMO has taken as long as a factorisation, and with a factor as long as Newton would."""
         n, columns = self.problem.n_samples, self._most_columns if self.L is None else self.L.shape[1]
-        done = NS_A_STEP_AND_SAMPLE * self.smo.steps * min(n, self.solver.working_set)
-        passes = 1 if self.L is None else NEWTON_STEPS
+        done = self.policy.ns_a_step_and_sample * self.smo.steps * min(n, self.solver.working_set)
+        passes = 1 if self.L is None else self.policy.newton_steps
         is_wanted = not self.was_factored and self.problem.kernel.is_positive_semidefinite
-        return is_wanted and done > NS_A_FLOP * passes * (n + columns) * columns**2
+        return is_wanted and done > self.policy.ns_a_flop * passes * (n + columns) * columns**2
 
     @property
     def _most_columns(self) -> int:
         """A factor has as much memory as the block of least squares."""
-        return int(min(self.problem.n_samples, MOST_COLUMNS, self.most_near**2 / self.problem.n_samples))
+        return int(min(self.problem.n_samples, self.policy.most_columns, self.most_near**2 / self.problem.n_samples))
 
     def try_factor(self) -> None:
         """Factor the kernel matrix, or begin with Newton where that is done."""
@@ -282,10 +319,10 @@ class ManyState:
             self.newton = FactoredNewton(self.problem, self.L, self.solver.candidate(self.problem, self.smo))
             self.stage = Stage("newton", f"the samples lie in {self.L.shape[1]} dimensions, and SMO takes too long")
             return
-        rows = KernelRows(self.problem, np.float64, 0.0)
+        rows = KernelMatrix(self.problem.kernel, self.problem.points, np.float64)
         with single_threaded_blas():
             self.L = factor(self.problem, rows, self._most_columns)
-        self.smo.evaluations_before += rows.kernel_evaluations
+        self.smo.take_work(Work(kernel_evaluations=rows.kernel_evaluations))
         self.was_factored = self.L is None
 
     def run_newton(self, budget: Budget) -> None:
@@ -293,33 +330,26 @@ class ManyState:
         assert self.newton is not None
         self.newton.advance(budget._replace(target=0.0))
         if self.newton.is_over:
-            smo = self.smo
-            smo.s[:] = smo.y * self.newton.alpha
-            smo.steps += self.newton.steps
-            smo.is_exact = smo.looks_done = smo.is_stuck = False
+            self.smo.take_point(self.smo.y * self.newton.alpha, Work(self.newton.steps))
             self.newton, self.L = None, None
-            self.gap_before, self.is_finished, self.looks_done = smo.relative_gap, True, True
+            self.gap_before, self.is_finished, self.looks_done = self.smo.relative_gap, True, True
 
     def finish(self) -> None:
         """Least squares for the free variables and all others near the margin; then it is the certificate's turn."""
         smo, near = self.smo, self._near()
-        rows = KernelRows(self.problem, np.float64, 0.0)
+        rows = KernelMatrix(self.problem.kernel, self.problem.points, np.float64)
         with single_threaded_blas():
             K, others = rows.square(near), np.setdiff1d(np.flatnonzero(smo.s), near, assume_unique=True)
-            smo.f[near] = K @ smo.s[near] + rows.sums_at(near, others, smo.s[others])
-            work = WorkingSet(K, smo.s[near], smo.v[near], smo.lower[near], smo.upper[near], self.problem.has_offset)
-            found = optimise(work, max_iterations=MOST_SYSTEMS)
-        smo.s[near], smo.f[near] = found.s, smo.y[near] - found.v
-        smo.steps += found.iterations
-        smo.evaluations_before += rows.kernel_evaluations
-        smo.is_exact = smo.looks_done = False
+            v = smo.y[near] - (K @ smo.s[near] + rows.sums_at(near, others, smo.s[others]))
+            work = WorkingSet(K, smo.s[near], v, smo.lower[near], smo.upper[near], self.problem.has_offset)
+            found = optimise(work, max_iterations=self.policy.most_systems)
+        smo.take_part(near, found.s, smo.y[near] - found.v, Work(found.iterations, rows.kernel_evaluations))
         self.gap_before, self.is_finished, self.looks_done = smo.relative_gap, True, True
         self.stage = Stage("irwls", f"least squares for the {len(near)} samples that are free or near the margin")
 
     def _near(self) -> Array:
         smo = self.smo
-        is_free = (smo.lower < smo.s) & (smo.s < smo.upper)
-        return np.flatnonzero(is_free | (np.abs(smo.v - smo.b) <= max(NEAR, smo.top - smo.bottom)))
+        return np.flatnonzero(smo.is_free | (np.abs(smo.v - smo.b) <= max(self.policy.near, smo.top - smo.bottom)))
 
     def learn_from_refusal(self) -> None:
         """The certificate of a finished alpha was refused, and f is exact: finish again at once if it was worth it."""
@@ -328,5 +358,5 @@ class ManyState:
             return
         self.is_finished = False
         self.smo.survey(self.problem)
-        gap = self.smo.relative_gap
-        self.finish_below = gap if gap <= ENOUGH * self.gap_before else ENOUGH * min(gap, self.gap_before)
+        gap, enough = self.smo.relative_gap, self.policy.enough
+        self.finish_below = gap if gap <= enough * self.gap_before else enough * min(gap, self.gap_before)

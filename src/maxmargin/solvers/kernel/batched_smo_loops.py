@@ -7,14 +7,32 @@ reduction over a run has a fixed length, which LLVM vectorises, and only the bes
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
 from maxmargin.data.caching import njit
+from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import MULTIPLE
 
 RUN = np.uint64(MULTIPLE)
+"""The samples of a run."""
+
+
+class LocalProblem(NamedTuple):
+    """A working set: its kernel block and diagonal, the gradient v and the variables s, which the loops change, and their box.
+    v and the diagonal have one element type, float32 or float64; s and its box are float64."""
+
+    K: Array
+    diagonal: Array
+    v: Array
+    s: Array
+    lower: Array
+    upper: Array
+
+
 LEAST_CURVATURE = 1e-12
 """Where the kernel is flat or not positive semidefinite, a step goes as far as the box allows: R.-E. Fan, P.-H. Chen and C.-J.
 Lin, "Working set selection using second order information", JMLR 2005, section 2.3."""
@@ -66,11 +84,12 @@ def place_of(values, masks, wanted, first):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
-def solve_with_offset(K, diagonal, v, s, lower, upper, tolerance, max_steps):
+def solve_with_offset(local, tolerance, max_steps):
     """Move pairs until max v over those that can rise <= min v over those that can fall + tolerance. The steps made.
 
     The first of a pair is the worst of those that can rise, the second the one with the greatest gain: the second-order
     choice (WSS 2) of Fan, Chen and Lin. v and s are changed in place."""
+    K, diagonal, v, s, lower, upper = local
     q = np.uint64(s.shape[0])
     cannot_rise, cannot_fall = masks(s, lower, upper, v.dtype)
     i = j = np.uint64(0)
@@ -127,11 +146,12 @@ def best_partner(K, diagonal, v, cannot_fall, i, top):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
-def solve_without_offset(K, diagonal, v, s, lower, upper, tolerance, max_steps):
+def solve_without_offset(local, tolerance, max_steps):
     """The same without an offset: v <= tolerance for all that can rise, v >= -tolerance for all that can fall.
 
     Two variables move at a time, each either way: the worst, and the one that promises the greatest gain with it (I.
     Steinwart, D. Hush and C. Scovel, "Training SVMs without offset", JMLR 2011, section 3)."""
+    K, diagonal, v, s, lower, upper = local
     q = np.uint64(s.shape[0])
     cannot_rise, cannot_fall = masks(s, lower, upper, v.dtype)
     i = j = np.uint64(0)
@@ -156,7 +176,7 @@ def solve_without_offset(K, diagonal, v, s, lower, upper, tolerance, max_steps):
         j = best_companion(K, diagonal, v, cannot_rise, cannot_fall, i)
 
         old_i, old_j = s[i], s[j]
-        move_pair(K, diagonal, v, s, lower, upper, i, j)
+        move_pair(local, i, j)
         set_masks(i, s, lower, upper, cannot_rise, cannot_fall)
         set_masks(j, s, lower, upper, cannot_rise, cannot_fall)
         step_i = v.dtype.type(s[i] - old_i)
@@ -197,8 +217,9 @@ def pair_gain(K, diagonal, v, cannot_rise, cannot_fall, i, k):
 
 
 @njit(inline="always")
-def move_pair(K, diagonal, v, s, lower, upper, i, j):
+def move_pair(local, i, j):
     """The greatest gain v_i a + v_j c - (K_ii a^2 + 2 K_ij a c + K_jj c^2) / 2 within the box: inside, or on an edge."""
+    K, diagonal, v, s, lower, upper = local
     K_ii, K_jj, K_ij = np.float64(diagonal[i]), np.float64(diagonal[j]), np.float64(K[i, j])
     v_i, v_j = np.float64(v[i]), np.float64(v[j])
     if i == j:

@@ -12,34 +12,42 @@ apart."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, Rows
-from maxmargin.kernel_matrix.rows import KernelRows
+from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF, Hinge
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.newton import Newton
 
-PIVOTS = 16
-"""Rows of the kernel matrix that are computed at a time."""
-RESIDUAL = 64.0
-"""A diagonal element of K - L L' below this many units of roundoff of the greatest one of K is nothing but rounding."""
+
+@dataclass(frozen=True)
+class FactorPolicy:
+    """How a kernel matrix is factored."""
+
+    pivots: int = 16
+    """Rows of the kernel matrix that are computed at a time."""
+    residual: float = 64.0
+    """A diagonal element of K - L L' is taken for rounding below this many units of roundoff of the greatest one of K."""
 
 
-def factor(problem: KernelProblem, rows: KernelRows, most_columns: int) -> Array | None:
-    """L with L L' = K up to rounding; None where that takes more columns, or K is not finite."""
+def factor(problem: KernelProblem, rows: KernelMatrix, most_columns: int, policy: FactorPolicy | None = None) -> Array | None:
+    """L with L L' = K up to rounding; None where L has more columns than ``most_columns``, or K is not finite."""
+    policy = policy or FactorPolicy()
     n, origin = problem.n_samples, int(np.argmin(problem.diagonal))
     with np.errstate(all="ignore"):
         shift = rows.block(np.array([origin]))[0] if problem.has_offset else np.zeros(n)
         left = problem.diagonal - 2.0 * shift + (shift[origin] if problem.has_offset else 0.0)
-        least = RESIDUAL * UNIT_ROUNDOFF * float(np.abs(problem.diagonal).max())
+        least = policy.residual * UNIT_ROUNDOFF * float(np.abs(problem.diagonal).max())
         columns, count = np.empty((n, min(n, most_columns)), order="F"), 0
         while left.max() > least:
             check_point()
-            pivots = np.argsort(-left, kind="stable")[:PIVOTS]
+            pivots = np.argsort(-left, kind="stable")[: policy.pivots]
             pivots = pivots[left[pivots] > least]
             block = (rows.block(pivots) - shift - shift[pivots, None] + (shift[origin] if problem.has_offset else 0.0)).T
             block -= columns[:, :count] @ columns[pivots, :count].T

@@ -20,13 +20,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.kernel.batched_smo_loops import (
+    LocalProblem,
     best_offset,
     extremes,
     gap_and_dual,
@@ -126,8 +127,8 @@ class HeldState:
 
     def run_smo(self, max_steps: int) -> None:
         solve = solve_with_offset if self.has_offset else solve_without_offset
-        box = self.lower, self.upper
-        self.steps += int(solve(self.K, self.diagonal, self.v, self.s, *box, self.violation, max_steps))
+        local = LocalProblem(self.K, self.diagonal, self.v, self.s, self.lower, self.upper)
+        self.steps += int(solve(local, self.violation, max_steps))
 
     def survey(self) -> None:
         """The offset and the gap at the present v."""

@@ -8,12 +8,12 @@ problem decides. The loops are in ``maxmargin.solvers.kernel.smo_loops``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
@@ -21,32 +21,40 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.offset import best_offsets, offset_interval, offset_level
 from maxmargin.screening.rules import Screened, gap_ball, gap_terms, gradient_reach
-from maxmargin.screening.shrinking import DEFAULT_RULE, GAP_STEPS, ActiveSet, FSafeAsPrinted, ShrinkingRule
-from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop, ends_by_own_rule
-from maxmargin.solvers.kernel.row_cache import KernelValues, RowCache
+from maxmargin.screening.shrinking import DEFAULT_RULE, ActiveSet, FSafeAsPrinted, ShrinkingRule
+from maxmargin.solvers.base import Budget, KernelSolver, Stage, StoppingRule, check_stop, ends_by_own_rule
+from maxmargin.solvers.kernel.position_rows import DefinedValues, PositionRows
 from maxmargin.solvers.kernel.smo_loops import (
     NEEDS_ROW,
     PROGRESS,
     STILL,
-    Variables,
+    Floors,
+    PositionArrays,
     ascend_pairs,
     ascend_without_offset,
     swap_out,
 )
 from maxmargin.solvers.patience import Patience
 
-CURVATURE_FLOOR = 1e-12
-"""Relative to the greatest k(x, x): a smaller curvature, or a negative one, is raised to this, as LIBSVM does."""
-LEAST_NOISE = 4.0
-"""A gradient of so many units in the last place of what it was added up from is nothing but rounding."""
-STEPS_TO_STALL = 2_000_000
-"""Steps before SMO can be said to have stalled."""
-CLOSER = 0.3
-"""By which factor the inner target falls when what it led to was not enough."""
+
+@dataclass(frozen=True)
+class SMOPolicy:
+    """The numbers that tune SMO."""
+
+    curvature_floor: float = 1e-12
+    """A smaller curvature, or a negative one, is raised to this share of the greatest k(x, x), as LIBSVM does."""
+    least_noise: float = 4.0
+    """A gradient of this many units in the last place of what it was added up from is taken for rounding."""
+    steps_to_stall: int = 2_000_000
+    """Steps before the solver can be said to have stalled."""
+    closer: float = 0.3
+    """The factor by which the inner target falls when what it led to was not enough."""
+    steps_to_check: int = 100
+    """The most steps from one look at the gap to the next. A look costs about as much as a step."""
 
 
 @dataclass(frozen=True)
-class SMO:
+class SMO(KernelSolver):
     """``working_set`` is the number of samples that a step changes; ``cache_mb`` the megabytes of kernel rows kept.
 
     With ``stop="paper"`` a solve ends when LIBSVM's violation of the conditions of optimality is below ``epsilon`` for all
@@ -57,6 +65,7 @@ class SMO:
     cache_mb: float = 500.0
     epsilon: float = 1e-3
     stop: StoppingRule = "gap"
+    policy: SMOPolicy = SMOPolicy()
 
     def __post_init__(self) -> None:
         check_stop(self.stop)
@@ -74,12 +83,19 @@ class SMO:
     def name(self) -> str:
         return "smo"
 
+    @property
+    def budget_mb(self) -> float:
+        return self.cache_mb
+
+    def within(self, budget_mb: float) -> SMO:
+        return replace(self, cache_mb=budget_mb)
+
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> SMOState:
         if problem.has_offset and self.working_set == 1:
             raise ValueError("With an offset a step must change two samples: set working_set=2.")
         if problem.has_offset and isinstance(self.shrinking, FSafeAsPrinted):
             raise ValueError("FSafeAsPrinted sets one alpha at a time, which an offset does not allow: use FSafe.")
-        state = SMOState.start(problem, self.cache_mb)
+        state = SMOState.start(problem, self.cache_mb, self.policy)
         state.removals_are_safe = self.shrinking.is_safe and problem.kernel.is_positive_semidefinite
         state.looks_at_violation = ends_by_own_rule(self) or not problem.kernel.is_positive_semidefinite
         if warm_start is not None:
@@ -112,8 +128,7 @@ class SMO:
 
     def _work(self, state: SMOState, end: int) -> None:
         """Line 8: steps on the active samples, and whatever rows they ask for."""
-        noise = state.least_noise
-        known = state.variables, state.rows.cache, state.progress, end, state.floor, noise
+        known = state.variables, state.rows.cache, state.progress, end, Floors(state.floor, state.least_noise)
         outcome = NEEDS_ROW
         while outcome == NEEDS_ROW:
             outcome = ascend_pairs(*known) if state.has_offset else ascend_without_offset(*known, self.working_set)
@@ -123,7 +138,7 @@ class SMO:
         state.is_still = outcome == STILL
 
     def _steps_to_check(self, state: SMOState) -> int:
-        return 1 if ends_by_own_rule(self) else max(1, min(state.present, self.shrinking.every, GAP_STEPS))
+        return 1 if ends_by_own_rule(self) else max(1, min(state.present, self.shrinking.every, self.policy.steps_to_check))
 
     def _check(self, state: SMOState, target: float) -> None:
         """Lines 9 to 14."""
@@ -165,19 +180,20 @@ class SMO:
         elif state.is_still:
             state.end_or_refresh()
         else:
-            state.inner *= CLOSER
+            state.inner *= self.policy.closer
 
 
 @dataclass
 class SMOState:
     """The samples with C_i > 0 by position, the active ones first; kinks of the others are as old as their removal."""
 
-    variables: Variables
-    rows: RowCache
+    variables: PositionArrays
+    rows: PositionRows
     has_offset: bool
     progress: Array
     floor: float
     entry_error: float
+    policy: SMOPolicy
     stage: ClassVar[Stage] = Stage("smo")
     looks_at_violation: bool = False
     gap: float = np.inf
@@ -192,7 +208,7 @@ class SMOState:
     caution: float = 1.0  # falls with every certificate that was refused
     inner: float = 1.0  # falls when the gap of all was too large though that of the active samples was small enough
     is_stalled: bool = False
-    patience: Patience = field(default_factory=lambda: Patience(STEPS_TO_STALL))
+    patience: Patience = field(init=False)
     looks_done: bool = False
     is_stuck: bool = False
     is_still: bool = False
@@ -200,22 +216,26 @@ class SMOState:
     was_refreshed_when_still: bool = False
     refreshed_at: int = 0
 
+    def __post_init__(self) -> None:
+        self.patience = Patience(self.policy.steps_to_stall)
+
     @classmethod
-    def start(cls, problem: KernelProblem, cache_mb: float) -> SMOState:
+    def start(cls, problem: KernelProblem, cache_mb: float, policy: SMOPolicy) -> SMOState:
         present = np.flatnonzero(problem.C > 0.0)
         y = problem.y[present].astype(np.float64)
         diagonal = problem.diagonal[present].astype(np.float64)
-        variables = Variables(present, y, np.array(problem.C[present]), np.zeros(len(y)), y.copy(), diagonal)
+        variables = PositionArrays(present, y, np.array(problem.C[present]), np.zeros(len(y)), y.copy(), diagonal)
         progress = np.zeros(1, PROGRESS)
         progress["active"] = len(present)
         greatest = float(np.abs(diagonal).max(initial=0.0))
         return cls(
             variables=variables,
-            rows=RowCache(KernelValues(problem), variables, cache_mb),
+            rows=PositionRows(DefinedValues(problem.kernel, problem.points), variables, cache_mb),
             has_offset=problem.has_offset,
             progress=progress,
-            floor=max(CURVATURE_FLOOR * greatest, np.finfo(np.float64).tiny),
+            floor=max(policy.curvature_floor * greatest, np.finfo(np.float64).tiny),
             entry_error=problem.kernel.rounding_error(problem.points, problem.points),
+            policy=policy,
         )
 
     @property
@@ -254,7 +274,7 @@ class SMOState:
         """What rounding leaves in a kink at least: a difference of gradients below that says nothing."""
         _, _, _, alpha, kinks, diagonal = self.variables
         size = float(np.abs(kinks[: self.active]).max(initial=0.0)) + float(np.linalg.norm(alpha * diagonal))
-        return LEAST_NOISE * UNIT_ROUNDOFF * (1.0 + size)
+        return self.policy.least_noise * UNIT_ROUNDOFF * (1.0 + size)
 
     @property
     def noise(self) -> float:
@@ -365,7 +385,7 @@ class SMOState:
         """A certificate was refused: all samples, a new gradient, and a target below the present gap, unless that is nothing
         but rounding."""
         self.looks_done = False
-        self.caution = CLOSER * min(self.caution, self.relative_gap / target if target > 0.0 else 1.0)
+        self.caution = self.policy.closer * min(self.caution, self.relative_gap / target if target > 0.0 else 1.0)
         self.refresh()
         self.next_check = self.steps
         self.measure(self.active_set(everyone=True))

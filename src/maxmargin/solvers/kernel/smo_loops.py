@@ -19,7 +19,7 @@ from maxmargin.data.caching import njit
 from maxmargin.data.rows import Array
 
 
-class Variables(NamedTuple):
+class PositionArrays(NamedTuple):
     """One entry a position."""
 
     sample: Array
@@ -30,7 +30,7 @@ class Variables(NamedTuple):
     diagonal: Array
 
 
-class Cache(NamedTuple):
+class HeldRows(NamedTuple):
     """Rows of the kernel matrix: slot s holds the columns of positions 0 .. length[s] for the row of position owner[s]."""
 
     values: Array
@@ -38,6 +38,23 @@ class Cache(NamedTuple):
     owner: Array
     length: Array
     stamp: Array
+
+
+class Floors(NamedTuple):
+    """A smaller ``curvature`` is raised to this one; a gradient within the ``noise`` is nothing but rounding."""
+
+    curvature: float
+    noise: float
+
+
+class PairState(NamedTuple):
+    """Two variables, i and j: the gradient, alpha, C and diagonal of each, and q = y_i y_j k(x_i, x_j)."""
+
+    g: tuple[float, float]
+    alpha: tuple[float, float]
+    C: tuple[float, float]
+    k: tuple[float, float]
+    q: float
 
 
 PROGRESS = np.dtype(
@@ -55,12 +72,12 @@ NOBODY = -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def ascend_without_offset(variables, cache, progress, end, floor, noise, working_set):
+def ascend_without_offset(variables, cache, progress, end, floors, working_set):
     """That alpha_i moves to its best value which gains most; in a working set of two, with the partner best for it."""
     _, y, C, alpha, kink, diagonal = variables
-    state = progress[0]
+    floor, state = floors.curvature, progress[0]
     while state.steps < end:
-        i = most_gaining(variables, state.active, floor, noise)
+        i = most_gaining(variables, state.active, floors)
         if i == NOBODY:
             return STILL
         if not holds_row(cache, state, i):
@@ -72,12 +89,13 @@ def ascend_without_offset(variables, cache, progress, end, floor, noise, working
             j = i
         elif not holds_row(cache, state, j):
             return NEEDS_ROW
-        g_i, g_j = y[i] * kink[i], y[j] * kink[j]
         q = 0.0 if j == i else y[i] * y[j] * cache.values[cache.slot_of[i], j]
+        gradients = (y[i] * kink[i], y[j] * kink[j])
+        pair = PairState(gradients, (alpha[i], alpha[j]), (C[i], C[j]), (diagonal[i], diagonal[j]), q)
         if j == i:
-            step_i, step_j = best_step(g_i, alpha[i], C[i], diagonal[i], floor), 0.0
+            step_i, step_j = best_step(gradients[0], alpha[i], C[i], diagonal[i], floor), 0.0
         else:
-            step_i, step_j = best_steps(g_i, g_j, alpha[i], alpha[j], C[i], C[j], diagonal[i], diagonal[j], q, floor)
+            step_i, step_j = best_steps(pair, floor)
         new_i, new_j = moved(alpha[i], step_i, C[i]), moved(alpha[j], step_j, C[j])
         if new_i == alpha[i] and (j == i or new_j == alpha[j]):
             return STILL
@@ -86,16 +104,16 @@ def ascend_without_offset(variables, cache, progress, end, floor, noise, working
             add_row(cache, state, j, (alpha[j] - new_j) * y[j], kink)
             alpha[j] = new_j
         alpha[i] = new_i
-        state.dual += gain_of(step_i, step_j, g_i, g_j, diagonal[i], diagonal[j], q)
+        state.dual += gain_of(pair, step_i, step_j)
         state.steps += 1
     return ALL_STEPS
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def ascend_pairs(variables, cache, progress, end, floor, noise):
+def ascend_pairs(variables, cache, progress, end, floors):
     """Working sets of two with an offset: alpha_i y_i rises by as much as alpha_j y_j falls. Fan, Chen, Lin, WSS 2."""
     _, y, C, alpha, kink, diagonal = variables
-    state = progress[0]
+    floor, state = floors.curvature, progress[0]
     while state.steps < end:
         i = highest_to_rise(variables, state.active)
         if i == NOBODY:
@@ -103,7 +121,7 @@ def ascend_pairs(variables, cache, progress, end, floor, noise):
         if not holds_row(cache, state, i):
             return NEEDS_ROW
         row = cache.values[cache.slot_of[i]]
-        j = best_to_fall(variables, row, state.active, i, floor, noise)
+        j = best_to_fall(variables, row, state.active, i, floors)
         if j == NOBODY:
             return STILL
         if not holds_row(cache, state, j):
@@ -139,20 +157,23 @@ def moved(alpha, step, C):
 
 
 @njit(inline="always")
-def gain_of(step_i, step_j, g_i, g_j, k_ii, k_jj, q):
-    return step_i * (g_i - 0.5 * step_i * k_ii) + step_j * (g_j - 0.5 * step_j * k_jj) - step_i * step_j * q
+def gain_of(pair, step_i, step_j):
+    """By how much these steps raise the dual."""
+    own_i = step_i * (pair.g[0] - 0.5 * step_i * pair.k[0])
+    own_j = step_j * (pair.g[1] - 0.5 * step_j * pair.k[1])
+    return own_i + own_j - step_i * step_j * pair.q
 
 
 @njit(inline="always")
-def most_gaining(variables, active, floor, noise):
+def most_gaining(variables, active, floors):
     """The sample whose own step raises the dual most; those whose gradient is within the noise do not count."""
     _, y, C, alpha, kink, diagonal = variables
     best, chosen = 0.0, NOBODY
     for k in range(active):
         g = y[k] * kink[k]
-        step = best_step(g, alpha[k], C[k], diagonal[k], floor)
+        step = best_step(g, alpha[k], C[k], diagonal[k], floors.curvature)
         gain = step * (g - 0.5 * step * diagonal[k])
-        if gain > best and abs(g) > noise:
+        if gain > best and abs(g) > floors.noise:
             best, chosen = gain, k
     return chosen
 
@@ -178,8 +199,9 @@ def best_partner(variables, row, active, i, floor):
 
 
 @njit(inline="always")
-def best_steps(g_i, g_j, alpha_i, alpha_j, C_i, C_j, k_ii, k_jj, q, floor):
+def best_steps(pair, floor):
     """The maximiser of the dual in two variables over their box: inside it, or on one of its four edges."""
+    (g_i, g_j), (alpha_i, alpha_j), (C_i, C_j), (k_ii, k_jj), q = pair
     determinant = k_ii * k_jj - q * q
     if k_ii > floor and determinant > floor * k_ii:
         step_i, step_j = (g_i * k_jj - g_j * q) / determinant, (g_j * k_ii - g_i * q) / determinant
@@ -193,7 +215,7 @@ def best_steps(g_i, g_j, alpha_i, alpha_j, C_i, C_j, k_ii, k_jj, q, floor):
         else:
             step_j = -alpha_j if edge == 2 else C_j - alpha_j
             step_i = best_step(g_i - q * step_j, alpha_i, C_i, k_ii, floor)
-        gain = gain_of(step_i, step_j, g_i, g_j, k_ii, k_jj, q)
+        gain = gain_of(pair, step_i, step_j)
         if gain > best:
             best, best_i, best_j = gain, step_i, step_j
     return best_i, best_j
@@ -212,15 +234,15 @@ def highest_to_rise(variables, active):
 
 
 @njit(inline="always")
-def best_to_fall(variables, row, active, i, floor, noise):
+def best_to_fall(variables, row, active, i, floors):
     """The j of I_low whose step with i gains most, the box left aside."""
     _, y, C, alpha, kink, diagonal = variables
     best, chosen = 0.0, NOBODY
     for k in range(active):
         violation = kink[i] - kink[k]
         may_fall = alpha[k] > 0.0 if y[k] > 0.0 else alpha[k] < C[k]
-        if may_fall and violation > noise:
-            gain = violation * violation / max(diagonal[i] + diagonal[k] - 2.0 * row[k], floor)
+        if may_fall and violation > floors.noise:
+            gain = violation * violation / max(diagonal[i] + diagonal[k] - 2.0 * row[k], floors.curvature)
             if gain > best:
                 best, chosen = gain, k
     return chosen

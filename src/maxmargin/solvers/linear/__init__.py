@@ -8,5 +8,7 @@ Glasmachers, Dogan, 2013: Algorithms 3 to 5                             ``avsf.p
 Guillory, Bilmes, 2007: gradient descent, Pegasos                       ``pruned_gradient.py``, ``pegasos.py``
 =====================================================================  ==============================
 
-``newton`` is semismooth Newton on the augmented Lagrangian. ``auto`` chooses among them and switches.
+``newton`` is semismooth Newton on the augmented Lagrangian. ``auto`` chooses among them and switches: ``switching`` says when,
+``costs`` is the model that it compares them by, and ``phases`` are the methods at work, each of which hands over an alpha to
+the next.
 """

@@ -32,8 +32,8 @@ from maxmargin.solvers.base import (
     refuse_free_intercept,
     refuse_huber,
 )
-from maxmargin.solvers.linear.avsf_loop import COORDINATE, SWEEP, ascend
-from maxmargin.solvers.linear.dcd import DCDState
+from maxmargin.solvers.linear.avsf_loop import COORDINATE, SWEEP, Line, Plan, ascend
+from maxmargin.solvers.linear.dcd import DCDState, coordinates, dual_terms
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,8 @@ class AVSF:
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AVSFState:
         refuse_free_intercept(problem, self.name)
         refuse_huber(problem, self.name)
-        box = problem.box
-        samples = np.zeros(problem.n_samples, COORDINATE)
-        samples["U"], samples["D"], samples["preference"] = box.U, box.D, 1.0
-        if warm_start is not None:
-            samples["alpha"] = np.clip(warm_start, box.L, box.U)
+        samples = coordinates(problem, COORDINATE, warm_start)
+        samples["preference"] = 1.0
         present = np.flatnonzero(samples["U"]).astype(np.uint32)
         state = AVSFState(
             samples=samples,
@@ -97,21 +94,10 @@ class AVSF:
     def advance(self, problem: LinearProblem, state: AVSFState, budget: Budget) -> None:
         if state.looks_done:
             state.look_closer(problem)
-        ascend(
-            problem.compiled_rows,
-            problem.y,
-            state.samples,
-            state.pool,
-            state.index,
-            state.w,
-            state.sweep,
-            float(self.learning_rate),
-            float(self.min_preference),
-            float(self.max_preference),
-            bool(problem.box.L[state.pool[0]] < 0.0),
-            budget.steps,
-            0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution,
-        )
+        target = 0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution
+        rates = (float(self.learning_rate), float(self.min_preference), float(self.max_preference))
+        line = Line(state.samples, state.pool, state.index)
+        ascend(problem.compiled_rows, dual_terms(problem), line, state.w, state.sweep, Plan(*rates, budget.steps, target))
         if ends_by_own_rule(self):
             state.go_on_unless_rule_holds(problem)
 

@@ -12,14 +12,26 @@ The paper's g_i is -G here, so that G is the gradient of dual coordinate descent
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.data.random_loops import below, next_random
 from maxmargin.data.row_loops import ONE, prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
-from maxmargin.solvers.linear.dcd_loop import COORDINATE as OF_A_STEP
-from maxmargin.solvers.linear.dcd_loop import FAR, NEAR, NONE, UNKNOWN, gap_term
+from maxmargin.data.rows import Array
+from maxmargin.solvers.linear.coordinate_loops import COORDINATE as OF_A_STEP
+from maxmargin.solvers.linear.coordinate_loops import (
+    UNKNOWN,
+    gap_term,
+    kink_rise,
+    lower_of,
+    minimiser,
+    sign_of,
+    slopes_of,
+    target_of,
+)
+from maxmargin.solvers.linear.dcd_loop import FAR, NEAR, NONE
 
 COORDINATE = np.dtype([*OF_A_STEP.descr, ("preference", "f8"), ("stands_for", "f8")])
 """To what a step of dual coordinate descent needs of its sample come the preference p_i and, for the estimate of the gap,
@@ -48,19 +60,37 @@ SWEEP = np.dtype(
     ]
 )
 
+
+class Line(NamedTuple):
+    """The samples' records, the samples that are present, and the schedule of their visits."""
+
+    samples: Array
+    present: Array
+    schedule: Array
+
+
+class Plan(NamedTuple):
+    """``c``, ``p_min`` and ``p_max`` are the paper's; ``target`` is the gap relative to the dual value that is looked for, and
+    zero leaves only the paper's own rule with epsilon."""
+
+    c: float
+    p_min: float
+    p_max: float
+    steps: int
+    target: float
+
+
 TWELVE, ULP = np.uint64(12), 2.0**-52
 """The upper 52 bits of a random word are a uniform number in [0, 1) in units of 2^-52."""
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-def ascend(rows, y, samples, present, schedule, w, sweep, c, p_min, p_max, unbounded, steps, target):
-    """Make at most ``steps`` steps; end earlier when the sweep just finished looks like the last.
-
-    ``unbounded`` says that alpha has no lower bound; ``target`` is the gap relative to the dual value that is looked for, and
-    zero leaves only the paper's own rule with epsilon.
-    """
+def ascend(rows, terms, line, w, sweep, plan):
+    """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
+    samples, present, schedule = line.samples, line.present, line.schedule
+    c, p_min, p_max, target = plan.c, plan.p_min, plan.p_max, plan.target
     state = sweep[0]
-    end = state.steps + np.uint64(steps)
+    end = state.steps + np.uint64(plan.steps)
     length = np.uint64(present.shape[0])
     share, still_factor = 1.0 / length, math.exp(-c)
     while state.steps < end and state.looks_done == NONE:
@@ -86,30 +116,27 @@ def ascend(rows, y, samples, present, schedule, w, sweep, c, p_min, p_max, unbou
 
             i = np.uint64(schedule[s])
             sample = samples[i]
-            sign = np.float64(y[i])
-            alpha, U, D = sample.alpha, sample.U, sample.D
-            G = sign * row_dot(rows, i, w) - 1.0 + D * alpha
-            violation = G
-            if alpha == 0.0 and not unbounded:
-                violation = min(G, 0.0)
-            elif alpha == U:
-                violation = max(G, 0.0)
+            sign = sign_of(terms, i)
+            alpha = sample.alpha
+            G = sign * row_dot(rows, i, w) - target_of(terms, sample) + sample.D * alpha
+            up, down = slopes_of(terms, alpha, G)
+            can_rise, can_fall = alpha != sample.U, alpha != lower_of(terms, sample)
+            violation = up if can_rise and up < 0.0 else (down if can_fall and down > 0.0 else 0.0)
             v = max(v, abs(violation))
             gain = 0.0
             if violation != 0.0:
-                gap += sample.stands_for * gap_term(G, alpha, U, D, unbounded)
+                gap += sample.stands_for * gap_term(terms, sample, G)
                 inverse_Q = sample.inverse_Q
                 if inverse_Q == UNKNOWN:  # the first visit: the row is in the cache now
-                    inverse_Q = 1.0 / (D + row_sqnorm(rows, i))
+                    inverse_Q = 1.0 / (sample.D + row_sqnorm(rows, i))
                     sample.inverse_Q = inverse_Q
-                new_alpha = min(alpha - G * inverse_Q, U)
-                if not unbounded:
-                    new_alpha = max(new_alpha, 0.0)
+                new_alpha = minimiser(terms, sample, G, up, down, inverse_Q)
                 step = new_alpha - alpha  # mu
                 if step != 0.0:
                     sample.alpha = new_alpha
                     row_add(rows, i, step * sign, w)
-                    gain = max(0.0, -step * (G + 0.5 * step / inverse_Q))  # Algorithm 5: Delta
+                    rise = step * (G + 0.5 * step / inverse_Q) + kink_rise(terms, alpha, new_alpha)
+                    gain = max(0.0, -rise)  # Algorithm 5: Delta
                     dual += gain
                     moves += ONE
             if is_first:
@@ -130,7 +157,7 @@ def ascend(rows, y, samples, present, schedule, w, sweep, c, p_min, p_max, unbou
             end_sweep(samples, present, state, target)
 
 
-@njit(inline="always")
+@njit(nogil=True, boundscheck=False, error_model="numpy")
 def define_schedule(samples, present, schedule, state):
     """Algorithm 4: of the l places sample i gets l p_i / p_sum, rounded up or down at random."""
     length = np.uint64(present.shape[0])
@@ -162,7 +189,7 @@ def define_schedule(samples, present, schedule, state):
     state.random = random
 
 
-@njit(inline="always")
+@njit(nogil=True, error_model="numpy")
 def end_sweep(samples, present, state, target):
     """The end of Algorithm 3: a sweep that meets epsilon counts only if it was uniform. So does one that moved nothing.
 

@@ -6,14 +6,15 @@ One alpha_i at a time is set to the minimiser of the dual along its axis, eq. (9
     alpha_i <- min(max(alpha_i - G / Q_ii, 0), U_i),    G = y_i w . x_i - 1 + D_ii alpha_i,    Q_ii = |x_i|^2 + D_ii,
 
 and w = sum_i alpha_i y_i x_i is kept up to date, so that a step costs two passes over one row. Both losses of the paper
-and its least squares (section 6) are one code path through U and D. The loop is in ``maxmargin.solvers.linear.dcd_loop``.
+and its least squares (section 6) are one code path through U and D; the losses of regression have a step of their own
+(``coordinate_loops``). The loop is in ``maxmargin.solvers.linear.dcd_loop``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +31,8 @@ from maxmargin.solvers.base import (
     refuse_free_intercept,
     refuse_huber,
 )
-from maxmargin.solvers.linear.dcd_loop import CHECK_SLACK, COORDINATE, CYCLIC, ONLINE, PERMUTED, SWEEP, TIGHTER, descend
+from maxmargin.solvers.linear.coordinate_loops import COORDINATE, TWO_SIDED_COORDINATE, OneSided, TwoSided
+from maxmargin.solvers.linear.dcd_loop import CHECK_SLACK, CYCLIC, ONLINE, PERMUTED, SWEEP, TIGHTER, Line, Plan, descend
 
 STILL_SWEEPS_ONLINE = 64
 """A whole sweep without a move proves that no coordinate can move; random draws miss one with probability e^-64."""
@@ -90,11 +92,7 @@ class DCD:
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> DCDState:
         refuse_free_intercept(problem, self.name)
         refuse_huber(problem, self.name)
-        box = problem.box
-        samples = np.zeros(problem.n_samples, COORDINATE)
-        samples["U"], samples["D"] = box.U, box.D
-        if warm_start is not None:
-            samples["alpha"] = np.clip(warm_start, box.L, box.U)
+        samples = coordinates(problem, COORDINATE, warm_start)
         everyone = np.arange(problem.n_samples, dtype=np.uint32)
         present = everyone if samples["U"].all() else everyone[samples["U"] > 0.0]
         state = DCDState(
@@ -118,20 +116,11 @@ class DCD:
     def advance(self, problem: LinearProblem, state: DCDState, budget: Budget) -> None:
         if state.looks_done:
             state.look_closer(problem)
-        descend(
-            problem.compiled_rows,
-            problem.y,
-            state.samples,
-            state.index,
-            state.pool,
-            state.w,
-            state.sweep,
-            self.order.value,
-            np.inf if self.shrinking is None else float(self.shrinking.factor),
-            bool(problem.box.L[state.index[0]] < 0.0),
-            budget.steps,
-            0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution,
-        )
+        shrink_factor = np.inf if self.shrinking is None else float(self.shrinking.factor)
+        target = 0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution
+        plan = Plan(self.order.value, shrink_factor, budget.steps, target)
+        line = Line(state.samples, state.index, state.pool)
+        descend(problem.compiled_rows, dual_terms(problem), line, state.w, state.sweep, plan)
         if ends_by_own_rule(self):
             state.go_on_unless_rule_holds(problem)
 
@@ -177,6 +166,11 @@ class DCDState:
     def relative_gap(self) -> float:
         """Of the last finished sweep, as far as the gap terms that it met tell."""
         return float(self.sweep["relative_gap"][0])
+
+    @property
+    def dual(self) -> float:
+        """D(alpha), up to the rounding of the steps since the last refresh."""
+        return float(self.sweep["dual"][0])
 
     @property
     def steps_to_sweep_end(self) -> int:
@@ -229,5 +223,26 @@ class DCDState:
         alpha = self.samples["alpha"]
         self.refreshed_at = self.steps
         self.w[:] = 0.0
-        add_rows(problem.compiled_rows, alpha * problem.y, self.w, 0, len(alpha))
-        self.sweep["dual"] = np.sum(alpha - 0.5 * self.samples["D"] * np.square(alpha)) - 0.5 * (self.w @ self.w)
+        add_rows(problem.compiled_rows, alpha * problem.signs, self.w, 0, len(alpha))
+        self.sweep["dual"] = np.sum(problem.box.terms(alpha)) - 0.5 * (self.w @ self.w)
+
+
+def dual_terms(problem: LinearProblem) -> OneSided | TwoSided:
+    """What the compiled step is chosen by."""
+    if problem.loss.is_regression:
+        return TwoSided(problem.box.e)
+    return OneSided(problem.y, -np.inf if np.isinf(problem.box.L).any() else 0.0)
+
+
+def coordinates(problem: LinearProblem, dtype: np.dtype[Any], warm_start: Array | None) -> Array:
+    """The records of the samples; in regression they have a target and a lower bound of their own too."""
+    box = problem.box
+    if problem.loss.is_regression:
+        dtype = np.dtype([*dtype.descr, *TWO_SIDED_COORDINATE.descr[len(COORDINATE.descr) :]])
+    samples = np.zeros(problem.n_samples, dtype)
+    samples["U"], samples["D"] = box.U, box.D
+    if problem.loss.is_regression:
+        samples["L"], samples["target"] = box.L, box.p
+    if warm_start is not None:
+        samples["alpha"] = np.clip(warm_start, box.L, box.U)
+    return samples

@@ -9,17 +9,24 @@ the one-element record ``sweep``. The line of ``index`` during a sweep, left to 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.data.random_loops import below, next_random
 from maxmargin.data.row_loops import ONE, prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
-
-COORDINATE = np.dtype([("alpha", "f8"), ("U", "f8"), ("D", "f8"), ("inverse_Q", "f8")])
-"""What a step needs of its sample, side by side in memory. inverse_Q is 1 / (|x_i|^2 + D_ii), infinite for a
-zero row, and UNKNOWN until the first step, when the row is in the cache anyway."""
-
-UNKNOWN = 0.0
+from maxmargin.data.rows import Array
+from maxmargin.solvers.linear.coordinate_loops import (
+    UNKNOWN,
+    gap_term,
+    kink_rise,
+    lower_of,
+    minimiser,
+    sign_of,
+    slopes_of,
+    target_of,
+)
 
 SWEEP = np.dtype(
     [
@@ -50,6 +57,25 @@ SWEEP = np.dtype(
 
 CYCLIC, PERMUTED, ONLINE = 0, 1, 2
 
+
+class Line(NamedTuple):
+    """The samples' records, the order of their visits, and the samples that are present."""
+
+    samples: Array
+    index: Array
+    pool: Array
+
+
+class Plan(NamedTuple):
+    """``shrink_factor`` is infinite for no shrinking; ``target`` is the gap relative to the dual value that is looked for, and
+    zero leaves only the rule (17) with epsilon."""
+
+    order: int
+    shrink_factor: float
+    steps: int
+    target: float
+
+
 FAR, NEAR = np.uint64(4), np.uint64(2)
 """How many steps ahead a coordinate is drawn and its row located, and how many ahead the row is fetched."""
 
@@ -62,14 +88,12 @@ again at once."""
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbounded, steps, target):
-    """Make at most ``steps`` steps; end earlier when the sweep just finished looks like the last.
-
-    ``shrink_factor`` is infinite for no shrinking; ``unbounded`` says that alpha has no lower bound either; ``target``
-    is the gap relative to the dual value that is looked for, and zero leaves only the rule (17) with epsilon.
-    """
+def descend(rows, terms, line, w, sweep, plan):
+    """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
+    samples, index, pool = line.samples, line.index, line.pool
+    order, shrink_factor, target = plan.order, plan.shrink_factor, plan.target
     state = sweep[0]
-    end = state.steps + np.uint64(steps)
+    end = state.steps + np.uint64(plan.steps)
     while state.steps < end and state.looks_done == NONE:
         active = state.active
         last = min(active, state.cursor + (end - state.steps))
@@ -95,18 +119,14 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
 
             i = np.uint64(index[s])
             sample = samples[i]
-            sign = np.float64(y[i])
-            alpha, U, D = sample.alpha, sample.U, sample.D
-            G = sign * row_dot(rows, i, w) - 1.0 + D * alpha  # (12)
-            PG = G  # (8)
-            if alpha == 0.0 and not unbounded:
-                if G > above:  # (16)
-                    continue
-                PG = min(G, 0.0)
-            elif alpha == U:
-                if G < below_:  # (16)
-                    continue
-                PG = max(G, 0.0)
+            sign = sign_of(terms, i)
+            alpha = sample.alpha
+            G = sign * row_dot(rows, i, w) - target_of(terms, sample) + sample.D * alpha  # (12)
+            up, down = slopes_of(terms, alpha, G)
+            can_rise, can_fall = alpha != sample.U, alpha != lower_of(terms, sample)
+            if not (can_rise and up <= above) and not (can_fall and down >= below_):  # (16)
+                continue
+            PG = up if can_rise and up < 0.0 else (down if can_fall and down > 0.0 else 0.0)  # (8)
             index[s] = index[kept]
             index[kept] = np.uint32(i)
             kept += ONE
@@ -114,19 +134,17 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
             m = min(m, PG)
             if PG == 0.0:
                 continue
-            gap += gap_term(G, alpha, U, D, unbounded)
+            gap += gap_term(terms, sample, G)
             inverse_Q = sample.inverse_Q
             if inverse_Q == UNKNOWN:  # the first visit: the row is in the cache now
-                inverse_Q = 1.0 / (D + row_sqnorm(rows, i))
+                inverse_Q = 1.0 / (sample.D + row_sqnorm(rows, i))
                 sample.inverse_Q = inverse_Q
-            new_alpha = min(alpha - G * inverse_Q, U)  # (9)
-            if not unbounded:
-                new_alpha = max(new_alpha, 0.0)
+            new_alpha = minimiser(terms, sample, G, up, down, inverse_Q)
             step = new_alpha - alpha
             if step != 0.0:
                 sample.alpha = new_alpha
                 row_add(rows, i, step * sign, w)  # (13)
-                dual -= step * (G + 0.5 * step / inverse_Q)
+                dual -= step * (G + 0.5 * step / inverse_Q) + kink_rise(terms, alpha, new_alpha)
                 moves += ONE
 
         state.steps += last - state.cursor
@@ -139,17 +157,7 @@ def descend(rows, y, samples, index, pool, w, sweep, order, shrink_factor, unbou
                     index[k] = pool[k]
 
 
-@njit(inline="always")
-def gap_term(G, alpha, U, D, unbounded):
-    """What a sample adds to the duality gap. Where alpha has a bound, the loss is the hinge, whatever D is."""
-    if U < np.inf:
-        return (U - alpha) * max(0.0, -G) + alpha * max(0.0, G)
-    if unbounded or G < D * alpha:
-        return G * G / (2.0 * D)
-    return alpha * (G - 0.5 * D * alpha)
-
-
-@njit(inline="always")
+@njit(nogil=True, error_model="numpy")
 def end_sweep(state, target):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
     is_full = state.active == state.present

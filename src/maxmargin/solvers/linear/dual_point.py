@@ -15,7 +15,7 @@ def dual_point(problem: LinearProblem, slopes: Array) -> Array:
     alpha = np.minimum(problem.C * slopes, box.U)
     if not problem.penalizes_intercept:
         alpha = problem.balanced(alpha)
-    rise = box.a * float(np.sum(alpha))
+    rise = float(box.p @ alpha)
     curvature = problem.sqnorm(problem.weights(alpha)) + float(np.sum(box.D * np.square(alpha)))
     return alpha if rise >= curvature else alpha * (rise / curvature)
 

@@ -34,7 +34,7 @@ end near a relative gap of 1e-2 to 1e-3 in reasonable time: a solver for a quick
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -46,20 +46,8 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, StoppingRule, check_stop, ends_by_own_rule, refuse_free_intercept
 from maxmargin.solvers.linear.dual_point import dual_point
 from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds, PrintedState
-from maxmargin.solvers.linear.pegasos_loop import STORED, Centres, descend_on_draws
-from maxmargin.solvers.linear.pegasos_state import PegasosState
-
-USUAL_K = 1000
-MISS_ELEMENTS, MISS_FACTOR = 130.0, 2.5
-"""What a draw costs, in elements of a row that follows the last one in memory: so much, and this many times its own."""
-CACHE_BYTES = 2**24
-"""As long as X is no larger, a row costs the same wherever it is; and where w is long, it is w that is not in the cache."""
-SKIPPED_WORTH = 0.6
-"""What is saved by a margin that is not computed, in draws: it was looked at, and some rows are added nevertheless."""
-CLASS_PASSES, CODING_PASSES = 1.5, 6.0
-"""What it costs to know the spheres around the classes, and the coded centres, in passes over X."""
-NOT_PAID = 2.0
-"""The period between two times that margins are stored grows by this factor when the first did not pay."""
+from maxmargin.solvers.linear.pegasos_loop import STORED, Centres, CodedBounds, Pruning, descend_on_draws
+from maxmargin.solvers.linear.pegasos_state import PegasosPolicy, PegasosState, Setting
 
 
 @dataclass(frozen=True)
@@ -79,6 +67,7 @@ class Pegasos:
     bounds: str | PrintedBounds = "coded"
     T: int | None = None
     stop: StoppingRule = "gap"
+    policy: PegasosPolicy = field(default=PegasosPolicy(), repr=False)
 
     def __post_init__(self) -> None:
         check_stop(self.stop)
@@ -104,17 +93,18 @@ class Pegasos:
         refuse_free_intercept(problem, self.name)
         if self.k is not None and self.k > problem.n_samples:
             raise ValueError(f"k, the samples of a batch, is {self.k}, but there are only {problem.n_samples} samples.")
-        state = self._state(problem, self.k or min(USUAL_K, problem.n_samples), seed)
+        k = self.k or min(self.policy.usual_k, problem.n_samples)
+        state = self._state(problem, Setting(k, self.overhead, seed, self.policy))
         state.most_iterations = math.inf if self.T is None else self.T
         if warm_start is not None:
             state.begin_at(np.clip(warm_start, problem.box.L, problem.box.U))
         return state
 
-    def _state(self, problem: LinearProblem, k: int, seed: int) -> PegasosState:
+    def _state(self, problem: LinearProblem, setting: Setting) -> PegasosState:
         if self.bounds == "coded":
-            return CodedState(problem, k, self.overhead, seed)
+            return CodedState(problem, setting)
         bounds = self.bounds if isinstance(self.bounds, PrintedBounds) else PrintedBounds()
-        return PrintedState(problem, k, self.overhead, seed, bounds)
+        return PrintedState(problem, setting, bounds)
 
     def advance(self, problem: LinearProblem, state: PegasosState, budget: Budget) -> None:
         """Whole iterations, at least one, and no more than T in all; a step is a draw."""
@@ -127,14 +117,15 @@ class Pegasos:
 class CodedState(PegasosState):
     """Bounds around the means of the classes, and later around coded centres: our variant of Algorithm 3."""
 
-    def __init__(self, problem: LinearProblem, k: int, overhead: float, seed: int) -> None:
-        super().__init__(problem, k, overhead, seed)
+    def __init__(self, problem: LinearProblem, setting: Setting) -> None:
+        super().__init__(problem, setting)
+        policy = setting.policy
         self.is_coded = False
-        is_far = problem.rows.nbytes > CACHE_BYTES and not self.is_wide
-        draw_elements = MISS_FACTOR * self.row_elements + MISS_ELEMENTS if is_far else self.row_elements
+        is_far = problem.rows.nbytes > policy.far_bytes and not self.is_wide
+        draw_elements = policy.miss_factor * self.row_elements + policy.miss_elements if is_far else self.row_elements
         self.store_cost = problem.n_samples * self.row_elements / draw_elements  # in draws
-        self.store_worth = self.store_cost / SKIPPED_WORTH  # in margins not computed
-        self.period = overhead * self.store_cost * (1.0 + CLASS_PASSES) / k
+        self.store_worth = self.store_cost / policy.skipped_worth  # in margins not computed
+        self.period = setting.overhead * self.store_cost * (1.0 + policy.class_passes) / setting.k
         self.stored = np.zeros(problem.n_samples, STORED)
         self.centres, self.shifts, self.move = _NO_CENTRES, np.zeros(DIRECTIONS + 2), np.zeros_like(self.v)
 
@@ -142,18 +133,24 @@ class CodedState(PegasosState):
         if self.is_wide:  # free of the rounding of earlier steps
             self.record["sqnorm"], self.record["product"] = self.v @ self.v, self.v @ self.base
         self.iterations += descend_on_draws(
-            self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.stored, self.centres, self.base, self.v,
-            self.record, self.drawn, self._undecided, self._active, self._batch_slopes, self.move, self.shifts, self.averages,
-            *self.shape[:3], self.penalty, self.ball, self.is_wide, self.period, self.store_worth, iterations,
-        )  # fmt: skip
+            self.samples, self.point, self.batch, self.descent, self._bounds, self.averages, iterations
+        )
+
+    @property
+    def _bounds(self) -> CodedBounds:
+        policy = self.setting.policy
+        mean = policy.recent_weight, policy.least_share, policy.fewest_iterations
+        pruning = Pruning(float(self.period), float(self.store_worth), *mean)
+        return CodedBounds(self.stored, self.centres, self.move, self.shifts, pruning)
 
     def _store(self) -> None:
-        may_code = self.steps >= self.overhead * self.store_cost * (1.0 + CODING_PASSES) and not self.is_wide
+        coding_cost = self.overhead * self.store_cost * (1.0 + self.setting.policy.coding_passes)
+        may_code = self.steps >= coding_cost and not self.is_wide
         if self.times_stored == 0 or (may_code and not self.is_coded):
             self._prepare(may_code)
         paid = self.record["skipped"][0] >= self.store_worth
         usual = self.overhead * self.store_cost / len(self.drawn)
-        self.period = usual if paid or self.times_stored == 0 else NOT_PAID * self.period
+        self.period = usual if paid or self.times_stored == 0 else self.setting.policy.not_paid * self.period
         self.stored["margin"] = self._margins_stored()
 
     def _prepare(self, may_code: bool) -> None:

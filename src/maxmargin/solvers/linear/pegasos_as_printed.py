@@ -22,12 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxmargin.margin_bounds.pruned_loss import ROUNDED_UP
+from maxmargin.margin_bounds.bound import ROUNDED_UP
 from maxmargin.margin_bounds.sorted_sums import Resort, SortCosts
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
-from maxmargin.solvers.linear.pegasos_as_printed_loop import PRINTED, Batch, Descent, Rule, descend_as_printed
-from maxmargin.solvers.linear.pegasos_state import PegasosState
+from maxmargin.solvers.linear.pegasos_as_printed_loop import PRINTED, NormBounds, Rule, descend_as_printed
+from maxmargin.solvers.linear.pegasos_state import PegasosState, Setting
 
 
 @dataclass(frozen=True)
@@ -44,24 +44,24 @@ class PrintedBounds:
 class PrintedState(PegasosState):
     """Bounds by the norm of each sample and the distance from one w'."""
 
-    def __init__(self, problem: LinearProblem, k: int, overhead: float, seed: int, bounds: PrintedBounds) -> None:
-        super().__init__(problem, k, overhead, seed)
+    def __init__(self, problem: LinearProblem, setting: Setting, bounds: PrintedBounds) -> None:
+        super().__init__(problem, setting)
+        k, overhead = setting.k, setting.overhead
         costs = SortCosts.of_samples(problem, k)
         rounding = 4.0 * (problem.rows.n_features + 8.0) * UNIT_ROUNDOFF
         self.rule = Rule(costs.period(overhead), costs.sort_in_margins, bounds.resort is Resort.ADAPTIVE, rounding)
         self.stored = np.zeros(problem.n_samples, PRINTED)
         self.stored["norm"] = np.sqrt(problem.rows.squared_norms(problem.intercept_scaling)) * ROUNDED_UP
-        self._batch = Batch(self.drawn, self._undecided, self._active, self._batch_slopes)
-        self._descent = Descent(self.penalty, self.ball, self.is_wide)
 
     def _descend(self, iterations: int) -> None:
         if self.times_stored == 0 and self.rule.period < np.inf:  # Iteration = 0 in line 1
             self._store()
         if self.is_wide:  # free of the rounding of earlier steps
             self.record["sqnorm"] = self.v @ self.v
+        bounds = NormBounds(self.stored, self.rule)
         self.iterations += descend_as_printed(
-            self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.stored, self.base, self.v,
-            self.record, self._batch, self.averages, *self.shape[:3], self._descent, self.rule, iterations, )  # fmt: skip
+            self.samples, self.point, self.batch, self.descent, bounds, self.averages, iterations
+        )
 
     def _store(self) -> None:
         self.stored["margin"] = self._margins_stored()

@@ -11,21 +11,12 @@ from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import prefetch
 from maxmargin.data.rows import Array
 from maxmargin.margin_bounds.pruned_loss_loops import FAST
-from maxmargin.solvers.linear.pegasos_loop import count_draws, draw, examine_draws, step_and_project
+from maxmargin.solvers.linear.pegasos_loop import INTERNAL, count_draws, draw, examine_draws, step_and_project
 
 PRINTED = np.dtype([("margin", "f8"), ("norm", "f8")])
 """The margin of a sample at w', and its norm."""
 AHEAD = np.uint64(16)
 """How many draws ahead what is stored of a sample is fetched."""
-
-
-class Batch(NamedTuple):
-    """The draws of an iteration, and room for those that are undecided, and for those with a slope and their slopes."""
-
-    drawn: Array
-    undecided: Array
-    active: Array
-    slopes: Array
 
 
 class Rule(NamedTuple):
@@ -38,15 +29,14 @@ class Rule(NamedTuple):
     rounding: float
 
 
-class Descent(NamedTuple):
-    """lambda, the radius of the ball that w is projected to, and whether |w| is carried along and not computed anew."""
+class NormBounds(NamedTuple):
+    """What is stored of every sample, of the type ``PRINTED``, and when it is stored again."""
 
-    penalty: float
-    ball: float
-    is_wide: bool
+    stored: Array
+    rule: Rule
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(**INTERNAL)
 def is_due(state, rule, k):
     """Lines 1 to 3, or section 3: a) and b)."""
     if state.since < rule.period:
@@ -55,9 +45,10 @@ def is_due(state, rule, k):
     return not rule.is_adaptive or state.recent < 0.5 * k or benefit > rule.sort_cost
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def distance_moved(scale, v, base, rounding):
+@njit(**INTERNAL, fastmath=FAST)
+def distance_moved(point, rounding):
     """Line 5: |w - w'|, and what rounding can add."""
+    v, base, scale = point.v, point.base, point.record[0].scale
     total, here, there = 0.0, 0.0, 0.0
     for j in range(v.shape[0]):
         move = scale * v[j] - base[j]
@@ -67,19 +58,20 @@ def distance_moved(scale, v, base, rounding):
     return np.sqrt(total) + rounding * (scale * np.sqrt(here) + np.sqrt(there))
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-def decide_by_norms(stored, drawn, distance, low, high, undecided, active):
+@njit(**INTERNAL)
+def decide_by_norms(stored, batch, pieces, distance):
     """Lines 8 and 10: which draws the bounds (2) leave open, and which have the slope one. Returns how many there are of
     each."""
+    drawn, undecided, active = batch.drawn, batch.undecided, batch.active
     n_undecided, n_active = np.uint64(0), np.uint64(0)
     for s in range(np.uint64(drawn.shape[0])):
         if s + AHEAD < np.uint64(drawn.shape[0]):
             prefetch(stored, np.uint64(drawn[s + AHEAD]))
         i = drawn[s]
         margin, reach = stored[i].margin, distance * stored[i].norm
-        if margin - reach >= high:  # line 8
+        if margin - reach >= pieces.high:  # line 8
             continue
-        if margin + reach < low:  # line 10
+        if margin + reach < pieces.low:  # line 10
             active[n_active] = i
             n_active += np.uint64(1)
         else:
@@ -89,31 +81,24 @@ def decide_by_norms(stored, drawn, distance, low, high, undecided, active):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def descend_as_printed(
-    rows, y, C, stride, stored, base, v, record, batch, averages, low, high, curvature, descent, rule, iterations
-):
+def descend_as_printed(samples, point, batch, descent, bounds, averages, iterations):
     """So many iterations of Pegasos; fewer if margins should be stored before the next. Returns how many were made."""
-    state, drawn = record[0], batch.drawn
+    state, drawn = point.record[0], batch.drawn
     k = np.float64(drawn.shape[0])
     for done in range(iterations):
-        if is_due(state, rule, k):
+        if is_due(state, bounds.rule, k):
             return done
-        state.random = draw(drawn, np.uint64(y.shape[0]), state.random)  # line 7
+        state.random = draw(drawn, np.uint64(samples.y.shape[0]), state.random)  # line 7
         prunes = state.prunes != np.uint64(0)
         n_undecided, n_linear = np.uint64(drawn.shape[0]), np.uint64(0)
         if prunes:
-            distance = distance_moved(state.scale, v, base, rule.rounding)
-            n_undecided, n_linear = decide_by_norms(stored, drawn, distance, low, high, batch.undecided, batch.active)
-        n_active = examine_draws(
-            rows, y, v, state.scale, low, high, curvature, batch.undecided if prunes else drawn, n_undecided, batch.active,
-            batch.slopes, n_linear,
-        )  # fmt: skip
-        step_and_project(
-            rows, y, C, stride, stored, v, state, batch.active, batch.slopes, n_active, n_linear, k, descent.penalty,
-            descent.ball, descent.is_wide,
-        )  # fmt: skip
+            distance = distance_moved(point, bounds.rule.rounding)
+            n_undecided, n_linear = decide_by_norms(bounds.stored, batch, descent.pieces, distance)
+        chosen = batch.undecided if prunes else drawn
+        n_active = examine_draws(samples, point, descent.pieces, chosen, n_undecided, batch, n_linear)
+        step_and_project(samples, bounds.stored, point, batch, descent, n_active, n_linear)
         if averages.shape[0] > 0:
-            count_draws(averages, drawn, batch.active, batch.slopes, n_active, n_linear)
+            count_draws(averages, batch, n_active, n_linear)
         skipped = k - n_undecided
         state.since += 1.0
         state.skipped += skipped

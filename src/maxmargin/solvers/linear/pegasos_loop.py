@@ -6,7 +6,7 @@ arrays and in the one-element record ``record``: it can stop after any iteration
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,64 @@ class Centres(NamedTuple):
     half_step: float
 
 
+class Batch(NamedTuple):
+    """The draws of an iteration, and room for those that are undecided, and for those with a slope and their slopes."""
+
+    drawn: Array
+    undecided: Array
+    active: Array
+    slopes: Array
+
+
+class ScaledWeights(NamedTuple):
+    """w = scale v, w' at which margins were stored, and the record of the loop, of the type ``STATE``."""
+
+    v: Array
+    base: Array
+    record: Array
+
+
+class Descent(NamedTuple):
+    """The pieces of the loss, lambda, the radius of the ball that w is projected to, and whether the lengths that Algorithm 3
+    needs are carried along for a few operations a row, as pays where w is long, or computed anew in every iteration."""
+
+    pieces: NamedTuple
+    penalty: float
+    ball: float
+    is_wide: bool
+
+
+class Pruning(NamedTuple):
+    """When to prune: the period in iterations after which margins may be stored again, the margins that must be saved for
+    storing to have paid, the weight of an iteration in the mean of the last few, and the share of the margins that must be
+    skipped in the mean, after ``fewest_iterations``, for pruning to go on."""
+
+    period: float
+    store_worth: float
+    recent_weight: float
+    least_share: float
+    fewest_iterations: float
+
+
+class CodedBounds(NamedTuple):
+    """What is stored of every sample, the centres, and room for w - c w' and its products with the centres."""
+
+    stored: Array
+    centres: Centres
+    move: Array
+    shifts: Array
+    pruning: Pruning
+
+
+class Moved(NamedTuple):
+    """The factor c, how far w - c w' reaches outside the span of the directions, and its greatest product with the rounding of
+    the codes."""
+
+    factor: float
+    distance: float
+    slack: float
+
+
 DRAWN = np.dtype([("count", "f4"), ("slopes", "f4")])
 """How often a sample was drawn since the averages began, and the sum of its slopes then."""
 
@@ -48,13 +106,17 @@ STATE = np.dtype(
         ("examined", "f8"),  # margins computed since the start
     ]
 )
+INTERNAL: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "boundscheck": False,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+"""Options of functions that only loops call. Python cannot call them, which saves the compilation of a wrapper each."""
 FAR, NEAR = np.uint64(16), np.uint64(8)
 """How many draws ahead a row is located and fetched."""
-RECENT = 0.1
-"""The weight of an iteration in the mean over the last few."""
-FEWEST_ITERATIONS, LEAST_SHARE = 10.0, 0.02
-"""If after so many iterations no more than this share of the margins can be skipped, none is tried until margins are stored
-again."""
 ROUNDING = 4e-6
 """More than float32 margins take from v . w', relatively, between two times that it is computed anew."""
 SINGLE = 1e-6
@@ -62,9 +124,10 @@ SINGLE = 1e-6
 SPAN_ROUNDING = 1e-9
 """More than rounding takes from a squared length when a part of it is subtracted, relatively."""
 SMALLEST_SCALE = 1e-9
+"""Below this scale v is multiplied by it, so that v does not overflow."""
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(**INTERNAL)
 def draw(drawn, n, word):
     for s in range(drawn.shape[0]):
         word = next_random(word)
@@ -78,21 +141,24 @@ def best_factor(product, sqnorm):
     return product / sqnorm if sqnorm > 0.0 else 1.0
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def carried_move(state, v, base, bias, shifts):
-    """c and |w - c w'|, from what was carried along; nothing but the constant feature is known of the centres."""
+@njit(**INTERNAL, fastmath=FAST)
+def carried_move(point, bias, shifts):
+    """From what was carried along; nothing but the constant feature is known of the centres."""
+    v, base, state = point.v, point.base, point.record[0]
     last = v.shape[0] - 1
     product, squares = state.scale * state.product, state.scale * state.scale * state.sqnorm
     factor = best_factor(product, state.stored_sqnorm)
     shifts[DIRECTIONS] = shifts[DIRECTIONS + 1] = (state.scale * v[last] - factor * base[last]) * bias
     rounding = ROUNDING * (squares + abs(factor) * abs(product))
-    return factor, np.sqrt(max(squares - factor * product, 0.0) + rounding), 0.0
+    return Moved(factor, np.sqrt(max(squares - factor * product, 0.0) + rounding), 0.0)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def measured_move(scale, v, base, centres, bias, move, shifts):
-    """c, how far w - c w' reaches outside the span of the directions, and its greatest product with the rounding of the codes;
-    ``shifts`` are its products with the steps of the codes, and with the mean of either class."""
+@njit(**INTERNAL, fastmath=FAST)
+def measured_move(point, bounds, bias):
+    """Computed from w and w'. ``shifts`` becomes the products of w - c w' with the steps of the codes, and with the mean of
+    either class."""
+    v, base, scale = point.v, point.base, point.record[0].scale
+    centres, move, shifts = bounds.centres, bounds.move, bounds.shifts
     last = v.shape[0] - 1
     product, sqnorm = 0.0, 0.0
     for j in range(last):
@@ -113,23 +179,25 @@ def measured_move(scale, v, base, centres, bias, move, shifts):
             shifts[k] = shift * centres.steps[k]
         else:
             shifts[k] = shift + (scale * v[last] - factor * base[last]) * bias
-    return factor, np.sqrt(max(total - within, 0.0) + SPAN_ROUNDING * total), np.sqrt(within) * centres.half_step
+    outside = np.sqrt(max(total - within, 0.0) + SPAN_ROUNDING * total)
+    return Moved(factor, outside, np.sqrt(within) * centres.half_step)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"contract"})
-def decide(stored, drawn, shifts, factor, distance, slack, low, high, undecided, active):
+@njit(**INTERNAL, fastmath={"contract"})
+def decide(bounds, batch, pieces, moved):
     """Lines 8 and 10 of Algorithm 3: the draws that the bounds (2) do not decide, and those whose slope must be one."""
+    stored, shifts, drawn, undecided, active = bounds.stored, bounds.shifts, batch.drawn, batch.undecided, batch.active
     n_undecided, n_active = np.uint64(0), np.uint64(0)
     shift_negative, shift_positive = shifts[DIRECTIONS], shifts[DIRECTIONS + 1]
     for s in range(np.uint64(drawn.shape[0])):
         if s + FAR < np.uint64(drawn.shape[0]):
             prefetch(stored, np.uint64(drawn[s + FAR]))
         i = drawn[s]
-        margin, radius = factor * np.float64(stored[i].margin), np.float64(stored[i].radius)
+        margin, radius = moved.factor * np.float64(stored[i].margin), np.float64(stored[i].radius)
         shift = product_with_code(stored[i].code, shifts)
         middle = margin + (shift_positive + shift if radius > 0.0 else -shift_negative - shift)
-        reach = distance * abs(radius) + SINGLE * abs(margin) + slack
-        is_zero, is_linear = middle - reach >= high, middle + reach <= low
+        reach = moved.distance * abs(radius) + SINGLE * abs(margin) + moved.slack
+        is_zero, is_linear = middle - reach >= pieces.high, middle + reach <= pieces.low
         active[n_active] = i
         n_active += np.uint64(is_linear)
         undecided[n_undecided] = i
@@ -137,7 +205,7 @@ def decide(stored, drawn, shifts, factor, distance, slack, low, high, undecided,
     return n_undecided, n_active
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(**INTERNAL)
 def prefetch_first(rows, y, samples, count):
     """The rows that a loop begins with, before it fetches others ahead of itself: of a short list they are a large part."""
     for s in range(min(FAR, count)):
@@ -147,31 +215,35 @@ def prefetch_first(rows, y, samples, count):
         prefetch_whole_row(rows, np.uint64(samples[s]))
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def examine_draws(rows, y, v, scale, low, high, curvature, undecided, n_undecided, active, slopes, n_active):
-    """Line 13: the margins of the undecided draws; those with a slope join the active ones."""
-    prefetch_first(rows, y, undecided, n_undecided)
-    for s in range(n_undecided):
-        if s + FAR < n_undecided:
-            prefetch_row_start(rows, np.uint64(undecided[s + FAR]))
-            prefetch(y, np.uint64(undecided[s + FAR]))
-        if s + NEAR < n_undecided:
-            prefetch_whole_row(rows, np.uint64(undecided[s + NEAR]))
-        i = np.uint64(undecided[s])
+@njit(**INTERNAL, fastmath=FAST)
+def examine_draws(samples, point, pieces, chosen, n_chosen, batch, n_active):
+    """Line 13: the margins of the chosen draws; those with a slope join the active ones."""
+    rows, y, active, slopes = samples.rows, samples.y, batch.active, batch.slopes
+    v, scale = point.v, point.record[0].scale
+    prefetch_first(rows, y, chosen, n_chosen)
+    for s in range(n_chosen):
+        if s + FAR < n_chosen:
+            prefetch_row_start(rows, np.uint64(chosen[s + FAR]))
+            prefetch(y, np.uint64(chosen[s + FAR]))
+        if s + NEAR < n_chosen:
+            prefetch_whole_row(rows, np.uint64(chosen[s + NEAR]))
+        i = np.uint64(chosen[s])
         margin = np.float64(y[i]) * scale * row_dot(rows, i, v)
-        active[n_active] = undecided[s]
-        slopes[n_active] = slope_of(margin, low, high, curvature)
-        n_active += np.uint64(margin < high)
+        active[n_active] = chosen[s]
+        slopes[n_active] = slope_of(margin, pieces)
+        n_active += np.uint64(margin < pieces.high)
     return n_active
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def step_and_project(rows, y, C, stride, stored, v, state, active, slopes, n_active, n_linear, k, penalty, ball, is_wide):
+@njit(**INTERNAL, fastmath=FAST)
+def step_and_project(samples, stored, point, batch, descent, n_active, n_linear):
     """w = (1 - 1 / t) w + (1 / (lambda t k)) sum over the draws of C_i s_i y_i x_i, then into the ball. The first ``n_linear``
     of the active draws have not been seen yet, and have the slope one."""
+    rows, y, v, state = samples.rows, samples.y, point.v, point.record[0]
+    active, k = batch.active, np.float64(batch.drawn.shape[0])
     if state.t > 1.0:  # at the first iteration w is zero
         state.scale *= 1.0 - 1.0 / state.t
-    push = 1.0 / (penalty * state.t * k * state.scale)
+    push = 1.0 / (descent.penalty * state.t * k * state.scale)
     prefetch_first(rows, y, active, n_linear)
     for s in range(n_active):
         if s + FAR < n_linear:
@@ -180,17 +252,25 @@ def step_and_project(rows, y, C, stride, stored, v, state, active, slopes, n_act
         if s + NEAR < n_linear:
             prefetch_whole_row(rows, np.uint64(active[s + NEAR]))
         i = np.uint64(active[s])
-        slope = slopes[s] if s >= n_linear else 1.0
-        step = push * C[i * stride] * slope * np.float64(y[i])
-        if is_wide:
+        slope = batch.slopes[s] if s >= n_linear else 1.0
+        step = push * samples.C[i * samples.stride] * slope * np.float64(y[i])
+        if descent.is_wide:
             state.sqnorm += step * (2.0 * row_dot(rows, i, v) + step * row_sqnorm(rows, i))
             state.product += step * np.float64(y[i]) * np.float64(stored[i].margin)  # w' . x_i
         row_add(rows, i, step, v)
-    if not is_wide:
+    if not descent.is_wide:
         sqnorm = 0.0
         for j in range(v.shape[0]):
             sqnorm += v[j] * v[j]
         state.sqnorm = sqnorm
+    project(point, descent.ball)
+    state.t += 1.0
+
+
+@njit(inline="always")
+def project(point, ball):
+    """Shrink w into the ball, and take up the scale in v before it gets too small."""
+    v, state = point.v, point.record[0]
     norm = state.scale * np.sqrt(max(state.sqnorm, 0.0))
     if norm > ball:
         state.scale *= ball / norm
@@ -200,55 +280,58 @@ def step_and_project(rows, y, C, stride, stored, v, state, active, slopes, n_act
         state.sqnorm *= state.scale * state.scale
         state.product *= state.scale
         state.scale = 1.0
-    state.t += 1.0
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-def count_draws(averages, drawn, active, slopes, n_active, n_linear):
-    for s in range(drawn.shape[0]):
-        averages[drawn[s]].count += np.float32(1.0)
+@njit(**INTERNAL)
+def count_draws(averages, batch, n_active, n_linear):
+    for s in range(batch.drawn.shape[0]):
+        averages[batch.drawn[s]].count += np.float32(1.0)
     for s in range(n_active):
-        averages[active[s]].slopes += np.float32(slopes[s] if s >= n_linear else 1.0)
+        averages[batch.active[s]].slopes += np.float32(batch.slopes[s] if s >= n_linear else 1.0)
+
+
+@njit(inline="always")
+def should_store(state, pruning, k):
+    """Section 3: a), or b), by when what was stored has paid for itself."""
+    has_paid = state.skipped - state.since * state.recent > pruning.store_worth
+    return has_paid or (state.since >= pruning.period and state.recent < 0.5 * k)
+
+
+@njit(inline="always")
+def note_pruned(state, pruning, k, n_undecided):
+    """Count the margins of an iteration, and stop pruning where it saves too little."""
+    skipped = k - n_undecided
+    state.since += 1.0
+    state.skipped += skipped
+    state.examined += n_undecided
+    state.recent += max(pruning.recent_weight, 1.0 / state.since) * (skipped - state.recent)
+    if state.since >= pruning.fewest_iterations and state.recent < pruning.least_share * k:
+        state.prunes = 0
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def descend_on_draws(
-    rows, y, C, stride, stored, centres, base, v, record, drawn, undecided, active, slopes, move, shifts, averages,
-    low, high, curvature, penalty, ball, is_wide, period, store_worth, iterations,
-):  # fmt: skip
-    """So many iterations of Pegasos, each with ``len(drawn)`` draws; fewer if margins should be stored before the next: returns
-    how many were made.
-
-    ``penalty`` is lambda, ``ball`` the radius that w is projected to, C is relative to its mean. Where ``is_wide``, the lengths
-    that Algorithm 3 needs are carried along for a few operations a row; else they are computed from w in every
-    iteration. ``averages`` counts draws and slopes, if it has a place for every sample."""
-    state = record[0]
+def descend_on_draws(samples, point, batch, descent, bounds, averages, iterations):
+    """So many iterations of Pegasos, each with ``len(batch.drawn)`` draws; fewer if margins should be stored before the next:
+    returns how many were made. C is relative to its mean. ``averages`` counts draws and slopes, if it has a place for every
+    sample."""
+    state, rows, drawn = point.record[0], samples.rows, batch.drawn
     k = np.float64(drawn.shape[0])
     for done in range(iterations):
-        if state.since >= period and state.recent < 0.5 * k:  # section 3, a)
+        if should_store(state, bounds.pruning, k):
             return done
-        if state.skipped - state.since * state.recent > store_worth:  # b), by when what was stored has paid for itself
-            return done
-        state.random = draw(drawn, np.uint64(y.shape[0]), state.random)
+        state.random = draw(drawn, np.uint64(samples.y.shape[0]), state.random)
         prunes = state.prunes != np.uint64(0)
         n_undecided, n_linear = np.uint64(drawn.shape[0]), np.uint64(0)
         if prunes:
-            if is_wide:
-                factor, distance, slack = carried_move(state, v, base, rows.bias, shifts)
+            if descent.is_wide:
+                moved = carried_move(point, rows.bias, bounds.shifts)
             else:
-                factor, distance, slack = measured_move(state.scale, v, base, centres, rows.bias, move, shifts)
-            n_undecided, n_linear = decide(stored, drawn, shifts, factor, distance, slack, low, high, undecided, active)
-        n_active = examine_draws(
-            rows, y, v, state.scale, low, high, curvature, undecided if prunes else drawn, n_undecided, active, slopes, n_linear
-        )
-        step_and_project(rows, y, C, stride, stored, v, state, active, slopes, n_active, n_linear, k, penalty, ball, is_wide)
+                moved = measured_move(point, bounds, rows.bias)
+            n_undecided, n_linear = decide(bounds, batch, descent.pieces, moved)
+        chosen = batch.undecided if prunes else drawn
+        n_active = examine_draws(samples, point, descent.pieces, chosen, n_undecided, batch, n_linear)
+        step_and_project(samples, bounds.stored, point, batch, descent, n_active, n_linear)
         if averages.shape[0] > 0:
-            count_draws(averages, drawn, active, slopes, n_active, n_linear)
-        skipped = k - n_undecided
-        state.since += 1.0
-        state.skipped += skipped
-        state.examined += n_undecided
-        state.recent += max(RECENT, 1.0 / state.since) * (skipped - state.recent)
-        if prunes and state.since >= FEWEST_ITERATIONS and state.recent < LEAST_SHARE * k:
-            state.prunes = 0
+            count_draws(averages, batch, n_active, n_linear)
+        note_pruned(state, bounds.pruning, k, n_undecided)
     return iterations

@@ -4,24 +4,67 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from maxmargin.data.random_loops import first_word
 from maxmargin.data.rows import Array
-from maxmargin.margin_bounds.pruned_loss import STEP_ELEMENTS, costs_and_stride, shape_of
-from maxmargin.margin_bounds.pruned_loss_loops import evaluate_all
+from maxmargin.margin_bounds.bound import pieces_of, samples_of
+from maxmargin.margin_bounds.pruned_loss_loops import SlopeSums, evaluate_all
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Hinge, Huber
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.linear.dual_point import slopes_from
-from maxmargin.solvers.linear.pegasos_loop import DRAWN, STATE
+from maxmargin.solvers.linear.pegasos_loop import DRAWN, STATE, Batch, Descent, ScaledWeights
 
-WARM_EPOCHS = 100
-WIDE_SHARE = 0.25
-"""Three passes over vectors as long as w in every iteration are too many where they have more elements than this share of
-the rows drawn."""
+
+@dataclass(frozen=True)
+class PegasosPolicy:
+    """What the papers leave open. Costs are counted in stored elements of rows that follow each other in memory."""
+
+    usual_k: int = 1000
+    """Samples in a batch, unless the caller says how many."""
+    warm_epochs: int = 100
+    """Epochs that count as done at a warm start: a draw then changes its alpha_i by at most C_i / warm_epochs."""
+    sample_elements: float = 8.0
+    """Elements that a sample costs besides those of its row."""
+    wide_share: float = 0.25
+    """Share of the elements of a batch that three passes over vectors as long as w may have, for them to be made in every
+    iteration."""
+    far_bytes: int = 2**24
+    """Bytes of X from which a row that is drawn is not in a cache. Where w is long, w is what is not in the cache."""
+    miss_elements: float = 130.0
+    """Elements that such a row costs besides its own."""
+    miss_factor: float = 2.5
+    """Factor on the elements of such a row."""
+    skipped_worth: float = 0.6
+    """Draws that a margin not computed saves: its bound was looked at, and some rows are added nevertheless."""
+    class_passes: float = 1.5
+    """Passes over X that the spheres around the classes cost."""
+    coding_passes: float = 6.0
+    """Passes over X that the coded centres cost."""
+    not_paid: float = 2.0
+    """Factor on the period between two times that margins are stored, when the first did not pay."""
+    recent_weight: float = 0.1
+    """Weight of an iteration in the mean of skipped margins over the last few iterations."""
+    least_share: float = 0.02
+    """Share of the margins that must be skipped in that mean. With less, pruning stops until margins are stored again."""
+    fewest_iterations: float = 10.0
+    """Iterations since margins were stored before that is judged."""
+
+    def draw_elements(self, problem: LinearProblem) -> float:
+        """What a row in the order of memory costs, in elements."""
+        return problem.rows.n_stored / problem.n_samples + self.sample_elements
+
+
+class Setting(NamedTuple):
+    """What Pegasos is run with: the batch size, the paper's c, the seed of the draws, and the policy."""
+
+    k: int
+    overhead: float
+    seed: int
+    policy: PegasosPolicy
 
 
 class PegasosState(ABC):
@@ -30,33 +73,37 @@ class PegasosState(ABC):
     is_stuck: ClassVar[bool] = False
     stage: ClassVar[Stage] = Stage("pegasos")
 
-    def __init__(self, problem: LinearProblem, k: int, overhead: float, seed: int) -> None:
-        n, width = problem.n_samples, problem.rows.n_features + 1
-        self.problem, self.shape = problem, shape_of(problem.loss)
-        self.penalty = 1.0 / float(problem.C.sum())
-        self.ball = math.sqrt((1.0 if isinstance(problem.loss, Hinge) else 2.0) / self.penalty)
-        costs, self.stride = costs_and_stride(problem.C)
-        self.costs = costs / float(problem.C.mean())
-        self.overhead = overhead
-        self.row_elements = problem.rows.n_stored / n + STEP_ELEMENTS
-        self.is_wide = 3.0 * width > WIDE_SHARE * k * self.row_elements
+    has_best_w: ClassVar[bool] = False
+
+    def __init__(self, problem: LinearProblem, setting: Setting) -> None:
+        n, k, width = problem.n_samples, setting.k, problem.rows.n_features + 1
+        self.problem, self.setting, self.overhead = problem, setting, setting.overhead
+        samples = samples_of(problem)
+        self.samples = samples._replace(C=samples.C / float(problem.C.mean()))
+        self.row_elements = setting.policy.draw_elements(problem)
+        self.is_wide = 3.0 * width > setting.policy.wide_share * k * self.row_elements
+        self.descent = _descent(problem, self.is_wide)
         self.averages = np.zeros(n, DRAWN)
         self.v, self.base = np.zeros(width), np.zeros(width)
-        self.drawn, self._undecided, self._active = (np.zeros(k + 1, np.uint32) for _ in range(3))
-        self.drawn, self._batch_slopes = self.drawn[:k], np.zeros(k + 1)
+        undecided, active = np.zeros(k + 1, np.uint32), np.zeros(k + 1, np.uint32)
+        self.batch = Batch(np.zeros(k, np.uint32), undecided, active, np.zeros(k + 1))
+        self.drawn = self.batch.drawn
         self.record = np.zeros(1, STATE)
-        self.record["random"], self.record["t"], self.record["scale"] = first_word(seed), 1.0, 1.0
+        self.record["random"], self.record["t"], self.record["scale"] = first_word(setting.seed), 1.0, 1.0
         self.iterations = self.averaged_from = self.times_stored = 0
         self.most_iterations = math.inf
-        self.has_best_w = isinstance(problem.loss, Huber)  # along whose lines nobody looks for a better one
         self._slopes = np.zeros(n)
 
     def begin_at(self, alpha: Array) -> None:
-        """As if so many epochs had led to w(alpha) that a draw changes its alpha_i by no more than C_i / WARM_EPOCHS."""
+        """As if so many epochs had led to w(alpha) that a draw changes its alpha_i by no more than C_i / warm_epochs."""
         self._slopes = slopes_from(self.problem, alpha)
         self.v[: self.problem.n_weights] = self.problem.weights(alpha)
         self.record["sqnorm"] = self.v @ self.v
-        self.record["t"] = 1.0 + math.ceil(WARM_EPOCHS * self.problem.n_samples / len(self.drawn))
+        self.record["t"] = 1.0 + math.ceil(self.setting.policy.warm_epochs * self.problem.n_samples / len(self.drawn))
+
+    @property
+    def point(self) -> ScaledWeights:
+        return ScaledWeights(self.v, self.base, self.record)
 
     @property
     def looks_done(self) -> bool:
@@ -105,10 +152,8 @@ class PegasosState(ABC):
         self.times_stored += 1
         self.base = self.w
         margins, weights = np.empty(self.problem.n_samples), np.zeros_like(self.v)
-        evaluate_all(
-            self.problem.compiled_rows, self.problem.y, self.costs, self.stride, self.base, *self.shape[:3], True, weights,
-            margins, True, _NOWHERE, 0.0,
-        )  # fmt: skip
+        without_gradient = self.descent.pieces._replace(is_step=True)
+        evaluate_all(self.samples, self.base, without_gradient, weights, margins, SlopeSums(_NOWHERE, 0.0))
         state["stored_sqnorm"] = self.base @ self.base
         state["since"] = state["skipped"] = state["recent"] = 0.0
         state["prunes"] = 1
@@ -123,6 +168,13 @@ class PegasosState(ABC):
         """The mean slope of each sample over its draws since the averages began; of one not drawn since, that of before."""
         counts, slopes = (self.averages[name].astype(np.float64) for name in ("count", "slopes"))
         return np.divide(slopes, counts, out=self._slopes.copy(), where=counts > 0.0)
+
+
+def _descent(problem: LinearProblem, is_wide: bool) -> Descent:
+    """lambda = 1 / sum_i C_i, and a ball that holds the optimum: |w*|^2 <= 1 / lambda for hinge loss (Pegasos, Theorem 1), and
+    2 / lambda for the others, as f(0) = 1."""
+    pieces, penalty = pieces_of(problem.loss), 1.0 / float(problem.C.sum())
+    return Descent(pieces, penalty, math.sqrt((1.0 if pieces.has_kink else 2.0) / penalty), is_wide)
 
 
 _NOWHERE = np.empty(0)

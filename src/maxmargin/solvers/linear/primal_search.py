@@ -14,18 +14,34 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Hinge, LeastSquares
 from maxmargin.solvers.linear.newton.pass_loops import signed_products
 from maxmargin.solvers.linear.primal_search_loop import loss_along
 from maxmargin.solvers.presolve import RenumberedColumns
 
-FEWEST_PASSES, MOST_PASSES = 5, 30
-ELEMENTS_A_PASS = 4
-"""More points on a line cost more than they give where rows are short; with many elements a row, a pass over the margins is
-cheap."""
-BLOCK = 1 << 16
-FARTHEST = 4.0
-"""w(alpha) is never multiplied by more."""
+
+@dataclass(frozen=True)
+class SearchPolicy:
+    """How long a line is searched. A pass over n margins is cheap beside the rows of X where these are long."""
+
+    elements_a_pass: int = 4
+    """Elements of a row in the mean for each pass over the margins that a search may take."""
+    fewest_passes: int = 5
+    """Passes that a search may take, however short the rows are."""
+    most_passes: int = 30
+    """Passes that a search may take, however long the rows are."""
+    farthest: float = 4.0
+    """Largest number by which w(alpha) is multiplied."""
+    narrowest: float = 1e-9
+    """Length of the interval, in multiples of the step, at which a search ends."""
+    block_weights: int = 1 << 16
+    """Weights that are mixed at a time: half a megabyte, for w can be long."""
+
+    def passes(self, problem: LinearProblem) -> int:
+        row_length = problem.rows.n_stored // problem.n_samples
+        return min(max(self.fewest_passes, row_length // self.elements_a_pass), self.most_passes)
+
+
+DEFAULT = SearchPolicy()
 
 
 @dataclass
@@ -41,18 +57,18 @@ class Point:
 class PrimalPoint:
     """The best point so far, for a problem in which all of w is penalised. ``best`` owns its memory."""
 
-    def __init__(self, problem: LinearProblem) -> None:
-        self.problem = problem
+    def __init__(self, problem: LinearProblem, policy: SearchPolicy = DEFAULT) -> None:
+        self.problem, self.policy = problem, policy
         self.best: Point | None = None
         self._C = np.ascontiguousarray(problem.C)
         self._origin = np.zeros(problem.n_samples)
-        row_length = problem.rows.n_stored // problem.n_samples
-        self._passes = min(max(FEWEST_PASSES, row_length // ELEMENTS_A_PASS), MOST_PASSES)
+        self._pieces = problem.loss.margin_pieces()
+        self._passes = policy.passes(problem)
 
     def offer(self, w: Array, margins: Array, sqnorm: float) -> float:
         """Look on the ray through w, and between the best point and what was found there; returns the best primal value.
         ``margins`` is scaled in place."""
-        t, primal = self._minimum(self._origin, margins, lambda t: (0.5 * t * t * sqnorm, t * sqnorm), FARTHEST)
+        t, primal = self._minimum(self._origin, margins, lambda t: (0.5 * t * t * sqnorm, t * sqnorm), self.policy.farthest)
         margins *= t
         if self.best is None:
             self.best = Point(t * w, margins.copy(), t * t * sqnorm, primal)
@@ -72,8 +88,8 @@ class PrimalPoint:
 
         t, primal = self._minimum(best.margins, found.margins, regulariser, 1.0)
         if primal < best.primal:
-            _mix(best.w, 1.0 - t, found.w, t * scale)
-            _mix(best.margins, 1.0 - t, found.margins, t)
+            self._mix(best.w, 1.0 - t, found.w, t * scale)
+            self._mix(best.margins, 1.0 - t, found.margins, t)
             best.sqnorm, best.primal = 2.0 * regulariser(t)[0], primal
 
     def _minimum(
@@ -82,26 +98,21 @@ class PrimalPoint:
         """The t in [0, farthest] with the least primal value among those looked at, and that value."""
 
         def look(t: float) -> tuple[float, float]:
-            loss, slope = loss_along(start, end, t, self._C, *self._kind)
+            loss, slope = loss_along(start, end, t, self._C, self._pieces)
             value, value_slope = regulariser(t)
             return loss + value, slope + value_slope
 
-        return _least(look, farthest, self._passes)
+        return _least(look, farthest, self._passes, self.policy.narrowest)
 
-    @property
-    def _kind(self) -> tuple[bool, bool]:
-        loss = self.problem.loss
-        return not isinstance(loss, Hinge), not isinstance(loss, LeastSquares)
-
-
-def _mix(target: Array, scale: float, other: Array, other_scale: float) -> None:
-    """target = scale target + other_scale other, with no more memory than a block takes: w can be long."""
-    for start in range(0, len(target), BLOCK):
-        block = slice(start, start + BLOCK)
-        target[block] = scale * target[block] + other_scale * other[block]
+    def _mix(self, target: Array, scale: float, other: Array, other_scale: float) -> None:
+        """target = scale target + other_scale other, with no more memory than a block takes."""
+        size = self.policy.block_weights
+        for start in range(0, len(target), size):
+            block = slice(start, start + size)
+            target[block] = scale * target[block] + other_scale * other[block]
 
 
-def _least(look: Callable[[float], tuple[float, float]], farthest: float, passes: int) -> tuple[float, float]:
+def _least(look: Callable[[float], tuple[float, float]], farthest: float, passes: int, narrowest: float) -> tuple[float, float]:
     """Where a convex function is least, as far as a few looks tell: false position on its derivative, with the Illinois
     rule."""
     t, (value, slope) = 1.0, look(1.0)
@@ -112,7 +123,7 @@ def _least(look: Callable[[float], tuple[float, float]], farthest: float, passes
             low, low_slope, high_slope = t, slope, 0.5 * high_slope
         else:
             high, high_slope, low_slope = t, slope, 0.5 * low_slope
-        if low >= farthest or high - low < 1e-9:
+        if low >= farthest or high - low < narrowest:
             break
         t = _between(low, low_slope, high, high_slope, farthest)
         value, slope = look(t)
@@ -133,10 +144,10 @@ class PrimalSearch:
     """The search on a problem that may be reduced: a feature folded into the diagonal of row i has a weight of alpha_i
     times its value, and all those of a row are together one coordinate h_i = alpha_i sqrt(folded_i) of a longer w."""
 
-    def __init__(self, problem: LinearProblem, reduction: RenumberedColumns | None) -> None:
+    def __init__(self, problem: LinearProblem, reduction: RenumberedColumns | None, policy: SearchPolicy = DEFAULT) -> None:
         self.problem = problem
         self.reduction = reduction
-        self.point = PrimalPoint(problem)
+        self.point = PrimalPoint(problem, policy)
         self._root = np.sqrt(reduction.problem.folded) if reduction else np.empty(0)
         self._w = np.empty(problem.n_weights + len(self._root))
         self._margins = np.empty(problem.n_samples)

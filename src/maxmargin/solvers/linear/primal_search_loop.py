@@ -6,17 +6,20 @@ from maxmargin.data.caching import njit
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-def loss_along(start, end, t, C, is_squared, is_one_sided):
-    """sum_i C_i loss(m_i) and its derivative by t, at the margins (1 - t) start + t end."""
+def loss_along(start, end, t, C, pieces):
+    """sum_i C_i loss(m_i) and its derivative by t, at the margins (1 - t) start + t end. On the quadratic piece the loss is
+    curvature bend^2 / 2; beyond it, where slack > bend, it rises with the slope one."""
     total, slope = 0.0, 0.0
+    half, width = 0.5 * pieces.curvature, pieces.high - pieces.low
     for i in range(start.shape[0]):
         rise = end[i] - start[i]
-        slack = 1.0 - start[i] - t * rise
-        if is_one_sided:
+        slack = pieces.high - start[i] - t * rise
+        if not pieces.is_two_sided:
             slack = max(slack, 0.0)
-        if is_squared:
-            total += C[i] * slack * slack
-            slope -= 2.0 * C[i] * slack * rise
+        if half > 0.0:
+            bend = min(slack, width)
+            total += C[i] * (half * bend * bend + (slack - bend))
+            slope -= C[i] * 2.0 * half * bend * rise
         elif slack > 0.0:
             total += C[i] * slack
             slope -= C[i] * rise

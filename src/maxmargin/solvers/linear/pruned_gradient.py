@@ -31,27 +31,39 @@ beside its paper; ``auto`` never chooses it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.margin_bounds.pruned_loss import PrunedLoss, Shape, huber, shape_of
+from maxmargin.margin_bounds.bound import huber, pieces_of
+from maxmargin.margin_bounds.pruned_loss import PrunedLoss
 from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation, SortedSums
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Hinge, Huber, SquaredHinge
+from maxmargin.problem.losses import Pieces
 from maxmargin.solvers.base import Budget, Stage, StoppingRule, check_stop
 from maxmargin.solvers.linear.dual_point import dual_point, slopes_from
 from maxmargin.solvers.linear.pruned_gradient_loop import step_down
+from maxmargin.solvers.patience import IdleRounds
 
-CLOSER = 0.1
-"""By which factor epsilon falls when a certificate is refused."""
-NARROWER, NARROWEST = 0.25, 1e-9
-"""By which factor the width falls then, where the loss is hinge, and where that ends."""
-LONGER = 1.2
-STILL = 1e-15
-STILL_ITERATIONS = 100
-"""So many iterations, one after the other, that change f by no more than this, relatively: no more can be had."""
+
+@dataclass(frozen=True)
+class DescentPolicy:
+    """What the paper leaves open: how the solver goes on after a refused certificate, and when it gives up. These were set by
+    judgement; no measurement of one alone is recorded."""
+
+    closer: float = 0.1
+    """Factor on epsilon when a certificate is refused."""
+    narrower: float = 0.25
+    """Factor on the width of the rounded hinge when a certificate is refused because of the rounding."""
+    narrowest: float = 1e-9
+    """Smallest width of the rounded hinge, in units of the margin."""
+    longer: float = 1.2
+    """Factor on the step after a step that lowered the objective."""
+    still: float = 1e-15
+    """Relative change of the objective that counts as none."""
+    still_iterations: int = 100
+    """Iterations in a row without a change after which the solver is stuck."""
 
 
 def cost_from_lambda(penalty: float, n_samples: int) -> float:
@@ -81,6 +93,7 @@ class PrunedGradient:
     overhead: float = 10.0
     evaluation: str | PrintedEvaluation = "pruned"
     stop: StoppingRule = "gap"
+    policy: DescentPolicy = field(default=DescentPolicy(), repr=False)
 
     def __post_init__(self) -> None:
         check_stop(self.stop)
@@ -97,10 +110,11 @@ class PrunedGradient:
         return "pruned-gradient"
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> DescentState:
-        shape = huber(self.width) if isinstance(problem.loss, Hinge) else shape_of(problem.loss)
+        shape = pieces_of(problem.loss)
+        shape = huber(self.width) if shape.has_kink else shape
         return DescentState(problem, self._losses(problem, shape), self, warm_start)
 
-    def _losses(self, problem: LinearProblem, shape: Shape) -> PrunedLoss | SortedSums:
+    def _losses(self, problem: LinearProblem, shape: Pieces) -> PrunedLoss | SortedSums:
         if self.evaluation == "pruned":
             return PrunedLoss(problem, shape, overhead=self.overhead)
         settings = self.evaluation if isinstance(self.evaluation, PrintedEvaluation) else PrintedEvaluation()
@@ -123,6 +137,7 @@ class DescentState:
     """w, where the next evaluation is made, and the length of the step after it."""
 
     stage = Stage("pruned-gradient")
+    has_best_w = False
 
     def __init__(
         self, problem: LinearProblem, loss: PrunedLoss | SortedSums, settings: PrunedGradient, warm_start: Array | None
@@ -130,15 +145,16 @@ class DescentState:
         self.problem, self.loss = problem, loss
         self.total_cost = float(problem.C.sum())
         self.step = min(settings.step, self.total_cost)
-        self.epsilon, self.width = settings.epsilon, settings.width
+        self.epsilon, self.width, self.policy = settings.epsilon, settings.width, settings.policy
+        self.own_pieces = pieces_of(problem.loss)
         self.w = np.zeros(problem.rows.n_features + 1)
         self.sqnorm = 0.0
         self.objective = self.change = self.own_gap = math.inf
-        self.iterations = self.still_iterations = 0
+        self.iterations = 0
+        self.idle = IdleRounds(share=1.0 - self.policy.still)
         self.active = problem.n_samples
-        self.has_best_w = isinstance(problem.loss, Huber)  # along whose lines nobody looks for a better one
         self.averages = _Averages(problem, loss)
-        self.takes_back = warm_start is not None or isinstance(problem.loss, SquaredHinge)
+        self.takes_back = warm_start is not None or not self.own_pieces.has_bounded_slope
         if warm_start is not None:
             self._begin_at(np.clip(warm_start, problem.box.L, problem.box.U))
         self.origin, self.origin_weights = self.w, self.w
@@ -164,23 +180,24 @@ class DescentState:
 
     @property
     def is_stuck(self) -> bool:
-        return self.still_iterations >= STILL_ITERATIONS and not self._may_narrow
+        return self.idle.count >= self.policy.still_iterations and not self._may_narrow
 
     @property
     def _may_narrow(self) -> bool:
-        return isinstance(self.problem.loss, Hinge) and self.width > NARROWEST
+        return self.own_pieces.has_kink and self.width > self.policy.narrowest
 
     def look_closer(self, target: float) -> None:
         """A certificate was refused: ask for more, and go on with care. Where a rounded hinge is minimised, and to within
         the target, it is the rounding that was refused."""
-        is_rounding = self.own_gap <= 0.5 * target * self.objective * self.total_cost or self.change <= STILL
-        self.epsilon = max(CLOSER * self.epsilon, STILL)
+        is_rounding = self.own_gap <= 0.5 * target * self.objective * self.total_cost or self.change <= self.policy.still
+        self.epsilon = max(self.policy.closer * self.epsilon, self.policy.still)
         self.change = self.objective = math.inf
         if not self.takes_back:
             self.takes_back = True
             self._keep_origin()
         if self._may_narrow and is_rounding:
-            self.width = max(NARROWER * self.width, NARROWEST)
+            self.width = max(self.policy.narrower * self.width, self.policy.narrowest)
+            self.idle = IdleRounds(share=self.idle.share)
             self.averages.begin(self.iterations)
             self.loss.reshape(huber(self.width))
 
@@ -209,12 +226,12 @@ class DescentState:
     def _accept(self, objective: float, weights: Array) -> None:
         before, self.objective = self.objective, objective
         if self.takes_back:
-            self.step = min(LONGER * self.step, self.total_cost)
+            self.step = min(self.policy.longer * self.step, self.total_cost)
             np.copyto(self.origin, self.w)
             np.copyto(self.origin_weights, weights)
         if math.isfinite(before):
             self.change = abs(before - objective) / before if before > 0.0 else 0.0
-            self.still_iterations = self.still_iterations + 1 if self.change <= STILL else 0
+            self.idle.note(objective)
 
 
 class _Averages:

@@ -11,4 +11,5 @@ our engine in place of Table 1: active-set Newton      ``active_set_newton.py``,
 =====================================================  ======================================================
 
 ``engines`` solve a working set, ``start`` guesses which samples are free, ``free_factor`` keeps their Cholesky factor.
+``pair_loops`` moves pairs of variables before the systems of a small working set.
 """

@@ -24,6 +24,7 @@ projection and line search do that, and the diagonal has what keeps a singular m
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -33,16 +34,27 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.kernel.irwls.free_factor import FreeFactor
+from maxmargin.solvers.patience import IdleRounds
 
-NOISE = 8.0
-"""A violation of so many units in the last place of what it was added up from is nothing but rounding."""
-FEWER, MORE = 4, 4
-"""By which factors the variables that may come into S1 at a time become fewer and more."""
-IDLE_STEPS = 3
-"""So many full steps in a row that do not halve the violation are the end."""
-MOST_FAILURES = 3
-"""So many systems in a row without a move that gains are the end too."""
-MOST_SHIFTS = 100
+
+@dataclass(frozen=True)
+class ClimbPolicy:
+    """The numbers that tune an ascent."""
+
+    noise: float = 8.0
+    """A violation of this many units in the last place of what it was added up from is taken for rounding."""
+    fewer: int = 4
+    """The factor by which the variables that may come into S1 at a time become fewer when steps are cut short."""
+    more: int = 4
+    """The factor by which they become more when a step went all of the way."""
+    idle_steps: int = 3
+    """Full steps in a row that do not halve the violation: then the ascent ends."""
+    most_failures: int = 3
+    """Systems in a row without a move that gains: then the ascent ends."""
+    most_shifts: int = 100
+    """The most steps of Newton's method for a projection onto the box and the sum."""
+    spare_systems: int = 100
+    """Linear systems, besides one for each variable, that an ascent may take where no limit is given."""
 
 
 class Outcome(Enum):
@@ -88,10 +100,13 @@ class Optimum(NamedTuple):
         return np.abs(self.s)
 
 
-def optimise(work: WorkingSet, tolerance: float = 0.0, max_iterations: int | None = None) -> Optimum:
+def optimise(
+    work: WorkingSet, tolerance: float = 0.0, max_iterations: int | None = None, policy: ClimbPolicy | None = None
+) -> Optimum:
     """Move s to the optimum: to a violation of ``tolerance``, or as far as rounding allows. At most ``max_iterations`` linear
-    systems are solved, by default as many as there are variables and 100 more."""
-    climb = _Climb(work, len(work.s) + 100 if max_iterations is None else max_iterations)
+    systems are solved, by default as many as there are variables and some more."""
+    policy = policy or ClimbPolicy()
+    climb = _Climb(work, len(work.s) + policy.spare_systems if max_iterations is None else max_iterations, policy)
     with np.errstate(all="ignore"):
         outcome = climb.to_the_top(tolerance)
         climb.restore_sum()
@@ -124,7 +139,8 @@ NO_MOVE = _Move(np.empty(0), np.empty(0), 0.0)
 class _Climb:
     """One ascent. ``in_S1`` is S1; of the others, those at 0 are S2 and those at C are S3."""
 
-    def __init__(self, work: WorkingSet, max_iterations: int) -> None:
+    def __init__(self, work: WorkingSet, max_iterations: int, policy: ClimbPolicy) -> None:
+        self.policy = policy
         self.K, self.lower, self.upper, self.has_offset = work.K, work.lower, work.upper, work.has_offset
         self.s, self.v = np.clip(work.s, work.lower, work.upper), work.v.copy()
         self.total = math.fsum(work.s)
@@ -136,8 +152,7 @@ class _Climb:
         top, bottom = self.extremes()
         self.b = 0.5 * (top + bottom) if self.has_offset and math.isfinite(top - bottom) else 0.0
         self.in_S1 = self.is_inside
-        self.least_violation = math.inf
-        self.idle = 0
+        self.idle = IdleRounds(share=0.5)
         self.failures = 0
         self.may_project = True  # two projections in a row that leave S1 as it is would be one too many
         self.roots = np.sqrt(np.abs(np.diagonal(work.K)))
@@ -150,7 +165,7 @@ class _Climb:
     @property
     def noise(self) -> float:
         magnitude = float(np.abs(self.s) @ self.roots) * float(self.roots.max(initial=0.0))
-        return NOISE * UNIT_ROUNDOFF * (1.0 + abs(self.b) + magnitude)
+        return self.policy.noise * UNIT_ROUNDOFF * (1.0 + abs(self.b) + magnitude)
 
     def extremes(self) -> tuple[float, float]:
         """The greatest v that can rise, the least that can fall; without an offset they are compared with 0."""
@@ -191,7 +206,7 @@ class _Climb:
         self.failures = 0
         if move.is_full:
             self.release()
-            self.allowance = min(len(self.s), MORE * self.allowance)
+            self.allowance = min(len(self.s), self.policy.more * self.allowance)
         is_same = np.array_equal(self.in_S1, before)
         self.may_project = not (move.is_projected and is_same)
         return not (move.is_full and is_same) or self.is_getting_better()
@@ -240,7 +255,7 @@ class _Climb:
         change = t * direction
         if t == room:  # what stops it is at its bound exactly
             end = self.s + change
-            slack = NOISE * UNIT_ROUNDOFF * (self.upper - self.lower)
+            slack = self.policy.noise * UNIT_ROUNDOFF * (self.upper - self.lower)
             change = np.where(end >= self.upper - slack, self.upper - self.s, change)
             change = np.where(end <= self.lower + slack, self.lower - self.s, change)
             change[direction == 0.0] = 0.0
@@ -252,7 +267,8 @@ class _Climb:
             return np.clip(point, self.lower, self.upper)
         here = self.in_S1
         nearest = self.s.copy()
-        nearest[here] = _with_sum(point[here], self.lower[here], self.upper[here], float(self.s[here].sum()))
+        total, most = float(self.s[here].sum()), self.policy.most_shifts
+        nearest[here] = _with_sum(point[here], self.lower[here], self.upper[here], total, most)
         return nearest
 
     def reorder(self) -> None:
@@ -283,22 +299,20 @@ class _Climb:
         """Those at a bound that would have to leave the box go back to where they were. False if there are none."""
         blocked = self.in_S1 & (((self.s <= self.lower) & (direction < 0.0)) | ((self.s >= self.upper) & (direction > 0.0)))
         self.in_S1 &= ~blocked
-        self.allowance = max(1, self.allowance // FEWER)
+        self.allowance = max(1, self.allowance // self.policy.fewer)
         return bool(blocked.any()) and bool(self.in_S1.any())
 
     def begin_again(self) -> bool:
         """Nothing gains: from the free variables and fewer of the others, then one. False if that has been tried."""
         self.failures += 1
-        self.allowance = 1 if self.failures > 1 else max(1, self.allowance // FEWER)
+        self.allowance = 1 if self.failures > 1 else max(1, self.allowance // self.policy.fewer)
         self.in_S1 = self.is_inside
         self.release()
-        return self.failures <= MOST_FAILURES
+        return self.failures <= self.policy.most_failures
 
     def is_getting_better(self) -> bool:
         top, bottom = self.extremes()
-        self.idle = 0 if top - bottom < 0.5 * self.least_violation else self.idle + 1
-        self.least_violation = min(self.least_violation, top - bottom)
-        return self.idle < IDLE_STEPS
+        return self.idle.note(top - bottom) < self.policy.idle_steps
 
     def restore_sum(self) -> bool:
         """What rounding has led the sum astray by goes to the free variable with most room. Whether that was more than the last
@@ -315,12 +329,12 @@ class _Climb:
         return abs(astray) * float(self.roots[k]) * float(self.roots.max()) > self.noise
 
 
-def _with_sum(point: Array, lower: Array, upper: Array, total: float) -> Array:
+def _with_sum(point: Array, lower: Array, upper: Array, total: float, most_shifts: int) -> Array:
     """clip(point - shift) with the shift that makes its sum ``total``: Newton's method on a function that falls and is
     piecewise linear, within an interval that it never leaves."""
     low, high, shift = float((point - upper).min()), float((point - lower).max()), 0.0
     nearest, excess = point, 0.0
-    for _ in range(MOST_SHIFTS):
+    for _ in range(most_shifts):
         moved = point - shift
         nearest = np.clip(moved, lower, upper)
         excess = float(nearest.sum()) - total

@@ -5,7 +5,7 @@ and updates of factors, which pay only where systems are large. Where it gets st
 In signed variables with the gradient v of the dual, an iteration solves K_11 d + b 1 = v_1, 1'd = 0 for the variables of S1,
 and moves along d: all of the way if the box allows, else to the first bound, or to the best point on the way to the projection
 of the far end if that gains more. What has reached a bound leaves S1. When S1 is optimal, those whose error has the wrong sign
-come in."""
+come in. Some pairs of variables are moved before the first system (``pair_loops``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS, factor, substitute
+from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS, factor, substitute, substitute_two
+from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
 
 NOISE, UNIT_ROUNDOFF = 8.0, 2.0**-53
 """A violation of this many units in the last place of what it was added up from is nothing but rounding."""
@@ -34,6 +35,18 @@ class Block(NamedTuple):
     upper: np.ndarray
     has_offset: bool
     factor: np.ndarray
+
+
+class Effort(NamedTuple):
+    """When a working set is left: at a violation of ``tolerance``, or after ``max_iterations`` systems. ``jitter`` is added to
+    the diagonal of a system. At most so many ``pairs`` are moved before the first system. ``needs_system``: a system follows
+    even if they have brought the violation within the tolerance."""
+
+    tolerance: float
+    max_iterations: int
+    jitter: float
+    pairs: int
+    needs_system: bool
 
 
 class Move(NamedTuple):
@@ -106,10 +119,11 @@ def newton_direction(block, v, b, in_S1, jitter, d):
         U[k, k] += jitter
     if n == ZERO or not factor(U, n):
         return np.nan
-    substitute(U, n, found)
     rise = 0.0
-    if block.has_offset:
-        substitute(U, n, ones)
+    if not block.has_offset:
+        substitute(U, n, found)
+    else:
+        substitute_two(U, n, found, ones)
         total = ones.sum()
         rise = found.sum() / total
         for k in range(n):
@@ -273,23 +287,26 @@ def begin_again(block, s, v, in_S1):
 
 
 @njit(**OPTIONS)
-def climb(block, s, v, b, tolerance, max_iterations, jitter):
-    """Move s, and v with it, to a violation of ``tolerance`` or to rounding: the outcome, the iterations, and b."""
+def climb(block, s, v, b, effort):
+    """Move s, and v with it, to a violation of ``effort.tolerance`` or to rounding: the outcome, the iterations, and b."""
     q = len(s)
     d, product, other, other_product = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
     failures, total = 0, s.sum()
+    if block.has_offset:
+        move_pairs(block, s, v, effort.tolerance, effort.pairs)
     in_S1 = np.empty(q, np.bool_)
     for i in range(q):
         in_S1[i] = s[i] > block.lower[i] and s[i] < block.upper[i]
     b = release(block, s, v, b, 0.0, in_S1)
-    for iteration in range(max_iterations):
+    for iteration in range(effort.max_iterations):
         top, bottom = extremes_of(block, s, v)
         noise = rounding_of(block, s, b)
+        tolerance = 0.0 if effort.needs_system and iteration == 0 else effort.tolerance
         if not top - bottom > max(tolerance, noise):
             if block.has_offset:
                 restore_sum(block, s, v, total)
             return OPTIMAL, iteration, b
-        new_b = newton_direction(block, v, b, in_S1, jitter, d)
+        new_b = newton_direction(block, v, b, in_S1, effort.jitter, d)
         if np.isnan(new_b):
             return STUCK, iteration + 1, b
         multiply(block.K, d, product)
@@ -315,4 +332,4 @@ def climb(block, s, v, b, tolerance, max_iterations, jitter):
         keep_inside(block, s, v, b, in_S1)
         if room >= 1.0 or not has_any(in_S1):
             b = release(block, s, v, b, noise, in_S1)
-    return LIMIT, max_iterations, b
+    return LIMIT, effort.max_iterations, b

@@ -72,6 +72,27 @@ def substitute(U, n, x):
         x[k] = value / U[k, k]
 
 
+@njit(**OPTIONS)
+def substitute_two(U, n, x, z):
+    """x becomes A^-1 x and z becomes A^-1 z, by one pass over U."""
+    n = np.uint64(n)
+    for k in range(ZERO, n):
+        row, inverse = U[k], 1.0 / U[k, k]
+        p, q = x[k] * inverse, z[k] * inverse
+        x[k], z[k] = p, q
+        for i in range(k + ONE, n):
+            x[i] -= p * row[i]
+            z[i] -= q * row[i]
+    for j in range(ZERO, n):
+        k = n - ONE - j
+        row, inverse = U[k], 1.0 / U[k, k]
+        p, q = x[k], z[k]
+        for i in range(k + ONE, n):
+            p -= row[i] * x[i]
+            q -= row[i] * z[i]
+        x[k], z[k] = p * inverse, q * inverse
+
+
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def drop_columns(U, places):
     """Of the factor U of A = U'U, upper triangular: the rows and columns of A at the ascending ``places`` go. What is left is

@@ -9,11 +9,14 @@ import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.data.random_loops import next_random
-from maxmargin.solvers.kernel.batched_smo_loops import gap_and_dual
-from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, climb
+from maxmargin.solvers.kernel.batched_smo_loops import extremes, gap_and_dual
+from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, Effort, climb, restore_sum
 from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS
-from maxmargin.solvers.kernel.irwls.selection_loops import Candidates, Strategy, choose, is_candidate
+from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
+from maxmargin.solvers.kernel.irwls.selection_loops import Candidates, Strategy, choose, count_candidates
 
+STEPS_A_VARIABLE = 50
+"""Steps of SMO for each variable of a working set that is handed over to it."""
 ZERO = np.uint64(0)
 
 
@@ -37,6 +40,7 @@ class Plan(NamedTuple):
     local_tolerance: float
     max_iterations: int
     jitter: float
+    pairs: int
     has_offset: bool
     epsilon: float
     target: float
@@ -47,6 +51,7 @@ class Report(NamedTuple):
     """``is_unsolved``: the last working set that was chosen was not solved, and is as it was."""
 
     chunks: int
+    handovers: int
     iterations: int
     steps: int
     b: float
@@ -55,49 +60,51 @@ class Report(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The sample that rises with the greatest v and the one that falls with the least, -1 where there is none."""
+    """The greatest v that can rise, the least that can fall, the gap and the dual."""
 
-    rise: int
-    fall: int
-    violation: float
+    top: float
+    bottom: float
     gap: float
     dual: float
 
 
 @njit(**OPTIONS)
-def leaves_some(errors, chosen):
-    """Whether a candidate is not chosen."""
-    count = 0
-    for i in range(len(chosen)):
-        count += not chosen[i] and is_candidate(errors, i)
-    return count > 0
-
-
-@njit(**OPTIONS)
-def survey(variables, v, b, has_offset, e, can_rise, can_fall):
-    """One pass over all samples: their errors and the directions in which they may move, the worst pair, and the gap."""
-    rise, fall, top, bottom = -1, -1, -np.inf, np.inf
-    for i in range(len(v)):
-        s = variables.s[i]
-        e[i], can_rise[i], can_fall[i] = v[i] - b, s < variables.upper[i], s > variables.lower[i]
-        if can_rise[i] and v[i] > top:
-            rise, top = i, v[i]
-        if can_fall[i] and v[i] < bottom:
-            fall, bottom = i, v[i]
+def survey(variables, v, has_offset):
+    """How far from optimal all samples are."""
+    y, lower, upper, s, _ = variables
+    top, bottom = extremes(v, s, lower, upper)
     if not has_offset:
         top, bottom = max(top, 0.0), min(bottom, 0.0)
     middle = 0.5 * (top + bottom) if has_offset else 0.0
-    gap, dual = gap_and_dual(v, variables.y, variables.s, variables.lower, variables.upper, middle)
-    return Survey(rise, fall, top - bottom, gap, dual)
+    gap, dual = gap_and_dual(v, y, s, lower, upper, middle)
+    return Survey(top, bottom, gap, dual)
+
+
+@njit(**OPTIONS)
+def note_errors(variables, v, b, errors):
+    """The errors of all samples, and the directions in which they may move."""
+    lower, upper, s = variables.lower, variables.upper, variables.s
+    e, can_rise, can_fall = errors.e, errors.can_rise, errors.can_fall
+    for i in range(np.uint64(len(v))):
+        e[i], can_rise[i], can_fall[i] = v[i] - b, s[i] < upper[i], s[i] > lower[i]
+
+
+@njit(**OPTIONS)
+def add_first(may_move, v, value, chosen):
+    """The first sample that may move and has this v is chosen."""
+    for i in range(len(v)):
+        if v[i] == value and may_move[i]:
+            chosen[i] = True
+            break
 
 
 @njit(**OPTIONS)
 def places_of(chosen):
+    """In ascending order."""
     places, count = np.empty(len(chosen), np.int64), 0
     for i in range(len(chosen)):
-        if chosen[i]:
-            places[count] = i
-            count += 1
+        places[count] = i
+        count += chosen[i]
     return places[:count]
 
 
@@ -121,6 +128,14 @@ def block_of(K, variables, places, memory, has_offset):
 
 
 @njit(**OPTIONS)
+def take_over(s, places, found):
+    """s at the places becomes what was found, and ``found`` the change."""
+    for k in range(len(places)):
+        change = found[k] - s[places[k]]
+        s[places[k]], found[k] = found[k], change
+
+
+@njit(**OPTIONS)
 def subtract_rows(K, places, change, v):
     """v -= sum_k change_k K[places_k, :], four rows at a time. ``places`` and ``change`` are overwritten."""
     n, count = np.uint64(len(v)), 0
@@ -141,41 +156,64 @@ def subtract_rows(K, places, change, v):
 
 
 @njit(**OPTIONS)
+def next_places(variables, v, here, plan, errors, word):
+    """The working set, and whether it leaves a candidate out."""
+    chosen = choose(errors, plan.size, plan.strategy, word)
+    if plan.adds_worst_pair:
+        add_first(errors.can_rise, v, here.top, chosen)
+        add_first(errors.can_fall, v, here.bottom, chosen)
+    places = places_of(chosen)
+    return places, count_candidates(errors) > len(places)
+
+
+@njit(**OPTIONS)
+def solve_block(block, s, v, b, effort):
+    """Active-set Newton, and SMO where Newton reaches its limit or is stuck: whether it was solved, the systems, b, and whether
+    SMO was needed."""
+    total = s.sum()
+    outcome, systems, new_b = climb(block, s, v, b, effort)
+    if outcome == OPTIMAL or not block.has_offset:
+        return outcome == OPTIMAL, systems, new_b, False
+    move_pairs(block, s, v, effort.tolerance, STEPS_A_VARIABLE * len(s))
+    restore_sum(block, s, v, total)
+    top, bottom = extremes(v, s, block.lower, block.upper)
+    return np.isfinite(v.sum()), systems, 0.5 * (top + bottom), True
+
+
+@njit(**OPTIONS)
 def run_chunks(K, variables, plan, b, word):
     """Working set after working set. s and f are changed in place."""
     n = len(variables.y)
     memory = np.empty((plan.size + 2, plan.size + 2))
     e, can_rise, can_fall = np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
-    iterations = steps = chunks = 0
+    iterations = steps = chunks = handovers = 0
     is_unsolved = False
     v = variables.y - variables.f
     while chunks < plan.max_chunks:
-        here = survey(variables, v, b, plan.has_offset, e, can_rise, can_fall)
+        here = survey(variables, v, plan.has_offset)
+        violation = here.top - here.bottom
         is_met = here.gap <= plan.target * max(abs(here.dual), abs(here.dual + here.gap))
-        if is_met or not here.violation >= 2.0 * plan.epsilon:
+        if is_met or not violation >= 2.0 * plan.epsilon:
             break
-        errors = Candidates(e, variables.y, can_rise, can_fall, min(plan.epsilon, 0.5 * here.violation))
+        errors = Candidates(e, variables.y, can_rise, can_fall, min(plan.epsilon, 0.5 * violation))
+        note_errors(variables, v, b, errors)
         word = next_random(word)
-        chosen = choose(errors, plan.size, plan.strategy, word)
-        if plan.adds_worst_pair:
-            chosen[here.rise] = chosen[here.rise] or here.rise >= 0
-            chosen[here.fall] = chosen[here.fall] or here.fall >= 0
-        places = places_of(chosen)
-        tolerance = plan.local_tolerance * here.violation if leaves_some(errors, chosen) else 0.0
+        places, leaves_some = next_places(variables, v, here, plan, errors, word)
         block = block_of(K, variables, places, memory, plan.has_offset)
         s, local_v = taken(variables.s, places), taken(v, places)
-        outcome, systems, new_b = climb(block, s, local_v, b, tolerance, plan.max_iterations, plan.jitter)
+        tolerance = plan.local_tolerance * violation if leaves_some else 0.0
+        effort = Effort(tolerance, plan.max_iterations, plan.jitter, plan.pairs, False)
+        is_solved, systems, new_b, was_handed_over = solve_block(block, s, local_v, b, effort)
         iterations += systems
         steps += len(places) * (systems + 1)
-        if outcome != OPTIMAL:
-            is_unsolved = True
+        is_unsolved = not is_solved
+        if is_unsolved:
             break
         b = new_b
         chunks += 1
-        for k in range(len(places)):
-            change = s[k] - variables.s[places[k]]
-            variables.s[places[k]], s[k] = s[k], change
+        handovers += was_handed_over
+        take_over(variables.s, places, s)
         subtract_rows(K, places, s, v)
     for i in range(n):
         variables.f[i] = variables.y[i] - v[i]
-    return Report(chunks, iterations, steps, b, word, is_unsolved)
+    return Report(chunks, handovers, iterations, steps, b, word, is_unsolved)

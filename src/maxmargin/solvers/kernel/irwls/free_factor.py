@@ -5,6 +5,8 @@ one triangular solve. When many change, or D does, it is factored anew, n^3 / 3 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
@@ -13,20 +15,30 @@ from maxmargin.kernel_matrix.tile_loops import gather
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.kernel.irwls.cholesky_loops import drop_columns
 
-JITTER, JITTER_GROWTH, JITTERS = 8.0, 16.0, 16
-"""What is added to the diagonal at least, in units in the last place of its greatest element and times the number of
-variables; by which factor that grows while the matrix is not positive definite, and how often: enough for any K."""
-DROPPED, APPENDED = 1 / 64, 1 / 4
-"""The shares of F that may be rotated out, and appended, before it is cheaper to factor anew."""
-MOST_UPDATES = 1.0
-"""After changes of so many times the size of F a new factor does away with their rounding."""
+
+@dataclass(frozen=True)
+class FreeFactorPolicy:
+    """When a factor is brought up to date, and when it is made anew."""
+
+    jitter: float = 8.0
+    """The least that is added to the diagonal: units in the last place of its greatest element, for each variable."""
+    jitter_growth: float = 16.0
+    """The factor by which that grows while the matrix is not positive definite."""
+    jitters: int = 16
+    """How often it may grow: enough for any K."""
+    dropped: float = 1 / 64
+    """The share of F that may be rotated out before it is cheaper to factor anew."""
+    appended: float = 1 / 4
+    """The share of F that may be appended before it is cheaper to factor anew."""
+    most_updates: float = 1.0
+    """Changes, in multiples of the size of F, after which a new factor does away with their rounding."""
 
 
 class FreeFactor:
     """``follow`` the free variables, then ``solve``."""
 
-    def __init__(self, K: Array) -> None:
-        self.K = K
+    def __init__(self, K: Array, policy: FreeFactorPolicy | None = None) -> None:
+        self.K, self.policy = K, policy or FreeFactorPolicy()
         self.factorisations = 0
         self.updates = 0
         self.order = np.empty(0, np.int64)
@@ -47,7 +59,7 @@ class FreeFactor:
             self._drop(gone)
             if self._append(new, ridge):
                 return True
-            self._growth *= JITTER_GROWTH
+            self._growth *= self.policy.jitter_growth
         return self._start(np.flatnonzero(is_free), ridge)
 
     def solve(self, right: Array) -> Array:
@@ -61,26 +73,26 @@ class FreeFactor:
         return (
             self._upper is not None
             and n > 0
-            and len(gone) <= max(1.0, DROPPED * n)
-            and len(new) <= max(1.0, APPENDED * n)
-            and self._changes + len(gone) + len(new) <= MOST_UPDATES * n
+            and len(gone) <= max(1.0, self.policy.dropped * n)
+            and len(new) <= max(1.0, self.policy.appended * n)
+            and self._changes + len(gone) + len(new) <= self.policy.most_updates * n
             and np.array_equal(ridge[self.order], self._ridge)
         )
 
     def _start(self, free: Array, ridge: Array) -> bool:
         self.order, self._ridge, self._changes = free, ridge[free], 0
-        for _ in range(JITTERS):
+        for _ in range(self.policy.jitters):
             self.factorisations += 1
             matrix = np.empty((len(free), len(free)))
             gather(self.K, free, free, matrix)
             self._upper = _factor(matrix, self._ridge + self._jitter(len(free)))
             if self._upper is not None:
                 return True
-            self._growth *= JITTER_GROWTH
+            self._growth *= self.policy.jitter_growth
         return False
 
     def _jitter(self, n: int) -> float:
-        return max(JITTER * UNIT_ROUNDOFF * n * self._greatest * self._growth, float(np.finfo(np.float64).tiny))
+        return max(self.policy.jitter * UNIT_ROUNDOFF * n * self._greatest * self._growth, float(np.finfo(np.float64).tiny))
 
     def _drop(self, gone: Array) -> None:
         if len(gone):

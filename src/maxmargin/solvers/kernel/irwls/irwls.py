@@ -18,7 +18,7 @@ What an engine does not solve SMO does. That is counted, and the trace says so."
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,29 +26,21 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.random_loops import first_word
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
-from maxmargin.kernel_matrix.rows import MEGABYTE, KernelRows
+from maxmargin.kernel_matrix.matrix import KernelMatrix, matrix_of
+from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.screening.shrinking import NoShrinking, ShrinkingRule
-from maxmargin.solvers.base import Budget, StoppingRule, check_stop
-from maxmargin.solvers.kernel.active_rows import FEW_SAMPLES, ActiveRows
+from maxmargin.solvers.base import Budget, KernelSolver, StoppingRule, check_stop
+from maxmargin.solvers.kernel.active_rows import ActiveRows, HoldingPolicy
 from maxmargin.solvers.kernel.irwls.chunk_loops import Plan
-from maxmargin.solvers.kernel.irwls.engines import COLD_SHARE, SMALL_SET, ActiveSetNewton, Engine, Task, jitter_of
+from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Engine, EnginePolicy, Task, jitter_of
 from maxmargin.solvers.kernel.irwls.selection import Errors, RandomViolators, Selection, worst_pair
-from maxmargin.solvers.kernel.irwls.state import FIRST_EPSILON, IRWLSState
+from maxmargin.solvers.kernel.irwls.state import IRWLSPolicy, IRWLSState
 from maxmargin.solvers.kernel.irwls.table_1 import Table1
-
-MOST_CHUNKS = 256
-"""Working sets that the compiled loop makes at a time: some ten milliseconds, so that Ctrl-C is heard."""
-USUAL_SIZE, GREATEST_SIZE = 500, 4000
-"""Of a working set whose size is left to the solver."""
-INNER_ITERATIONS = 60
-"""Linear systems that a working set may take before it is handed over to SMO."""
-LOCAL_TOLERANCE = 0.02
-"""The share of the greatest violation at which a working set that does not hold all candidates is left."""
 
 
 @dataclass(frozen=True)
-class IRWLS:
+class IRWLS(KernelSolver):
     """The chunking scheme of IRWLS-SVC.
 
     Parameters
@@ -73,22 +65,26 @@ class IRWLS:
         Add the worst pair where ``selection`` has left it out, so that every working set raises the dual. False: working sets
         hold exactly q samples.
     local_tolerance : float
-        The share of the greatest violation at which a working set is left. 0: each is solved to the end.
+        The share of the greatest violation at which a working set that does not hold all candidates is left. 0: each is solved
+        to the end.
+    policy : IRWLSPolicy
+        The numbers that tune the solver.
     """
 
     working_set: int | None = None
     selection: Selection = field(default_factory=RandomViolators)
     shrinking: ShrinkingRule = field(default_factory=NoShrinking)
     cache_mb: float = 500.0
-    max_inner_iterations: int = INNER_ITERATIONS
+    max_inner_iterations: int = 60
     engine: Engine = field(default_factory=ActiveSetNewton)
-    epsilon: float = FIRST_EPSILON
+    epsilon: float = 1e-3
     stop: StoppingRule = "gap"
     adds_worst_pair: bool = True
-    local_tolerance: float = LOCAL_TOLERANCE
+    local_tolerance: float = 0.02
+    policy: IRWLSPolicy = field(default_factory=IRWLSPolicy)
 
     @classmethod
-    def as_printed(cls, working_set: int, selection: Selection | None = None, epsilon: float = FIRST_EPSILON) -> IRWLS:
+    def as_printed(cls, working_set: int, selection: Selection | None = None, epsilon: float = 1e-3) -> IRWLS:
         """The paper's algorithm: Table 1, working sets of exactly q solved to the end, and the end by (9) to (11)."""
         return cls(
             working_set,
@@ -123,17 +119,25 @@ class IRWLS:
     def name(self) -> str:
         return "irwls"
 
+    @property
+    def budget_mb(self) -> float:
+        return self.cache_mb
+
+    def within(self, budget_mb: float) -> IRWLS:
+        return replace(self, cache_mb=budget_mb)
+
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> IRWLSState:
         state = IRWLSState(
             **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),
-            rows=ActiveRows(problem, self.cache_mb),
+            rows=self._rows(problem),
             diagonal=problem.diagonal,
             samples=np.flatnonzero(problem.C > 0.0),
             has_offset=problem.has_offset,
             is_definite=problem.kernel.is_positive_semidefinite,
             random=np.random.default_rng(seed),
             word=first_word(seed),
+            policy=self.policy,
             epsilon=self.epsilon,
         )
         state.held = self._held_matrix(problem, state)
@@ -141,18 +145,34 @@ class IRWLS:
         state.survey()
         return state
 
+    def _rows(self, problem: KernelProblem) -> ActiveRows:
+        """From the matrix that the problem holds where its samples are few, if it fits in the budget; else computed and
+        kept."""
+        held = problem.held
+        if held is None or held.padded.nbytes > self.cache_mb * MEGABYTE:
+            return ActiveRows(matrix_of(problem, np.float64, self.cache_mb))
+        return ActiveRows(KernelMatrix.of_values(problem.kernel, problem.points, held.padded, 0))
+
     def _held_matrix(self, problem: KernelProblem, state: IRWLSState) -> Array | None:
         """The kernel matrix, where chunks are made by the compiled loop."""
         n = problem.n_samples
-        is_small = self.working_set is not None and self.working_set <= SMALL_SET and n <= FEW_SAMPLES
+        is_small = self._small_size <= EnginePolicy.small_set and n <= HoldingPolicy.few_samples
         is_ours = isinstance(self.engine, ActiveSetNewton) and hasattr(self.selection, "strategy")
-        is_whole = isinstance(self.shrinking, NoShrinking) and state.active == n
+        is_whole = state.active == n and (isinstance(self.shrinking, NoShrinking) or self.working_set is None)
         if not (is_small and is_ours and is_whole) or n * n * np.dtype(np.float64).itemsize > self.cache_mb * MEGABYTE:
             return None
-        rows = KernelRows(problem, np.float64, 0.0)
-        K = rows.square(np.arange(n))
-        state.evaluations_held = rows.kernel_evaluations
-        return K if np.isfinite(K).all() else None
+        K = state.rows.whole
+        if K is None:
+            rows = KernelMatrix(problem.kernel, problem.points, np.float64)
+            K = rows.square(np.arange(n))
+            state.evaluations_held = rows.kernel_evaluations
+        decisive = state.diagonal if state.is_definite else K  # no value of a positive semidefinite kernel is greater
+        return K if np.isfinite(decisive).all() else None
+
+    @property
+    def _small_size(self) -> int:
+        """Of the working sets that the compiled loop makes."""
+        return self.policy.start_size if self.working_set is None else self.working_set
 
     def advance(self, problem: KernelProblem, state: IRWLSState, budget: Budget) -> None:
         if state.looks_done and not state.is_stuck:
@@ -164,22 +184,26 @@ class IRWLS:
                 self.iterate(state)
 
     def _run_chunks(self, state: IRWLSState, target: float) -> bool:
-        """Many chunks by the compiled loop. True if it left one unsolved."""
-        assert self.working_set is not None
-        assert state.held is not None
+        """Many chunks by the compiled loop. True if the next working set is not for it: it left one unsolved, or it was only to
+        begin."""
+        assert isinstance(self.engine, ActiveSetNewton)
         plan = Plan(
-            size=min(self.working_set, state.active),
+            size=min(self._small_size, state.active),
             strategy=self.selection.strategy,  # type: ignore[attr-defined]
             adds_worst_pair=bool(self.adds_worst_pair),
             local_tolerance=float(self.local_tolerance),
             max_iterations=int(self.max_inner_iterations),
-            jitter=jitter_of(state.diagonal, self.working_set + 2),
+            jitter=jitter_of(state.diagonal, self._small_size + 2),
+            pairs=self.policy.held_pairs * self.engine.pairs(self._small_size),
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,
-            max_chunks=MOST_CHUNKS,
+            max_chunks=self.policy.most_chunks,
         )
-        return state.run_chunks(plan)
+        is_unsolved = state.run_chunks(plan)
+        if self.working_set is None:
+            state.held = None
+        return is_unsolved or (self.working_set is None and not self._is_over(state, target))
 
     def _is_over(self, state: IRWLSState, target: float) -> bool:
         """Step 5."""
@@ -187,13 +211,11 @@ class IRWLS:
 
     def candidate(self, problem: KernelProblem, state: IRWLSState) -> Array:
         """The present alpha."""
-        return np.abs(state.s)
+        return state.alpha
 
     def take_outputs(self, problem: KernelProblem, state: IRWLSState, outputs: Array) -> None:
         """The f of the present alpha, which a certificate has computed anyway."""
-        state.f[:] = outputs
-        state.is_exact = True
-        state.take_all_back()
+        state.take_outputs(outputs)
 
     def iterate(self, state: IRWLSState) -> None:
         """Steps 1 to 4."""
@@ -220,7 +242,8 @@ class IRWLS:
             return min(self.working_set, n)
         candidates = int(np.count_nonzero(errors.candidates))
         wrong = int(np.count_nonzero(errors.violates & ~errors.is_free))
-        return min(max(candidates, USUAL_SIZE), GREATEST_SIZE if wrong <= COLD_SHARE * candidates else USUAL_SIZE, n)
+        usual, is_warm = self.policy.usual_size, wrong <= EnginePolicy.cold_share * candidates
+        return min(max(candidates, usual), self.policy.greatest_size if is_warm else usual, n)
 
 
 def _is_whole(value: object, at_least: int) -> bool:

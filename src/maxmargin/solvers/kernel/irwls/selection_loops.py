@@ -44,10 +44,28 @@ def falls(errors, i):
     return errors.can_fall[i] and errors.e[i] <= -errors.epsilon
 
 
-@njit(inline="always")
-def is_candidate(errors, i):
-    """It violates (9), (10) or (11), or is free."""
-    return (errors.can_rise[i] and errors.can_fall[i]) or rises(errors, i) or falls(errors, i)
+@njit(**OPTIONS)
+def list_candidates(errors, places):
+    """The places of those that violate (9), (10) or (11), or are free; returns how many. Without a branch, as none could be
+    foretold."""
+    e, can_rise, can_fall, epsilon = errors.e, errors.can_rise, errors.can_fall, errors.epsilon
+    count = 0
+    for i in range(len(e)):
+        places[count] = i
+        rise, fall = can_rise[i], can_fall[i]
+        count += (rise & fall) | (rise & (e[i] >= epsilon)) | (fall & (e[i] <= -epsilon))
+    return count
+
+
+@njit(**OPTIONS)
+def count_candidates(errors):
+    """How many there are."""
+    e, can_rise, can_fall, epsilon = errors.e, errors.can_rise, errors.can_fall, errors.epsilon
+    count = 0
+    for i in range(np.uint64(len(e))):
+        rise, fall = can_rise[i], can_fall[i]
+        count += (rise & fall) | (rise & (e[i] >= epsilon)) | (fall & (e[i] <= -epsilon))
+    return count
 
 
 @njit(**OPTIONS)
@@ -111,16 +129,16 @@ def complete(errors, size, chosen):
 
 
 @njit(**OPTIONS)
-def take_one_of_each_kind(errors, size, chosen):
+def take_one_of_each_kind(errors, candidates, size, chosen):
     """Step 3: for each class and each of (9), (10), (11), the worst. Returns how many are left to choose."""
+    e, y, can_rise, can_fall, epsilon = errors
     worst, places = np.full(12, -1.0), np.full(12, -1)
-    for i in range(len(errors.e)):
-        rising = rises(errors, i)
-        if rising or falls(errors, i):
-            kind = 2 * errors.can_rise[i] + errors.can_fall[i] - 1  # 0 and 1 at a bound, 2 free
-            k = 3 * (2 * rising + (errors.y[i] > 0.0)) + kind
-            if abs(errors.e[i]) > worst[k]:
-                worst[k], places[k] = abs(errors.e[i]), i
+    for i in candidates:
+        size_of_e = abs(e[i])
+        kind = 2 * can_rise[i] + can_fall[i] - 1  # 0 and 1 at a bound, 2 free
+        k = 3 * (2 * (e[i] > 0.0) + (y[i] > 0.0)) + kind
+        if size_of_e >= epsilon and size_of_e > worst[k]:
+            worst[k], places[k] = size_of_e, i
     left = size
     for place in places:
         if place >= 0 and left > 0:
@@ -133,17 +151,14 @@ def take_one_of_each_kind(errors, size, chosen):
 def choose_random(errors, size, word):
     """The six steps of section 3; "n" there is the size of the working set."""
     n = len(errors.e)
-    chosen, candidates, count = np.zeros(n, np.bool_), np.empty(n, np.int64), 0
-    for i in range(n):  # 1
-        if is_candidate(errors, i):
-            candidates[count] = i
-            count += 1
+    chosen, candidates = np.zeros(n, np.bool_), np.empty(n, np.int64)
+    count = list_candidates(errors, candidates)  # 1
     if count < size:  # 2
         for k in range(count):
             chosen[candidates[k]] = True
         complete(errors, size, chosen)  # 5
         return chosen
-    left = take_one_of_each_kind(errors, size, chosen)  # 3
+    left = take_one_of_each_kind(errors, candidates[:count], size, chosen)  # 3
     for k in range(count):  # 4: the first of a random order of those that are left
         if left == 0:
             break

@@ -16,6 +16,7 @@ settle nothing is lost but the time."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -23,15 +24,6 @@ import numpy as np
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.solvers.kernel.irwls.free_factor import FreeFactor
-
-FIRST_WIDTH, LAST_WIDTH = 1.0, 1e-3
-"""Of delta: the first at most. It is the paper's when all errors are 1."""
-SLOWEST = 0.9
-"""The factor of delta at which it is given up."""
-WIDER = 8.0
-"""By which factor delta grows when the sets do not even settle at first."""
-PATIENCE, MOST_ITERATIONS = 5, 50
-"""Iterations with one delta, and in all."""
 
 
 class Pace(NamedTuple):
@@ -41,8 +33,36 @@ class Pace(NamedTuple):
     few: float
 
 
-BRISK, CAREFUL = Pace(0.25, 0.1), Pace(0.5, 0.02)
-"""The first is enough for most problems, and fails after a few iterations where it is not."""
+@dataclass(frozen=True)
+class FadingPolicy:
+    """How delta falls. It is a difference of margins."""
+
+    first_width: float = 1.0
+    """The greatest first delta: the paper's when all errors are 1."""
+    last_width: float = 1e-3
+    """The least last delta."""
+    brisk: Pace = field(default_factory=lambda: Pace(0.25, 0.1))
+    """How fast delta falls at first. It is enough for most problems, and fails after a few iterations where it is not."""
+    careful: Pace = field(default_factory=lambda: Pace(0.5, 0.02))
+    """How fast delta falls after that has failed."""
+    slowest: float = 0.9
+    """The factor of delta at which the start is given up."""
+    wider: float = 8.0
+    """The factor by which delta grows when the sets do not even settle at first."""
+    patience: int = 5
+    """The most iterations with one delta."""
+    most_iterations: int = 50
+    """The most iterations at one pace."""
+
+
+class FadingTask(NamedTuple):
+    """``right`` is y - f_out; ``total`` the sum of s, or None without an offset."""
+
+    K: Array
+    right: Array
+    lower: Array
+    upper: Array
+    total: float | None
 
 
 class Fading:
@@ -50,36 +70,35 @@ class Fading:
 
     def __init__(
         self,
-        K: Array,
-        right: Array,
-        lower: Array,
-        upper: Array,
-        total: float | None,
+        task: FadingTask,
         side: Array,
-        widths: tuple[float, float] = (FIRST_WIDTH, LAST_WIDTH),
+        widths: tuple[float, float] | None = None,
+        policy: FadingPolicy | None = None,
     ) -> None:
-        """``right`` is y - f_out; ``total`` the sum of s, or None without an offset; ``side`` says where to begin: 0 for S1, -1
-        and 1 for the lower and the upper bound; ``widths`` are the first and the last delta."""
-        self.K, self.right, self.lower, self.upper, self.total = K, right, lower, upper, total
-        self.factor = FreeFactor(K)
-        self.last_width = max(widths[1], LAST_WIDTH)
-        self.first_side, self.first_width = side.astype(np.int8), max(min(widths[0], FIRST_WIDTH), self.last_width)
+        """``side`` says where to begin: 0 for S1, -1 and 1 for the lower and the upper bound; ``widths`` are the first and the
+        last delta."""
+        self.K, self.right, self.lower, self.upper, self.total = task
+        self.policy = policy = policy or FadingPolicy()
+        self.factor = FreeFactor(task.K)
+        first, last = widths or (policy.first_width, policy.last_width)
+        self.last_width = max(last, policy.last_width)
+        self.first_side, self.first_width = side.astype(np.int8), max(min(first, policy.first_width), self.last_width)
         self.side = self.first_side.copy()
-        self.s = np.zeros(len(right))
+        self.s = np.zeros(len(task.right))
         self.has_settled = False
         self.iterations = 0
 
     def run(self) -> None:
-        self._follow(BRISK, may_go_back=False)
+        self._follow(self.policy.brisk, may_go_back=False)
         if not self.has_settled:
             self.side = self.first_side.copy()
-            self._follow(CAREFUL, may_go_back=True)
+            self._follow(self.policy.careful, may_go_back=True)
 
     def _follow(self, pace: Pace, may_go_back: bool) -> None:
         """Narrow delta as fast as the sets can follow; where they cannot, go back to where they could, and more slowly."""
         delta, factor, waited = self.first_width, pace.factor, 0
         settled: tuple[float, Array] | None = None
-        for _ in range(MOST_ITERATIONS):
+        for _ in range(self.policy.most_iterations):
             changes = self._iterate(delta / (2.0 * (self.upper - self.lower)))
             waited += 1
             if changes == 0 and delta <= self.last_width:
@@ -89,12 +108,12 @@ class Fading:
                 settled = delta, self.side.copy()
                 factor = max(pace.factor, factor * factor) if waited <= 2 else factor
                 delta, waited = max(self.last_width, delta * factor), 0
-            elif changes is None or waited >= PATIENCE:
+            elif changes is None or waited >= self.policy.patience:
                 waited, factor = 0, factor**0.5
-                if factor > SLOWEST or not may_go_back:
+                if factor > self.policy.slowest or not may_go_back:
                     return
                 if settled is None:
-                    delta, self.side = delta * WIDER, self.first_side.copy()
+                    delta, self.side = delta * self.policy.wider, self.first_side.copy()
                 else:
                     delta, self.side = max(self.last_width, settled[0] * factor), settled[1].copy()
 

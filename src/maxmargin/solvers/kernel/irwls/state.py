@@ -6,43 +6,56 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from maxmargin.certificate.linear import relative
+from maxmargin.certificate.certificate import relative
 from maxmargin.data.rows import Array
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.offset import best_offsets, offset_level
 from maxmargin.screening.shrinking import ActiveSet, ShrinkingRule
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.kernel.active_rows import ActiveRows
-from maxmargin.solvers.kernel.batched_smo_loops import extremes, gap_and_dual
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet
 from maxmargin.solvers.kernel.irwls.chunk_loops import Plan, Variables, run_chunks
 from maxmargin.solvers.kernel.irwls.engines import Solved
 from maxmargin.solvers.kernel.irwls.selection import Errors
-from maxmargin.solvers.patience import Patience
+from maxmargin.solvers.kernel.signed_point import SignedPoint
+from maxmargin.solvers.patience import IdleRounds, Patience, Standstill
 
-FIRST_EPSILON, LOWER_EPSILON = 1e-3, 0.1
-"""The paper's eps, and what it is multiplied by when the conditions hold and the gap does not meet the target."""
-STILL_CHUNKS = 5
-"""So many working sets in a row that raise nothing are the end, once f is free of old rounding."""
-MOST_STALLS = 2
-"""And if something still moves, so many times in which the gap did not fall to half."""
-MOST_REFUSALS = 4
-"""The same for certificates that were refused."""
-STEPS_TO_STALL = 10_000_000
-"""Steps before the method can be said to have stalled, each variable of a linear system counted as one."""
-MOST_RESETS = 3
-"""After so many times that the samples left out had to come back, none is left out any more."""
+
+@dataclass(frozen=True)
+class IRWLSPolicy:
+    """The numbers that tune IRWLS."""
+
+    most_chunks: int = 256
+    """Working sets that the compiled loop makes at a time: some ten milliseconds, so that Ctrl-C is heard."""
+    held_pairs: int = 2
+    """Times the engine's pairs that are moved before the systems where the kernel matrix is held. A working set costs little
+    there, so that more of them, each solved less exactly, cost less in all: 0.8 of the time on banana with 400 rows (C = 316).
+    For the same reason a working set that pairs have brought within its tolerance is left without a system there: on pima
+    (C = 10, q = 40) that are nearly all."""
+    start_size: int = 64
+    """Samples of the compiled working sets with which a problem of few samples begins, where the size is left to the solver."""
+    usual_size: int = 500
+    """Samples of a working set, where the size is left to the solver."""
+    greatest_size: int = 4000
+    """The same where most of them are free."""
+    lower_epsilon: float = 0.1
+    """The factor of the paper's eps when its conditions hold and the gap does not meet the target."""
+    still_chunks: int = 5
+    """Working sets in a row that raise nothing: then f is computed anew."""
+    most_stalls: int = 2
+    """Times that f was computed anew and the gap did not fall to half: then the solver gives up."""
+    most_refusals: int = 4
+    """The same for certificates that were refused."""
+    steps_to_stall: int = 10_000_000
+    """Steps before the solver can be said to have stalled, each variable of a linear system counted as one."""
+    most_resets: int = 3
+    """Times that samples left out had to come back: then none is left out any more."""
 
 
 @dataclass
-class IRWLSState:
-    """s_i = y_i alpha_i in its box, f = K s, and how far from optimal they are."""
+class IRWLSState(SignedPoint):
+    """The point, how far from optimal it is, and what it took."""
 
-    y: Array
-    lower: Array
-    upper: Array
-    s: Array
-    f: Array
     rows: ActiveRows
     diagonal: Array
     samples: Array  # those with C_i > 0 that are not left out; the f of the others is as old as that
@@ -50,9 +63,9 @@ class IRWLSState:
     is_definite: bool  # if not, relative_gap is LIBSVM's violation
     random: np.random.Generator
     word: np.uint64  # the random numbers of the compiled loop
+    policy: IRWLSPolicy
     held: Array | None = None  # the kernel matrix, where the compiled loop makes the chunks
     evaluations_held: int = 0
-    patience: Patience = field(default_factory=lambda: Patience(STEPS_TO_STALL))
     steps: int = 0
     chunks: int = 0
     inner_iterations: int = 0
@@ -60,12 +73,11 @@ class IRWLSState:
     unsettled: int = 0
     handovers: int = 0
     b: float = 0.0
-    epsilon: float = FIRST_EPSILON
+    epsilon: float = 1e-3
     caution: float = 1.0  # falls with every certificate that was refused
     looks_done: bool = False
     is_stuck: bool = False
     is_exact: bool = True  # f was computed from the present s, and not by adding up changes
-    still_chunks: int = 0  # in a row that made nothing better
     top: float = np.inf
     bottom: float = -np.inf
     gap: float = np.inf
@@ -76,12 +88,12 @@ class IRWLSState:
     removals: int = 0
     resets: int = 0  # times that all came back
     was_narrow: bool = False  # samples were left out until the last refresh
-    greatest_dual: float = -np.inf
-    least_gap: float = np.inf
-    refusals: int = 0  # of certificates, since the gap last fell to half
-    least_refused: float = np.inf
-    stalls: int = 0  # the same for working sets that raised nothing
-    least_stalled: float = np.inf
+    refusals: IdleRounds = field(default_factory=lambda: IdleRounds(share=0.5))  # of certificates
+    stalls: IdleRounds = field(default_factory=lambda: IdleRounds(share=0.5))  # of working sets that raised nothing
+
+    def __post_init__(self) -> None:
+        self.patience = Patience(self.policy.steps_to_stall)
+        self.standstill = Standstill(self.policy.still_chunks)
 
     @property
     def stage(self) -> Stage:
@@ -117,8 +129,8 @@ class IRWLSState:
         """Step 5."""
         self.looks_done = self.relative_gap <= target * self.caution
         if not self.looks_done and self.violation < 2.0 * self.epsilon:
-            self.epsilon *= LOWER_EPSILON
-        if not self.looks_done and self.still_chunks >= STILL_CHUNKS:
+            self.epsilon *= self.policy.lower_epsilon
+        if not self.looks_done and self.standstill.is_reached:
             self._look_why_it_stalls()
             self.looks_done = self.relative_gap <= target * self.caution
         return self.looks_done or self.is_stuck
@@ -128,7 +140,7 @@ class IRWLSState:
         self.looks_done = self.violation < 2.0 * self.epsilon
         if self.looks_done:
             self.b = 0.5 * (self.top + self.bottom) if self.has_offset and np.isfinite(self.violation) else 0.0
-        elif self.still_chunks >= STILL_CHUNKS:
+        elif self.standstill.is_reached:
             self._look_why_it_stalls()
         return self.looks_done or self.is_stuck
 
@@ -137,9 +149,7 @@ class IRWLSState:
         has_moved = not self.is_exact or self.active < self.present
         self.refresh()
         self.survey()
-        self.stalls = 1 if self.relative_gap < 0.5 * self.least_stalled else self.stalls + 1
-        self.least_stalled = min(self.least_stalled, self.relative_gap)
-        self.is_stuck = not has_moved or self.stalls > MOST_STALLS
+        self.is_stuck = not has_moved or self.stalls.note(self.relative_gap) >= self.policy.most_stalls
 
     def look_closer(self) -> None:
         """A certificate was refused: f anew, unless the certificate has left its own here, and a target closer by."""
@@ -150,9 +160,8 @@ class IRWLSState:
         if self.was_narrow:
             self.was_narrow = False
             return
-        self.refusals = 1 if self.relative_gap < 0.5 * self.least_refused else self.refusals + 1
-        self.least_refused = min(self.least_refused, self.relative_gap)
-        self.is_stuck = self.refusals > MOST_REFUSALS or self.relative_gap == 0.0
+        idle_refusals = self.refusals.note(self.relative_gap)
+        self.is_stuck = idle_refusals >= self.policy.most_refusals or self.relative_gap == 0.0
 
     def refresh(self) -> None:
         """f of all samples from s, free of the rounding of the steps that led here."""
@@ -162,30 +171,26 @@ class IRWLSState:
             self.f[:] = 0.0
             self.rows.add_to(self.f, support, self.s[support])
         self.is_exact = True
-        self.still_chunks = 0
-        self.greatest_dual, self.least_gap = -np.inf, np.inf
+        self.standstill.count = 0
+        self.standstill.forget_values()
 
     def survey(self) -> None:
         """The violation and the gap at the present f, over the samples that are not left out, and whether the dual rises."""
-        here = self.samples
-        v, s, lower, upper = (array[here] for array in (self.y - self.f, self.s, self.lower, self.upper))
-        self.top, self.bottom = extremes(v, s, lower, upper)
-        if not self.has_offset:
-            self.top, self.bottom = max(self.top, 0.0), min(self.bottom, 0.0)
-        self.level = offset_level(self.y[here], np.abs(s), upper - lower)
-        self.best_b = best_offsets(v, upper - lower, self.level).middle if self.has_offset else 0.0
-        self.gap, dual = gap_and_dual(v, self.y[here], s, lower, upper, self.best_b)
-        if len(here) == self.present:
-            self.dual = dual
+        point = self.at(self.samples)
+        C = point.upper - point.lower
+        self.level = offset_level(point.y, point.alpha, C)
+        self.best_b = best_offsets(point.v, C, self.level).middle if self.has_offset else 0.0
+        here = point.measure(self.has_offset, self.best_b)
+        self.top, self.bottom, self.gap = here.top, here.bottom, here.gap
+        if len(self.samples) == self.present:
+            self.dual = here.dual
         self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual) if self.is_definite else self.violation
         self.is_stuck |= self.patience.note(self.steps, self.dual, self.dual + self.gap)
-        is_better = self.dual > self.greatest_dual or self.gap < 0.99 * self.least_gap  # near the top the dual is flat
-        self.still_chunks = 0 if is_better else self.still_chunks + 1
-        self.greatest_dual, self.least_gap = max(self.dual, self.greatest_dual), min(self.gap, self.least_gap)
+        self.standstill.note(self.gap, self.dual)
 
     def leave_out(self, rule: ShrinkingRule) -> None:
         """Samples that a rule takes to be at their bounds for good. They come back when a certificate is refused."""
-        if self.resets >= MOST_RESETS:
+        if self.resets >= self.policy.most_resets:
             return
         here = self.samples
         y, s = self.y[here], self.s[here]
@@ -199,6 +204,12 @@ class IRWLSState:
             self.removals += int(np.count_nonzero(removable))
             self.samples = here[~removable]
             self.rows.narrow_to(self.samples)
+
+    def take_outputs(self, outputs: Array) -> None:
+        """The f of the present point, which a certificate has computed anyway."""
+        self.f[:] = outputs
+        self.is_exact = True
+        self.take_all_back()
 
     def take_all_back(self) -> None:
         everyone = np.flatnonzero(self.lower < self.upper)
@@ -237,6 +248,7 @@ class IRWLSState:
         self.word = np.uint64(report.word)
         self.b = float(report.b) if np.isfinite(report.b) else 0.0
         self.chunks += int(report.chunks)
+        self.handovers += int(report.handovers)
         self.steps += int(report.steps)
         self.inner_iterations += int(report.iterations)
         self.factorisations += int(report.iterations)

@@ -45,7 +45,7 @@ from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton.frame import lengthened, reduced, regulariser_of
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.linear.newton.line_search import rising_root
-from maxmargin.solvers.linear.newton.passes import Curve, Prox, passes_for
+from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
 from maxmargin.solvers.presolve import CentredColumns, RotatedRows
 
 SEARCH_ACCURACY = 1e-4
@@ -132,7 +132,8 @@ class Newton:
             w = w[: state.problem.n_weights]
             for reduction in reversed(state.reductions):
                 w, alpha = reduction.expand(w, alpha)
-            return (lengthened(problem, w) if state.hangs_on_rounding else w), alpha
+            is_lengthened = state.hangs_on_rounding and not problem.loss.is_regression
+            return (lengthened(problem, w) if is_lengthened else w), alpha
 
     def _factor(self, inner_steps: int) -> float:
         return next((factor for most, factor in self.growth if inner_steps <= most), self.fall)
@@ -169,7 +170,7 @@ class NewtonState:
         self.reductions = reductions
         self.problem = problem = reductions[-1].problem if reductions else self.original
         n, box = problem.n_samples, problem.box
-        self.curve = Curve.of(problem)
+        self.curve = curve_of(problem)
         self.passes = passes_for(problem, self.curve)
         self.regulariser = regulariser_of(problem, reductions)
         self.alpha = np.clip(alpha, box.L, box.U)
@@ -198,8 +199,7 @@ class NewtonState:
 
     def _start_at_zero_if_better(self, penalty: float) -> None:
         """w(alpha) of a poor alpha can have a primal value many orders of magnitude above that of w = 0."""
-        at_zero = float(self.problem.C.sum() * self.problem.loss.value(np.zeros(1))[0])
-        if self.least_primal < at_zero and self.w.any():
+        if self.least_primal < self.problem.primal_at_zero and self.w.any():
             return
         self.w[:] = 0.0
         self.margin[:] = 0.0
@@ -214,6 +214,10 @@ class NewtonState:
     def gap(self) -> float:
         """Of the better of the two that ``answer`` chooses between."""
         return min(self.best_pair.gap, self._difference)
+
+    def meets(self, target: float) -> bool:
+        """Whether the relative gap is within the target, as far as the solver can tell."""
+        return bool(np.isfinite(self.gap) and self.gap <= target * abs(self.best_dual))
 
     @property
     def best_dual(self) -> float:
@@ -473,16 +477,21 @@ class NewtonState:
     @property
     def _imbalance(self) -> float:
         """About what it costs the dual to make r = sum_i alpha_i y_i zero, where an intercept without penalty asks for that:
-        |r| (1 + |b|) in the linear terms, and r^2 / 2 times the mean of |x|^2 where w(alpha) moves."""
+        |r| (|p| + |b|) in the linear terms, and r^2 / 2 times the mean of |x|^2 where w(alpha) moves."""
         if self.problem.penalizes_intercept:
             return 0.0
         scaling = self.problem.intercept_scaling
         excess = abs(float(self.gradient[-1])) / scaling
-        return excess * (1.0 + abs(float(self.w[-1])) * scaling) + 0.5 * excess * excess * self._mean_sqnorm
+        offset = abs(float(self.w[-1])) * scaling
+        return excess * (self._mean_target + offset) + 0.5 * excess * excess * self._mean_sqnorm
 
     @cached_property
     def _mean_sqnorm(self) -> float:
         return float(np.mean(self.problem.rows.squared_norms()))
+
+    @cached_property
+    def _mean_target(self) -> float:
+        return float(np.mean(np.abs(self.problem.box.p))) + self.problem.box.e
 
     def _balanced(self, alpha: Array) -> Array:
         return alpha if self.problem.penalizes_intercept else self.problem.balanced(alpha)

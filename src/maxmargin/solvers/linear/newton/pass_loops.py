@@ -11,8 +11,8 @@ import numpy as np
 from numba.extending import overload
 
 from maxmargin.data.caching import njit
-from maxmargin.data.row_loops import ONE, row_add, row_dot
-from maxmargin.data.rows import CsrRows
+from maxmargin.data.row_loops import ONE, column_of, row_add, row_dot, row_length, row_start, value_of
+from maxmargin.solvers.linear.newton.curves import Tube
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -24,121 +24,158 @@ def signed_products(rows, y, w, products, start, stop):
         products[i] = y[i] * row_dot(rows, i, w)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def respond(rows, y, margin, curve, prox, found, sums, w, start, stop):
-    """alpha_i = clip(keep anchor_i + rate C_i (a - m_i), L, U_i), and what depends on it.
+def target_of(curve, i):
+    """p_i"""
+    raise TypeError("target_of exists only inside compiled code")
 
-    w gains the change in sum_i alpha_i y_i x_i; ``found.changed`` lists, from ``start`` on, the samples that became free (i) or
-    ceased to be (~i), and their number is returned; ``sums`` becomes (sum_i a alpha_i - D_ii alpha_i^2 / 2, sum of the gap
-    terms, sum of C_i loss_i, samples free). With the slack s = a - m, C_i loss_i is the greatest value of s t - D_ii t^2 / 2 in
-    the box, and the gap term is what alpha_i lacks of that value."""
+
+@overload(target_of, inline="always")
+def _target_of(curve, i):
+    if curve.instance_class is Tube:
+        return lambda curve, i: curve.target[i]
+    return lambda curve, i: curve.target
+
+
+def lower_of(curve, i):
+    """L_i"""
+    raise TypeError("lower_of exists only inside compiled code")
+
+
+@overload(lower_of, inline="always")
+def _lower_of(curve, i):
+    if curve.instance_class is Tube:
+        return lambda curve, i: curve.lower[i]
+    return lambda curve, i: curve.lower
+
+
+def softened(curve, wanted, gain):
+    """The answer with the kink -epsilon |alpha_i| at 0: ``wanted`` moved towards 0 by epsilon gain, and no farther."""
+    raise TypeError("softened exists only inside compiled code")
+
+
+@overload(softened, inline="always")
+def _softened(curve, wanted, gain):
+    if curve.instance_class is Tube:
+        return lambda curve, wanted, gain: max(0.0, wanted - curve.epsilon * gain) + min(0.0, wanted + curve.epsilon * gain)
+    return lambda curve, wanted, gain: wanted
+
+
+def is_off_kink(curve, alpha):
+    """Whether the dual is quadratic around alpha_i, as far as the kink is concerned."""
+    raise TypeError("is_off_kink exists only inside compiled code")
+
+
+@overload(is_off_kink, inline="always")
+def _is_off_kink(curve, alpha):
+    if curve.instance_class is Tube:
+        return lambda curve, alpha: alpha != 0.0 or curve.epsilon == 0.0
+    return lambda curve, alpha: True
+
+
+def kink_of(curve, alpha):
+    """epsilon |alpha_i|"""
+    raise TypeError("kink_of exists only inside compiled code")
+
+
+@overload(kink_of, inline="always")
+def _kink_of(curve, alpha):
+    if curve.instance_class is Tube:
+        return lambda curve, alpha: curve.epsilon * abs(alpha)
+    return lambda curve, alpha: 0.0
+
+
+def bound_towards(curve, pull, upper, lower):
+    """The bound to which a loss without curvature pulls alpha_i."""
+    raise TypeError("bound_towards exists only inside compiled code")
+
+
+@overload(bound_towards, inline="always")
+def _bound_towards(curve, pull, upper, lower):
+    if curve.instance_class is Tube:
+        return lambda curve, pull, upper, lower: upper if pull > 0.0 else (lower if pull < 0.0 else 0.0)
+    return lambda curve, pull, upper, lower: upper if pull > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def respond(rows, margin, curve, prox, found, start, stop):
+    """alpha_i = clip(keep anchor_i + rate C_i (p_i - m_i), L_i, U_i), towards 0 by the kink, and what depends on it.
+
+    found.w gains the change in sum_i alpha_i sigma_i x_i; ``found.changed`` lists, from ``start`` on, the samples that became
+    free (i) or ceased to be (~i), and their number is returned; ``found.sums`` becomes (sum_i p_i alpha_i - e |alpha_i| - D_ii
+    alpha_i^2 / 2, sum of the gap terms, sum of C_i loss_i, samples free). With the slack s = p_i - m_i, C_i loss_i is the
+    greatest value of s t - e |t| - D_ii t^2 / 2 in the box, and the gap term is what alpha_i lacks of that value."""
     linear, gap, loss, n_free, n_changed = 0.0, 0.0, 0.0, 0, start
     for i in range(np.uint64(start), np.uint64(stop)):
-        slack = curve.a - margin[i]
-        wanted = prox.rate * curve.C[i] * slack + prox.keep * prox.anchor[i]
-        upper = curve.U[i]
-        new = max(min(wanted, upper), curve.lower)
-        is_free = new == wanted and new < upper and new > curve.lower
+        target, lower, upper = target_of(curve, i), lower_of(curve, i), curve.U[i]
+        slack = target - margin[i]
+        gain = prox.rate * curve.C[i]
+        wanted = softened(curve, gain * slack + prox.keep * prox.anchor[i], gain)
+        new = max(min(wanted, upper), lower)
+        is_free = new == wanted and new < upper and new > lower and is_off_kink(curve, new)
         step = new - found.alpha[i]
         if step != 0.0:
             found.alpha[i] = new
-            row_add(rows, i, step * y[i], w)
+            row_add(rows, i, step * found.signs[i], found.w)
+        pull = softened(curve, slack, 1.0)
         if curve.softness == 0.0:
-            best = upper if slack > 0.0 else 0.0
-            linear += curve.a * new
-            loss += best * slack
-            gap += (best - new) * slack
+            best = bound_towards(curve, pull, upper, lower)
+            linear += target * new - kink_of(curve, new)
+            loss += best * slack - kink_of(curve, best)
+            gap += (best - new) * slack - (kink_of(curve, best) - kink_of(curve, new))
         elif curve.C[i] > 0.0:
             half_D = 0.5 * curve.softness / curve.C[i]
-            best = max(min(0.5 * slack / half_D, upper), curve.lower)
-            linear += new * (curve.a - half_D * new)
-            loss += best * (slack - half_D * best)
-            gap += (best - new) * (slack - half_D * (best + new))
+            best = max(min(0.5 * pull / half_D, upper), lower)
+            linear += new * (target - half_D * new) - kink_of(curve, new)
+            loss += best * (slack - half_D * best) - kink_of(curve, best)
+            gap += (best - new) * (slack - half_D * (best + new)) - (kink_of(curve, best) - kink_of(curve, new))
         n_free += is_free
         if is_free != found.free[i]:
             found.free[i] = is_free
             found.changed[n_changed] = np.int64(i) if is_free else ~np.int64(i)
             n_changed += 1
-    sums[0], sums[1], sums[2], sums[3] = linear, gap, loss, n_free
+    found.sums[0], found.sums[1], found.sums[2], found.sums[3] = linear, gap, loss, n_free
     return n_changed - start
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def slope(margin, direction, curve, prox, t, sums, start, stop):
-    """The first and second derivative of the loss part at margin + t direction: sums = (-sum a_i d_i, sum over the free of
+def slope(line, curve, prox, t, sums, start, stop):
+    """The first and second derivative of the loss part at margin + t along: sums = (-sum a_i d_i, sum over the free of
     rate C_i d_i^2)."""
     first, second = 0.0, 0.0
-    for i in range(start, stop):
-        d = direction[i]
+    for i in range(np.uint64(start), np.uint64(stop)):
+        d = line.along[i]
         gain = prox.rate * curve.C[i]
-        wanted = gain * (curve.a - margin[i] - t * d) + prox.keep * prox.anchor[i]
-        new = max(min(wanted, curve.U[i]), curve.lower)
+        slack = target_of(curve, i) - line.margin[i] - t * d
+        wanted = softened(curve, gain * slack + prox.keep * prox.anchor[i], gain)
+        new = max(min(wanted, curve.U[i]), lower_of(curve, i))
         first -= new * d
-        if new == wanted:
+        if new == wanted and is_off_kink(curve, new):
             second += gain * d * d
     sums[0], sums[1] = first, second
 
 
+@njit(inline="always")
 def row_add_squares(rows, i, scale, w):
     """w_j += scale x_ij^2"""
-    raise TypeError("row_add_squares exists only inside compiled code")
+    start = row_start(rows, i)
+    for k in range(row_length(rows, i)):
+        value = value_of(rows, start, k)
+        w[column_of(rows, start, k)] += scale * value * value
+    w[w.shape[0] - 1] += scale * rows.bias * rows.bias
 
 
-@overload(row_add_squares, inline="always")
-def _row_add_squares(rows, i, scale, w):
-    if rows.instance_class is CsrRows:
-
-        def sparse(rows, i, scale, w):
-            for k in range(rows.indptr[i], rows.indptr[i + ONE]):
-                w[rows.indices[k]] += scale * rows.values[k] * rows.values[k]
-            w[w.shape[0] - 1] += scale * rows.bias * rows.bias
-
-        return sparse
-
-    def dense(rows, i, scale, w):
-        for j in range(rows.values.shape[1]):
-            w[j] += scale * rows.values[i, j] * rows.values[i, j]
-        w[w.shape[0] - 1] += scale * rows.bias * rows.bias
-
-    return dense
-
-
+@njit(inline="always")
 def add_outer(rows, i, scale, S):
     """S += scale x_i x_i', the lower triangle"""
-    raise TypeError("add_outer exists only inside compiled code")
-
-
-@overload(add_outer, inline="always")
-def _add_outer(rows, i, scale, S):
-    if rows.instance_class is CsrRows:
-
-        def sparse(rows, i, scale, S):
-            first, last = rows.indptr[i], S.shape[0] - 1
-            for k in range(first, rows.indptr[i + ONE]):
-                scaled = scale * rows.values[k]
-                line = S[rows.indices[k]]
-                for j in range(first, k + ONE):
-                    line[rows.indices[j]] += scaled * rows.values[j]
-            if rows.bias != 0.0:
-                line = S[last]
-                for j in range(first, rows.indptr[i + ONE]):
-                    line[rows.indices[j]] += scale * rows.bias * rows.values[j]
-                line[last] += scale * rows.bias * rows.bias
-
-        return sparse
-
-    def dense(rows, i, scale, S):
-        last = S.shape[0] - 1
-        for k in range(last):
-            scaled = scale * rows.values[i, k]
-            for j in range(k + 1):
-                S[k, j] += scaled * rows.values[i, j]
-        if rows.bias != 0.0:
-            for j in range(last):
-                S[last, j] += scale * rows.bias * rows.values[i, j]
-            S[last, last] += scale * rows.bias * rows.bias
-
-    return dense
+    start, length, last = row_start(rows, i), row_length(rows, i), S.shape[0] - 1
+    for k in range(length):
+        scaled, line = scale * value_of(rows, start, k), column_of(rows, start, k)
+        for j in range(k + ONE):
+            S[line, column_of(rows, start, j)] += scaled * value_of(rows, start, j)
+    if rows.bias != 0.0:
+        for j in range(length):
+            S[last, column_of(rows, start, j)] += scale * rows.bias * value_of(rows, start, j)
+        S[last, last] += scale * rows.bias * rows.bias
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
@@ -146,10 +183,9 @@ def add_outer_products(rows, weight, changed, S, start, stop):
     """S += sum of weight_i x_i x_i' over those that became free, minus those that ceased to be."""
     for k in range(start, stop):
         i = changed[k]
-        if i >= 0:
-            add_outer(rows, np.uint64(i), weight[i], S)
-        else:
-            add_outer(rows, np.uint64(~i), -weight[~i], S)
+        sign = 1.0 if i >= 0 else -1.0
+        i = i if i >= 0 else ~i
+        add_outer(rows, np.uint64(i), sign * weight[i], S)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
@@ -158,7 +194,8 @@ def gather(rows, weight, chosen, block, start, stop):
     for k in range(start, stop):
         i = np.uint64(chosen[k])
         line = block[k - start]
-        line[:] = 0.0
+        for j in range(line.shape[0]):
+            line[j] = 0.0
         row_add(rows, i, np.sqrt(weight[i]), line)
 
 

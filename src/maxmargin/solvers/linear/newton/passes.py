@@ -12,6 +12,7 @@ from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
+from maxmargin.solvers.linear.newton.curves import Curve, Tube
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, HessianOfFew
 
 SMALL_ELEMENTS = 100_000
@@ -22,30 +23,18 @@ MOST_MATRIX_WEIGHTS = 2000
 more, by conjugate gradients."""
 
 
-class Curve(NamedTuple):
-    """What the loss gives the dual: sum_i a alpha_i - D_ii alpha_i^2 / 2, D_ii = softness / C_i, lower <= alpha_i <= U_i."""
-
-    C: Array
-    U: Array
-    lower: float
-    a: float
-    softness: float
-
-    @classmethod
-    def of(cls, problem: LinearProblem) -> Curve:
-        box, C = problem.box, np.ascontiguousarray(problem.C)
-        present = np.flatnonzero(C)[0]
-        lower = -np.inf if np.isinf(box.L).any() else 0.0
-        return cls(C, np.ascontiguousarray(box.U), lower, box.a, float(box.D[present] * C[present]))
-
-    @property
-    def is_smooth(self) -> bool:
-        """Whether the loss has a derivative everywhere, so that Newton needs no proximal term."""
-        return self.softness > 0.0
+def curve_of(problem: LinearProblem) -> Curve | Tube:
+    """What the loss gives the dual, with D_ii = softness / C_i: the compiled passes are chosen by its type."""
+    box, C = problem.box, np.ascontiguousarray(problem.C)
+    U, present = np.ascontiguousarray(box.U), np.flatnonzero(C)[0]
+    softness = float(box.D[present] * C[present])
+    if problem.loss.is_regression:
+        return Tube(C, U, np.ascontiguousarray(box.L), np.ascontiguousarray(box.p), softness, box.e)
+    return Curve(C, U, -np.inf if np.isinf(box.L).any() else 0.0, float(box.p[0]), softness)
 
 
 class Prox(NamedTuple):
-    """The proximal term (alpha_i - anchor_i)^2 / (2 s C_i) in the answer alpha_i = clip(keep anchor_i + rate C_i (a - m_i)):
+    """The proximal term (alpha_i - anchor_i)^2 / (2 s C_i) in the answer alpha_i = clip(keep anchor_i + rate C_i (p_i - m_i)):
     1 / rate = 1 / s + softness and keep = rate / s."""
 
     anchor: Array
@@ -58,15 +47,25 @@ class Prox(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What ``respond`` writes: the answer, who is free, and whose freedom changed."""
+    """What ``respond`` writes: the answer, who is free, whose freedom changed, sums, and w(alpha). ``signs`` are only read."""
 
+    signs: Array
     alpha: Array
     free: Array
     changed: Array
+    sums: Array
+    w: Array
+
+
+class Line(NamedTuple):
+    """The margins, and how they change along a direction."""
+
+    margin: Array
+    along: Array
 
 
 class Sums(NamedTuple):
-    """sum_i a alpha_i - D_ii alpha_i^2 / 2, sum of the gap terms, sum of C_i loss_i, samples free, and w(alpha)."""
+    """sum_i p_i alpha_i - D_ii alpha_i^2 / 2, sum of the gap terms, sum of C_i loss_i, samples free, and w(alpha)."""
 
     linear: float
     gap_terms: float
@@ -93,7 +92,7 @@ class Passes(Protocol):
         """First and second derivative by t of sum_i phi_i(margin_i + t along_i)."""
 
 
-def passes_for(problem: LinearProblem, curve: Curve) -> Passes:
+def passes_for(problem: LinearProblem, curve: Curve | Tube) -> Passes:
     elements = problem.n_samples * problem.n_weights
     return DensePasses(problem, curve) if elements <= SMALL_ELEMENTS else CompiledPasses(problem, curve)
 
@@ -105,7 +104,7 @@ def hessian_of(problem: LinearProblem, C: Array, crew: Crew) -> FreeHessian | Pr
 class CompiledPasses:
     """Compiled loops, shared among the cores."""
 
-    def __init__(self, problem: LinearProblem, curve: Curve) -> None:
+    def __init__(self, problem: LinearProblem, curve: Curve | Tube) -> None:
         from maxmargin.solvers.linear.newton import pass_loops as newton
 
         self._kernels: Any = newton
@@ -119,26 +118,32 @@ class CompiledPasses:
     def restart(self, alpha: Array) -> Array:
         from maxmargin.data.row_loops import add_rows
 
-        rows, signed = self.problem.compiled_rows, alpha * self.problem.y
+        rows, signed = self.problem.compiled_rows, alpha * self.problem.signs
         self._w_alpha[:] = 0.0
         self.crew.share(len(signed), lambda k, *part: add_rows(rows, signed, self._w_alpha[k], *part))
         return np.asarray(self._w_alpha.sum(axis=0))
 
     def products(self, w: Array, out: Array) -> None:
-        kernel, rows, y = self._kernels.signed_products, self.problem.compiled_rows, self.problem.y
+        kernel, rows, y = self._kernels.signed_products, self.problem.compiled_rows, self.problem.signs
         self.crew.share(len(out), lambda k, *part: kernel(rows, y, w, out, *part))
 
     def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums:
         kernel, n = self._kernels.respond, len(margin)
-        known = (self.problem.compiled_rows, self.problem.y, margin, self.curve, prox, Found(alpha, free, self._changed))
-        lengths = self.crew.share(n, lambda k, *part: kernel(*known, self._sums[k], self._w_alpha[k], *part))
+        rows, found = (
+            self.problem.compiled_rows,
+            Found(self.problem.signs, alpha, free, self._changed, self._sums[0], self._w_alpha[0]),
+        )
+        known = (rows, margin, self.curve, prox)
+        lengths = self.crew.share(
+            n, lambda k, *part: kernel(*known, found._replace(sums=self._sums[k], w=self._w_alpha[k]), *part)
+        )
         for (start, _), length in zip(self.crew.parts(n), lengths, strict=True):
             self.hessian.note(self._changed[start : start + length])
         linear, gap_terms, loss, n_free = self._sums.sum(axis=0).tolist()
         return Sums(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
-        kernel, known = self._kernels.slope, (margin, along, self.curve, prox, t)
+        kernel, known = self._kernels.slope, (Line(margin, along), self.curve, prox, t)
         self.crew.share(len(margin), lambda k, *part: kernel(*known, self._sums[k], *part))
         first, second = self._sums[:, :2].sum(axis=0).tolist()
         return first, second
@@ -147,11 +152,13 @@ class CompiledPasses:
 class DensePasses:
     """The same in NumPy, on a dense copy Z of the y_i x_i."""
 
-    def __init__(self, problem: LinearProblem, curve: Curve) -> None:
+    def __init__(self, problem: LinearProblem, curve: Curve | Tube) -> None:
         self.curve = curve
         self._half_D = np.divide(0.5 * curve.softness, curve.C, out=np.zeros(len(curve.C)), where=curve.C > 0.0)
         dense = problem.rows.dense()
-        self._Z = np.column_stack([dense, np.full(len(dense), problem.intercept_scaling)]) * problem.y[:, None].astype(float)
+        self._Z = np.column_stack([dense, np.full(len(dense), problem.intercept_scaling)]) * problem.signs[:, None].astype(
+            float
+        )
         self.hessian = HessianOfFew(self._Z, curve.C)
 
     def restart(self, alpha: Array) -> Array:
@@ -161,10 +168,11 @@ class DensePasses:
         np.dot(self._Z, w, out=out)
 
     def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums:
-        slack = self.curve.a - margin
-        wanted = prox.rate * self.curve.C * slack + prox.keep * prox.anchor
+        slack = self.curve.target - margin
+        gain = prox.rate * self.curve.C
+        wanted = self._softened(gain * slack + prox.keep * prox.anchor, gain)
         alpha[:] = self._clipped(wanted)
-        is_free = (alpha == wanted) & (alpha < self.curve.U) & (alpha > self.curve.lower)
+        is_free = (alpha == wanted) & (alpha < self.curve.U) & (alpha > self.curve.lower) & self._is_off_kink(alpha)
         changed = np.flatnonzero(is_free != free)
         self.hessian.note(np.where(is_free[changed], changed, ~changed))
         free[:] = is_free
@@ -172,19 +180,35 @@ class DensePasses:
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
         gain = prox.rate * self.curve.C
-        wanted = gain * (self.curve.a - margin - t * along) + prox.keep * prox.anchor
+        wanted = self._softened(gain * (self.curve.target - margin - t * along) + prox.keep * prox.anchor, gain)
         clipped = self._clipped(wanted)
-        return -float(clipped @ along), float(np.where(clipped == wanted, gain, 0.0) @ np.square(along))
+        is_free = (clipped == wanted) & self._is_off_kink(clipped)
+        return -float(clipped @ along), float(np.where(is_free, gain, 0.0) @ np.square(along))
 
     def _clipped(self, wanted: Array) -> Array:
         return np.maximum(np.minimum(wanted, self.curve.U), self.curve.lower)
 
+    def _softened(self, wanted: Array, gain: Array | float) -> Array:
+        """The answer with the kink -epsilon |alpha_i| at 0."""
+        if self.curve.epsilon == 0.0:
+            return wanted
+        threshold = self.curve.epsilon * gain
+        return np.maximum(0.0, wanted - threshold) + np.minimum(0.0, wanted + threshold)
+
+    def _is_off_kink(self, alpha: Array) -> Array | bool:
+        return True if self.curve.epsilon == 0.0 else alpha != 0.0
+
     def _values(self, slack: Array, alpha: Array) -> tuple[float, float, float]:
         """As in the compiled ``respond``: the best alpha_i for its margin gives the loss, what alpha_i lacks the gap term."""
-        half_D, curve = self._half_D, self.curve
-        best = np.where(slack > 0.0, curve.U, 0.0)
+        half_D, curve, e = self._half_D, self.curve, self.curve.epsilon
+        pull = self._softened(slack, 1.0)
+        best = np.where(pull > 0.0, curve.U, np.where(pull < 0.0, curve.lower, 0.0) if e or curve.is_tube else 0.0)
         if curve.is_smooth:
-            best = self._clipped(np.divide(0.5 * slack, half_D, out=np.zeros(len(slack)), where=half_D > 0.0))
-        linear = float(np.sum(alpha * (curve.a - half_D * alpha)))
+            best = self._clipped(np.divide(0.5 * pull, half_D, out=np.zeros(len(slack)), where=half_D > 0.0))
+        linear = float(np.sum(alpha * (curve.target - half_D * alpha)))
         gap_terms = float(np.sum((best - alpha) * (slack - half_D * (best + alpha))))
-        return linear, gap_terms, float(np.sum(best * (slack - half_D * best)))
+        loss = float(np.sum(best * (slack - half_D * best)))
+        if e == 0.0:
+            return linear, gap_terms, loss
+        held, most = e * float(np.sum(np.abs(alpha))), e * float(np.sum(np.abs(best)))
+        return linear - held, gap_terms + held - most, loss - most

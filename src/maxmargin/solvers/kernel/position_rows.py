@@ -1,65 +1,71 @@
-"""Rows of the kernel matrix for a solver that takes one at a time: where they come from, and the latest of them kept."""
+"""Rows of the kernel matrix for SMO, which takes one at a time: by the definition, and the rows used last are kept.
+
+SMO moves samples that it removes to the end, and its rows have their columns in that order: by position."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array
-from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import OfDotProducts, Points
-from maxmargin.solvers.kernel.smo_loops import NOBODY, Cache, Variables
-
-ROWS_A_BLOCK = 64
-MEGABYTE = 1e6
-LEAST_ROWS = 2
-"""A step changes two samples, so that the rows of both must be at hand."""
-STALE = 0.5
-"""The samples that columns are computed from are gathered anew when less than this share of them is asked for."""
+from maxmargin.kernel_matrix.rows import MEGABYTE
+from maxmargin.problem.kernels import Kernel, Points
+from maxmargin.solvers.kernel.smo_loops import NOBODY, HeldRows, PositionArrays
 
 
-class KernelValues:
-    """k(x_i, x_j) in float64 for the chosen i and the j among which, and how many values were computed."""
+@dataclass(frozen=True)
+class PositionRowsPolicy:
+    """How rows are computed and kept."""
 
-    def __init__(self, problem: KernelProblem) -> None:
-        self.problem = problem
+    rows_a_block: int = 64
+    """Rows that are computed at a time, and dropped after use, where the outputs of removed samples are made anew."""
+    least_rows: int = 2
+    """Rows that are kept whatever the budget: a step changes two samples, and needs the rows of both."""
+    stale: float = 0.5
+    """The samples that columns are computed from are gathered anew when less than this share of them is asked for."""
+
+
+class DefinedValues:
+    """k(x_i, x_j) in float64, by the definition, for the chosen i and the j among which; and how many values were computed."""
+
+    def __init__(self, kernel: Kernel, points: Points, policy: PositionRowsPolicy | None = None) -> None:
+        self.kernel, self.points, self.policy = kernel, points, policy or PositionRowsPolicy()
         self.evaluations = 0
         self._gathered: Points | None = None
-        self._place = np.full(problem.n_samples, NOBODY)
-        self._kernel: Any = problem.kernel
+        self._place = np.full(len(points), NOBODY)
 
     def rows(self, chosen: Array, among: Array) -> Array:
         self.evaluations += len(chosen) * len(among)
-        if not isinstance(self._kernel, OfDotProducts):
-            return self.problem.gram(chosen, among)
+        if self.kernel.dot_function is None:
+            return self.kernel.gram(self.points, chosen, among)
         gathered = self._gather(among)
-        vectors = self.problem.points.matrix[chosen]
+        vectors = self.points.matrix[chosen]
         vectors = (vectors.toarray() if sparse.issparse(vectors) else vectors).astype(np.float64, copy=False)
         dots = np.ascontiguousarray((gathered.matrix @ vectors.T).T)
-        sqnorms = self.problem.points.sqnorms[chosen]
-        return self._kernel.of_dots(dots, sqnorms[:, None], gathered.sqnorms[None, :])[:, self._place[among]]
+        sqnorms = self.points.sqnorms[chosen]
+        return self.kernel.of_dots(dots, sqnorms[:, None], gathered.sqnorms[None, :])[:, self._place[among]]
 
     def _gather(self, among: Array) -> Points:
         """A copy of the samples among which, or a somewhat larger one made before."""
         places = self._place[among]
-        if self._gathered is None or len(among) < STALE * len(self._gathered) or places.min(initial=0) == NOBODY:
+        if self._gathered is None or len(among) < self.policy.stale * len(self._gathered) or places.min(initial=0) == NOBODY:
             self._place[:] = NOBODY
             self._place[among] = np.arange(len(among))
-            points = self.problem.points[among]
+            points = self.points[among]
             self._gathered = Points(points.matrix.astype(np.float64, copy=False), points.sqnorms)
         return self._gathered
 
 
-class RowCache:
+class PositionRows:
     """The rows used last, by position, within ``megabytes``."""
 
-    def __init__(self, source: KernelValues, variables: Variables, megabytes: float) -> None:
-        n = len(variables.y)
-        n_slots = int(min(max(n, LEAST_ROWS), max(LEAST_ROWS, megabytes * MEGABYTE // (8 * max(n, 1)))))
+    def __init__(self, source: DefinedValues, variables: PositionArrays, megabytes: float) -> None:
+        n, least = len(variables.y), source.policy.least_rows
+        n_slots = int(min(max(n, least), max(least, megabytes * MEGABYTE // (8 * max(n, 1)))))
         self.source, self.variables = source, variables
-        self.cache = Cache(
+        self.cache = HeldRows(
             values=np.empty((n_slots, n)),
             slot_of=np.full(n, NOBODY),
             owner=np.full(n_slots, NOBODY),
@@ -81,14 +87,14 @@ class RowCache:
     def add_outputs(self, kinks: Array, start: int) -> None:
         """Subtract sum_j alpha_j y_j k(x_j, .) from the kinks from ``start`` on. Rows that are held are made longer where they
         are too short; of the others only what is needed is computed, and nothing of it is kept."""
-        n = len(kinks)
+        n, size = len(kinks), self.source.policy.rows_a_block
         support = np.flatnonzero(self.variables.alpha)
         signed = self.variables.alpha * self.variables.y
         held = self._held(support)
         for begin in np.unique(held):
             group = support[held == begin]
-            for first in range(0, len(group), ROWS_A_BLOCK):
-                batch = group[first : first + ROWS_A_BLOCK]
+            for first in range(0, len(group), size):
+                batch = group[first : first + size]
                 if begin == 0:
                     kinks[start:] -= signed[batch] @ self._block(batch, start, n)
                     continue

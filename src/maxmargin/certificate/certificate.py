@@ -1,0 +1,157 @@
+r"""What a certificate says, and how it is put together from the parts of a gap.
+
+For any w, offset b and dual point :math:`\alpha` the gap is a sum of terms that are never negative (Fenchel and Rockafellar),
+
+.. math:: P - D = \left[ g(w) + g^*(v) - w \cdot v \right] + \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(\alpha_i) + \alpha_i
+f_i \right],
+          \qquad v = w(\alpha) .
+
+With a free offset the dual asks for :math:`\sum_i s_i = 0` of the signed variables; what an answer lacks of that is charged
+to the gap as an
+:class:`Imbalance`. Every judge makes a :class:`GapParts` and calls :func:`assemble`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate.html import certificate_html
+from maxmargin.data.rows import Array
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof that ``primal`` is within ``gap`` (and its rounding error) of the optimum of the problem.
+
+    ``distance_bound`` is how far w can be from the true optimum in the Euclidean norm: sqrt(gap) where
+    w = w(alpha), else sqrt(2 gap), the rounding error included. An alpha outside its box proves nothing: its
+    dual value is minus infinity and its gap infinite. Where a kernel is not positive semidefinite the gap is that of
+    the conditions of optimality, and the distance is not bounded.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    rounding_error: float
+    distance_bound: float
+    n_support: int
+    n_at_bound: int
+
+    def meets(self, tol: float) -> bool:
+        """Whether the relative gap is at most ``tol`` also with the rounding error added to the gap. Where the objective is
+        zero there is nothing to be relative to, and nothing below it: a gap of zero is the optimum."""
+        if self.scale == 0.0:
+            return self.gap == 0.0
+        return self.relative_gap <= tol and self.gap + self.rounding_error <= tol * self.scale
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether it bounds the optimum. It does not for an alpha outside its box, nor where the dual value is no bound because
+        a kernel is not positive semidefinite."""
+        return math.isfinite(self.distance_bound)
+
+    @property
+    def is_limited_by_rounding(self) -> bool:
+        """Whether what is left of the gap may be nothing but rounding."""
+        return self.gap <= 2.0 * self.rounding_error
+
+    @property
+    def scale(self) -> float:
+        """What a relative gap is relative to."""
+        return max(abs(self.primal), abs(self.dual))
+
+    def __str__(self) -> str:
+        within = f"within {self.relative_gap:.2e} of the optimum"
+        return (
+            f"primal {self.primal:.10g}, dual {self.dual:.10g}: "
+            f"{within if self.is_proof else f'{self.relative_gap:.2e} apart, which proves no optimum'} "
+            f"(gap {self.gap:.2e}, known to {self.rounding_error:.0e}; "
+            f"{self.n_support} support vectors, {self.n_at_bound} at the bound)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Certificate: relative gap {self.relative_gap:.2e}, objective {self.primal:.6g}>"
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
+
+
+def relative(gap: float, primal: float, dual: float) -> float:
+    """The gap relative to the greater of the two values; infinite where that says nothing."""
+    scale = max(abs(primal), abs(dual))
+    return gap / scale if 0.0 < scale < np.inf else (0.0 if gap == 0.0 else np.inf)
+
+
+class GapParts(NamedTuple):
+    """P, D and P - D before the charge for an imbalance. ``error`` bounds what rounding adds to the gap, besides ``roundings``
+    times the gap itself; ``apart`` is at least |w - w(alpha)|."""
+
+    primal: float
+    dual: float
+    gap: float
+    error: float
+    roundings: float
+    apart: float = 0.0
+
+
+class Imbalance(NamedTuple):
+    """What r = sum_i s_i costs where it should be zero: ``shift`` is |b r| in the gap terms, ``fall`` what the dual loses on
+    the way
+    to a feasible point, ``error`` how far rounding can hide an r, ``move`` how far w(alpha) is from that point's."""
+
+    shift: float = 0.0
+    fall: float = 0.0
+    error: float = 0.0
+    move: float = 0.0
+
+    @classmethod
+    def of(cls, excess: float, excess_error: float, offset: float, fall: Callable[[float], float], move: float) -> Imbalance:
+        """``fall(r)`` bounds the fall for an imbalance of r, and ``move`` is the move for an imbalance of one."""
+        worst = excess + excess_error
+        hidden = fall(worst) - fall(excess) + excess_error * offset
+        return cls(excess * offset, fall(excess), hidden, worst * move)
+
+
+BALANCED = Imbalance()
+"""No offset, or one that is penalised."""
+
+
+def assemble(parts: GapParts, imbalance: Imbalance, alpha: Array, is_at_bound: Array, *, is_proof: bool = True) -> Certificate:
+    """The certificate of an answer. What is not finite proves nothing.
+
+    P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
+    dual = parts.dual - imbalance.fall
+    gap = parts.gap + imbalance.shift + imbalance.fall
+    rounding = parts.error + imbalance.error + parts.roundings * gap
+    if not all(map(math.isfinite, (parts.primal, dual, gap, rounding))):
+        return refusal(alpha)
+    worst = gap + rounding
+    distance = min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (parts.apart + imbalance.move))
+    return Certificate(
+        primal=parts.primal,
+        dual=dual,
+        gap=gap,
+        relative_gap=relative(gap, parts.primal, dual),
+        rounding_error=rounding,
+        distance_bound=distance if is_proof else math.inf,
+        n_support=int(np.count_nonzero(alpha)),
+        n_at_bound=int(np.count_nonzero(is_at_bound & (alpha != 0.0))),
+    )
+
+
+def refusal(alpha: Array) -> Certificate:
+    return Certificate(
+        primal=np.inf,
+        dual=-np.inf,
+        gap=np.inf,
+        relative_gap=np.inf,
+        rounding_error=np.inf,
+        distance_bound=np.inf,
+        n_support=int(np.count_nonzero(alpha)),
+        n_at_bound=0,
+    )

@@ -1,0 +1,54 @@
+r"""How wrong sums in float64 can be, and sums that keep what they lose.
+
+A sum of k products is wrong by at most :math:`\gamma_k \sum_j |a_j b_j|`, :math:`\gamma_k = k u / (1 - k u)`, with the unit
+roundoff u (N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 3.1)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+
+Number = TypeVar("Number", bound=Array | float)
+
+SMALLEST = 2.0**-1074
+"""The smallest positive float64: what a product that underflows can lose."""
+PAIRWISE_ROUNDINGS = 64
+"""NumPy adds up a contiguous array in pairs, so no element goes through more roundings than this."""
+OUTWARDS = 1.0 + 8.0 * UNIT_ROUNDOFF
+"""A few operations on upper bounds are rounded upwards by this."""
+
+
+def gamma(k: Number) -> Number:
+    return k * UNIT_ROUNDOFF / (1.0 - k * UNIT_ROUNDOFF)  # type: ignore[return-value]
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b and what it lacks (Knuth)."""
+    total = a + b
+    added = total - a
+    return total, (a - (total - added)) + (b - added)
+
+
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """a b and what it lacks, by splitting both (Dekker, Veltkamp): exact unless a part overflows."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _split(a), _split(b)
+    return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    scaled = (2.0**27 + 1.0) * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def vector(array: Array, length: int, name: str) -> Array:
+    """A vector of float64 of this length, or an error that names it."""
+    array = np.asarray(array, dtype=np.float64)
+    if array.shape != (length,):
+        raise ValueError(f"{name} must be a vector of {length} numbers for this problem; its shape is {array.shape}.")
+    return array

@@ -1,0 +1,215 @@
+"""What the options of ``train`` ask for: the parameters of an estimator and its solver, or a sentence why that cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maxmargin.cli import switches
+from maxmargin.cli.options import StopBy
+
+
+@dataclass(frozen=True)
+class KernelDefaults:
+    """What a kernel machine is given where the options say nothing."""
+
+    cache_megabytes: float = 500.0
+    """Memory for kernel values: the rows of 8,000 support vectors among 8,000 samples in float64."""
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The options of ``train``, by the names that they have there."""
+
+    data: Path
+    model: Path | None
+    C: float
+    tol: float
+    folds: int | None
+    kernel: str | None
+    gamma: str | None
+    degree: int | None
+    coef0: float | None
+    cache_size: float | None
+    shrinking: bool | None
+    loss: str | None
+    kind: int | None
+    bias: float | None
+    free_intercept: bool
+    sharp_proofs: bool
+    class_weight: list[str] | None
+    solver: str
+    stop: StopBy
+    epsilon: float | None
+    probability: int
+    max_iter: int
+    max_seconds: float | None
+    n_jobs: int | None
+    seed: int
+    zero_based: bool | None
+    n_features: int | None
+    float32: bool
+    label_column: str | None
+    checkpoint: Path | None
+    checkpoint_seconds: float
+    report_page: Path | None
+    as_json: bool
+    quiet: bool
+
+    @property
+    def has_kernel(self) -> bool:
+        return self.kernel is not None
+
+    @property
+    def takes_kernel_values(self) -> bool:
+        return self.kernel is not None and switches.kernel_of(self.kernel) == "precomputed"
+
+    @property
+    def own_model(self) -> Path:
+        """Where the model goes."""
+        return self.model or Path(f"{self.data.name}.model")
+
+    def settings(self) -> dict[str, Any]:
+        """The parameters of the estimator that tell one machine from another."""
+        if self.probability != 0:
+            raise ValueError(switches.NO_PROBABILITIES)
+        return self._of_kernel(self.kernel) if self.kernel is not None else self._of_linear()
+
+    def limits(self) -> dict[str, Any]:
+        """The parameters that every estimator has."""
+        return {
+            "C": self.C,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "max_seconds": self.max_seconds,
+            "n_jobs": self.n_jobs,
+            "random_state": self.seed,
+        }
+
+    def chosen_solver(self, settings: dict[str, Any]) -> Any:
+        """The solver of that name, which ends as was asked: by the gap the name will do."""
+        from maxmargin.solvers.registry import ending_by_own_rule
+
+        if self.stop is StopBy.paper:
+            return ending_by_own_rule(made_solver(self.solver, settings), self.epsilon)
+        if self.epsilon is not None:
+            raise ValueError("--epsilon belongs to the solver's own stopping rule: ask for that with --stop paper.")
+        return self.solver
+
+    def _of_linear(self) -> dict[str, Any]:
+        """For the linear solver; what only a kernel machine has is refused."""
+        for name in ("gamma", "degree", "coef0", "cache_size", "shrinking"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} belongs to a kernel: choose one with -t.")
+        value = 1.0 if self.bias is None else self.bias
+        return {
+            "loss": switches.loss_of(self.kind, self.loss),
+            "fit_intercept": value >= 0.0,
+            "intercept_scaling": value if value > 0.0 else 1.0,
+            "penalize_intercept": not self.free_intercept,
+            "sharp_proofs": self.sharp_proofs,
+        }
+
+    def _of_kernel(self, kernel: str) -> dict[str, Any]:
+        """For a kernel machine; what only the linear solver has is refused."""
+        self._refuse_options_of_the_linear_solver()
+        given = {
+            "degree": self.degree,
+            "coef0": self.coef0,
+            "gamma": None if self.gamma is None else _number_or_word(self.gamma),
+            "shrinking": self.shrinking,
+        }
+        return {
+            "kernel": switches.kernel_of(kernel),
+            "cache_size": KernelDefaults().cache_megabytes if self.cache_size is None else self.cache_size,
+            "fit_intercept": self.bias is None,
+            **{key: value for key, value in given.items() if value is not None},
+        }
+
+    def _refuse_options_of_the_linear_solver(self) -> None:
+        switches.check_kernel_type(self.kind)
+        if self.loss is not None:
+            raise ValueError("With a kernel (-t) the loss is hinge, LIBSVM's C-SVC (-s 0): leave --loss out.")
+        if self.sharp_proofs:
+            raise ValueError("--sharp-proofs is for linear models only: leave -t out.")
+        if self.free_intercept:
+            raise ValueError("With a kernel (-t) the intercept is never penalised: leave -R out.")
+        if self.bias is not None and self.bias >= 0.0:
+            raise ValueError(
+                "With a kernel (-t) the intercept is no feature with a value: -B takes only a negative number, for none."
+            )
+
+
+def made_solver(solver: Any, settings: dict[str, Any]) -> Any:
+    """A solver by its name, with the settings that an estimator would give it."""
+    if "kernel" in settings:
+        from maxmargin.estimators.kernel_classifier import kernel_solver
+
+        return kernel_solver(solver, settings.get("shrinking", True), settings["cache_size"])
+    from maxmargin.solvers.registry import solver_named
+
+    return solver_named(solver)
+
+
+def classifier_for(path: Path, has_kernel: bool) -> Any:
+    """The class that trains. Our own reader has checked svmlight text already; what other files hold, scikit-learn checks."""
+    from maxmargin.io.tables import is_text
+
+    if not is_text(path):
+        return public_classifier(has_kernel)
+    if has_kernel:
+        from maxmargin.estimators.kernel_classifier import KernelClassifier
+
+        return KernelClassifier
+    from maxmargin.estimators.linear_classifier import LinearClassifier
+
+    return LinearClassifier
+
+
+def public_classifier(has_kernel: bool) -> Any:
+    """The class of scikit-learn's kind, which predicts."""
+    if has_kernel:
+        from maxmargin.estimators.svc import SVC
+
+        return SVC
+    from maxmargin.estimators.linear_svc import LinearSVC
+
+    return LinearSVC
+
+
+def weights_from(texts: list[str] | None, y: Any) -> Any:
+    """'balanced', or a dictionary from LABEL=WEIGHT with labels of the type that y has."""
+    if not texts or texts == ["balanced"]:
+        return "balanced" if texts else None
+    weights = {}
+    for text in texts:
+        label, equals, weight = text.rpartition("=")
+        try:
+            weights[y.dtype.type(label)] = float(weight)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ValueError(f"A class weight is 'balanced' or LABEL=WEIGHT; got {text!r}.")
+    _check_weights(weights, y)
+    return weights
+
+
+def _check_weights(weights: dict[Any, float], y: Any) -> None:
+    """LIBLINEAR only warns of a label that does not occur, and trains something else than was asked."""
+    for label, weight in weights.items():
+        if not (y == label).any():
+            raise ValueError(f"-w names the label {_shown(label)}, which does not occur in the data.")
+        if not 0.0 <= weight < float("inf"):
+            raise ValueError(f"-w gives the label {_shown(label)} the weight {weight:g}: a weight is zero or positive.")
+
+
+def _shown(label: Any) -> str:
+    return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def _number_or_word(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

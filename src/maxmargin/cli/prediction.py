@@ -1,0 +1,133 @@
+"""``maxmargin predict``: labels, decision values, probabilities and proofs, piece by piece, for a file of any size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maxmargin.cli.data import DataFile, load, takes_kernel_values
+from maxmargin.cli.report import PredictionReport, value_text
+
+
+@dataclass(frozen=True)
+class PredictionOptions:
+    """The options of ``predict``, by the names that they have there."""
+
+    data: Path
+    model: Path
+    output: Path | None
+    decision_values: bool
+    probability: int
+    certified: bool
+    zero_based: bool
+    label_column: str | None
+    as_json: bool
+    quiet: bool
+
+
+@dataclass
+class Counts:
+    """What was seen so far."""
+
+    samples: int = 0
+    right: int = 0
+    proved: int = 0
+
+
+def predicted(options: PredictionOptions) -> PredictionReport:
+    """Predict all samples of a file."""
+    from maxmargin.io.outputs import Output, written
+    from maxmargin.models.libsvm import aligned, width_of
+
+    if options.output is not None:
+        Output(options.output).check(options.data, options.model)
+    estimator = load(options.model)
+    _check_abilities(estimator, options)
+    is_kernel, counts = takes_kernel_values(estimator), Counts()
+    file = DataFile(options.data, options.label_column, options.zero_based, width_of(estimator), is_kernel=is_kernel)
+    with _names_may_differ(), written(options.output) if options.output is not None else _nowhere() as output:
+        if options.probability:
+            output.write(f"labels {_line(estimator.classes_.tolist())}\n".encode())
+        for piece, y in file.pieces():
+            rows = _rows(estimator, aligned(estimator, piece), y, options, counts)
+            output.writelines(f"{_line(row)}\n".encode() for row in rows)
+    return PredictionReport.of(counts.samples, counts.right, counts.proved if options.certified else None, options.output)
+
+
+def _rows(estimator: Any, X: Any, y: Any, options: PredictionOptions, counts: Counts) -> list[list[Any]]:
+    """What is written of each sample."""
+    labels, proved, probabilities = _answers(estimator, X, options)
+    counts.samples, counts.right = counts.samples + len(labels), counts.right + int((labels == y).sum())
+    if options.decision_values:
+        columns = [estimator.decision_function(X).reshape(len(labels), -1).tolist()]
+    else:
+        columns = [labels.reshape(-1, 1).tolist()]
+    if probabilities is not None:
+        columns.append(probabilities.tolist())
+    if proved is not None:
+        counts.proved += int(proved.sum())
+        columns.append(proved.astype(int).reshape(-1, 1).tolist())
+    return [[value for part in parts for value in part] for parts in zip(*columns, strict=True)]
+
+
+def _answers(estimator: Any, X: Any, options: PredictionOptions) -> tuple[Any, Any, Any]:
+    """Labels, and where they were asked for a mask of those that are proved, and probabilities. With these the label is the
+    most probable one, as in svm-predict, which may be another than that of the votes."""
+    if options.certified:
+        return *estimator.certified_predict(X), None
+    if not options.probability:
+        return estimator.predict(X), None, None
+    from maxmargin.models.probabilities import class_probabilities
+
+    probabilities = class_probabilities(estimator, X)
+    return estimator.classes_[probabilities.argmax(axis=1)], None, probabilities
+
+
+def _line(values: list[Any]) -> str:
+    return " ".join(map(value_text, values))
+
+
+def _check_abilities(estimator: Any, options: PredictionOptions) -> None:
+    """Whether the model can do what is asked of it."""
+    from maxmargin.models.probabilities import has_probabilities
+
+    if options.probability not in (0, 1):
+        raise ValueError(f"-b takes 0 or 1; got {options.probability}.")
+    if options.probability and (options.certified or options.decision_values):
+        raise ValueError("-b 1 writes labels and probabilities: leave --certified and -d out.")
+    if options.probability and not has_probabilities(estimator):
+        raise ValueError(
+            f"{options.model} holds no probabilities, which -b 1 asks for: train it with svm-train -b 1, or in Python wrap it "
+            "in scikit-learn's CalibratedClassifierCV. Without -b, -d writes decision values."
+        )
+    if options.certified:
+        _check_for_proofs(estimator, options.model)
+
+
+def _check_for_proofs(estimator: Any, model: Path) -> None:
+    if not hasattr(estimator, "certificate_"):
+        raise ValueError(f"{model} has no certificate (it was imported), so that nothing can be proved of its predictions.")
+    if takes_kernel_values(estimator):
+        raise ValueError(
+            "--certified needs k(x, x), which a file of kernel values does not hold: use SVC.certified_predict(X, diagonal)."
+        )
+
+
+@contextmanager
+def _names_may_differ() -> Iterator[None]:
+    """scikit-learn warns where only one of the model and the data has names of features, as text files never have."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X (has|does not have valid) feature names")
+        yield
+
+
+@contextmanager
+def _nowhere() -> Iterator[Any]:
+    with open(os.devnull, "wb") as file:
+        yield file

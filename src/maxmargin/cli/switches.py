@@ -1,0 +1,120 @@
+"""What users of LIBLINEAR and LIBSVM type, and what it means here: the numbers of -s and -t, -wi, -h, and what is missing.
+
+Every number of the two tools is either translated, or answered with a sentence that says what to use instead.
+"""
+
+from __future__ import annotations
+
+import re
+
+LOSS_OF_TYPE = {1: "squared_hinge", 2: "squared_hinge", 3: "hinge"}
+"""LIBLINEAR's -s, where there is no -t. Its 1 and 2 are two solvers for one problem."""
+MISSING_LINEAR_TYPES = {
+    0: "logistic regression in LIBLINEAR (use scikit-learn's LogisticRegression), and C-SVC in LIBSVM (add -t 2)",
+    4: "the multi-class SVM of Crammer and Singer: use -s 1 or -s 3, which train one class against the rest",
+    5: "the squared hinge loss with an L1 penalty: use scikit-learn's LinearSVC(penalty='l1', dual=False), or -s 2 with an L2 "
+    "penalty",
+    6: "logistic regression with an L1 penalty: use scikit-learn's LogisticRegression(penalty='l1', solver='liblinear')",
+    7: "logistic regression: use scikit-learn's LogisticRegression",
+    11: "support vector regression: use scikit-learn's LinearSVR",
+    12: "support vector regression: use scikit-learn's LinearSVR",
+    13: "support vector regression: use scikit-learn's LinearSVR",
+    21: "the one-class SVM: use scikit-learn's OneClassSVM(kernel='linear')",
+}
+MISSING_KERNEL_TYPES = {
+    1: "nu-SVC: use -s 0 (C-SVC) with -c, or scikit-learn's NuSVC",
+    2: "the one-class SVM: use scikit-learn's OneClassSVM",
+    3: "epsilon-SVR: use scikit-learn's SVR",
+    4: "nu-SVR: use scikit-learn's NuSVR",
+}
+"""LIBSVM's -s, where there is a -t."""
+KERNEL_OF_TYPE = {"0": "linear", "1": "poly", "2": "rbf", "3": "sigmoid", "4": "precomputed", "polynomial": "poly"}
+"""LIBSVM's -t, and its word for what scikit-learn calls poly."""
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+SWITCH_OF_PARAMETER = {
+    "C": "-c",
+    "tol": "-e",
+    "gamma": "-g",
+    "degree": "-d",
+    "coef0": "-r",
+    "cache_size": "-m",
+    "n_jobs": "-n",
+    "intercept_scaling": "-B",
+    "max_iter": "--max-iter",
+    "max_seconds": "--max-seconds",
+    "random_state": "--seed",
+    "class_weight": "-w",
+}
+"""What the user wrote for a parameter of an estimator."""
+NO_PROBABILITIES = (
+    "-b 1 is not supported yet: maxmargin trains no probabilities. In Python, wrap the model in scikit-learn's "
+    "CalibratedClassifierCV; svm-train -b 1 writes a model with probabilities."
+)
+NOT_HERE = {
+    "-C": "-C (LIBLINEAR's search for C) is not supported yet: compare values of -c by cross-validation, with -v 5.",
+    "-p": "-p (the epsilon of support vector regression) is not supported: maxmargin train fits classes only.",
+}
+
+_WEIGHT = re.compile(r"-w(?P<label>[^=\s]+)")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_PARAMETER = re.compile(r"(?P<name>\w+)(?= must be )")
+
+
+def in_our_words(words: list[str]) -> list[str]:
+    """The arguments of ``train`` with LIBLINEAR's ``-w1 2`` as ``-w 1=2`` and LIBSVM's ``-h 0`` as ``--no-shrinking``."""
+    ours: list[str] = []
+    rest = list(words)
+    while rest:
+        word, following = rest.pop(0), rest[0] if rest else ""
+        _refuse_what_is_not_here(word, following)
+        if (found := _WEIGHT.fullmatch(word)) and _NUMBER.fullmatch(following):
+            ours += ["-w", f"{found['label']}={rest.pop(0)}"]
+        elif word == "-h" and following in ("0", "1"):
+            ours.append("--shrinking" if rest.pop(0) == "1" else "--no-shrinking")
+        else:
+            ours.append(word)
+    return ours
+
+
+def _refuse_what_is_not_here(word: str, following: str) -> None:
+    if word in NOT_HERE:
+        raise ValueError(NOT_HERE[word])
+    if word == "-n" and "." in following and _NUMBER.fullmatch(following):
+        raise ValueError(f"-n {following} (LIBSVM's nu) is not supported yet: use -c. Here -n is the number of threads.")
+
+
+def loss_of(kind: int | None, loss: str | None) -> str:
+    """The loss that -s or --loss names."""
+    if kind is None:
+        return loss or "squared_hinge"
+    if kind in MISSING_LINEAR_TYPES:
+        raise ValueError(f"-s {kind} is not supported yet. It is {MISSING_LINEAR_TYPES[kind]}.")
+    if kind not in LOSS_OF_TYPE:
+        raise ValueError(f"-s {kind} is no type of LIBLINEAR's: 3 is hinge loss, 1 and 2 are squared hinge loss.")
+    if loss is not None and loss != LOSS_OF_TYPE[kind]:
+        raise ValueError(f"-s {kind} is {LOSS_OF_TYPE[kind]} loss, and --loss says {loss}: leave one of them out.")
+    return LOSS_OF_TYPE[kind]
+
+
+def check_kernel_type(kind: int | None) -> None:
+    """LIBSVM's -s with a kernel: C-SVC or a sentence."""
+    if kind in MISSING_KERNEL_TYPES:
+        raise ValueError(f"-s {kind} with a kernel (-t) is not supported yet. It is {MISSING_KERNEL_TYPES[kind]}.")
+    if kind not in (None, 0):
+        raise ValueError(f"-s {kind} is no type of LIBSVM's: with a kernel (-t), 0 is C-SVC.")
+
+
+def kernel_of(text: str) -> str:
+    """The kernel that -t names or numbers."""
+    kernel = KERNEL_OF_TYPE.get(text, text)
+    if kernel not in KERNELS:
+        raise ValueError(f"-t {text} is no kernel: 0 is linear, 1 poly, 2 rbf, 3 sigmoid, 4 precomputed.")
+    return kernel
+
+
+def in_switches(sentence: str) -> str:
+    """A complaint about a parameter of an estimator, as one about the switch: "-m must be greater than 0"."""
+    found = _PARAMETER.match(sentence)
+    if found is None or found["name"] not in SWITCH_OF_PARAMETER:
+        return sentence
+    return f"{SWITCH_OF_PARAMETER[found['name']]} ({found['name']}){sentence[found.end() :]}"

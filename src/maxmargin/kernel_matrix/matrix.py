@@ -1,0 +1,273 @@
+"""KernelMatrix: the kernel values of some points, computed when they are asked for, and kept within a budget.
+
+A kernel matrix belongs to a kernel and points, and to no problem: it knows neither labels nor costs. It may outlive a fit, so
+that the next C, or another fold, finds the values that the fit before has computed:
+
+    everyone = KernelMatrix(kernel, points, np.float32, cache_mb=500.0)
+    everyone.hold()                              # every value, computed once
+    KernelProblem(..., fast_values=everyone)                         # the same points with another C
+    KernelProblem(..., fast_values=everyone.part(fold))              # some of the points
+
+Values are computed in tiles on all cores (``tiles``). Rows that were asked for often enough are kept (``rows``), or the whole
+matrix is held. A certificate never reads these values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import Crew, single_threaded_blas
+from maxmargin.kernel_matrix.rows import MEGABYTE, RowCache
+from maxmargin.kernel_matrix.tile_loops import add_scaled_rows, copy_rows, gather
+from maxmargin.kernel_matrix.tiles import Side, Span, TilePolicy, Tiles, fill, mirrored
+from maxmargin.problem.held_values import MULTIPLE
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Kernel, Points
+
+
+@dataclass(frozen=True)
+class MatrixPolicy:
+    """How the values of a kernel matrix are computed and kept."""
+
+    rows_a_tile: int = 512
+    """Rows of a tile, where rows are computed and not a whole matrix."""
+    columns_a_tile: int = 1024
+    """Columns of such a tile: in float32 it takes two megabytes."""
+    ns_a_new_byte: float = 1.0
+    """Nanoseconds to touch a byte of memory for the first time. Measured: 0.25 to 3 on virtual machines."""
+    tiles: TilePolicy = field(default_factory=TilePolicy)
+    """How tiles are made."""
+
+
+Consumer = Callable[[Array, int], None]
+"""Takes a tile of kernel values and the number of its first column."""
+
+
+@dataclass(eq=False)
+class KeptValues:
+    """The values that a kernel matrix has kept: all of them, in a matrix with zeros to a multiple of MULTIPLE in both
+    directions, or some rows."""
+
+    whole: Array | None = None
+    cache: RowCache | None = None
+
+
+class KernelMatrix:
+    """k(x_i, x_j) for all points x, in ``dtype``. ``cache_mb`` is the number of megabytes that rows may take.
+
+    ``kernel_evaluations`` counts the values that were computed, and not found among those kept. Several threads may read a
+    matrix that is held; one that keeps rows belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Points,
+        dtype: Any = np.float32,
+        *,
+        cache_mb: float = 0.0,
+        policy: MatrixPolicy | None = None,
+    ) -> None:
+        if not cache_mb >= 0.0:
+            raise ValueError(f"cache_mb must be a number of megabytes >= 0; got {cache_mb!r}.")
+        self.kernel, self.points, self.dtype = kernel, points, np.dtype(dtype)
+        self.cache_mb, self.policy = cache_mb, policy or MatrixPolicy()
+        self.kernel_evaluations = 0
+        self._kept = KeptValues()
+
+    @classmethod
+    def of_values(cls, kernel: Kernel, points: Points, whole: Array, kernel_evaluations: int) -> KernelMatrix:
+        """A matrix that is held already, padded with zeros, and the number of its values that were computed for it."""
+        matrix = cls(kernel, points, whole.dtype)
+        matrix._kept.whole, matrix.kernel_evaluations = whole, kernel_evaluations
+        return matrix
+
+    def for_one_solve(self) -> KernelMatrix:
+        """The same matrix, with the values that are kept, and a count of evaluations that begins at zero."""
+        again = KernelMatrix(self.kernel, self.points, self.dtype, cache_mb=self.cache_mb, policy=self.policy)
+        again.__dict__["tiles"], again._kept = self.tiles, self._kept
+        return again
+
+    def part(self, samples: Array) -> KernelMatrix:
+        """The matrix of some of the points, in this order. Values of a matrix that is held are copied, and not computed
+        again."""
+        points = self.kernel.part(self.points, samples)
+        part = KernelMatrix(self.kernel, points, self.dtype, cache_mb=self.cache_mb, policy=self.policy)
+        if self.whole is not None:
+            part._kept.whole = zeros_around(len(samples), self.dtype)
+            gather(self.whole, samples, samples, part._kept.whole)
+        return part
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        return Tiles(self.kernel, self.points, self.dtype, self.policy.tiles)
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.points)
+
+    @property
+    def whole(self) -> Array | None:
+        """The matrix with zeros to a multiple of MULTIPLE in both directions, where it is held."""
+        return self._kept.whole
+
+    def hold(self) -> None:
+        """Compute every value once, and keep it. Rows that were kept before are dropped."""
+        if self.whole is None:
+            values, everyone = zeros_around(self.n_samples, self.dtype), np.arange(self.n_samples)
+            self.kernel_evaluations += fill(self.tiles, everyone, everyone, mirrored(values), is_square=True)
+            self._kept.whole, self._kept.cache = values, None
+
+    def forget(self) -> None:
+        """Give the memory of rows back, and that of X in another form. They are made again when they are asked for."""
+        self._kept.cache = None
+        self.__dict__.pop("tiles", None)
+
+    @property
+    def megabytes_to_hold(self) -> float:
+        return float(self.dtype.itemsize * padded(self.n_samples) ** 2 / MEGABYTE)
+
+    @property
+    def nanoseconds_to_hold(self) -> float:
+        """What it takes one core to compute half of the matrix and to write all of it to new memory."""
+        a_new_value = self.policy.ns_a_new_byte * self.dtype.itemsize
+        return self.n_samples**2 * (0.5 * self.tiles.ns_a_value + a_new_value)
+
+    def nanoseconds(self, ahead: int) -> float:
+        """What the values that were computed, and so many more, take one core."""
+        return (self.kernel_evaluations + ahead) * self.tiles.ns_a_value
+
+    def block(self, chosen: Array, among: Array | None = None, out: Array | None = None) -> Array:
+        """k(x_i, x_j) for the chosen i, and for all j or those among which, into the first rows and columns of ``out`` if
+        given."""
+        n_columns = self.n_samples if among is None else len(among)
+        block = np.empty((len(chosen), n_columns), self.dtype) if out is None else out
+        if self.whole is not None:
+            gather(self.whole, chosen, np.arange(n_columns) if among is None else among, block)
+            return block
+        other = self.tiles.everyone if among is None else self.tiles.right(among)
+        for first in range(0, len(chosen), self.policy.rows_a_tile):
+            part = chosen[first : first + self.policy.rows_a_tile]
+            self._tiles(part, other, _copier(block[first : first + len(part)]))
+        return block
+
+    def square(self, chosen: Array) -> Array:
+        """k(x_i, x_j) for the chosen i and j, each value computed once."""
+        if self.whole is not None:
+            return self.block(chosen, chosen)
+        values = np.empty((len(chosen), len(chosen)), self.dtype)
+        self.kernel_evaluations += fill(self.tiles, chosen, chosen, mirrored(values), is_square=True)
+        return values
+
+    def row(self, i: int) -> Array:
+        """The i-th row, from the cache or into it. The next call of a method may overwrite it."""
+        if self.whole is not None:
+            return self.whole[i, : self.n_samples]
+        one = np.array([i])
+        place = int(self._cache.find(one)[0])
+        if place < 0:
+            place = int(self._cache.make_room(one, at_once=True)[0])
+            row = self._cache.rows[place] if place >= 0 else np.empty(self.n_samples, self.dtype)
+            self._tiles(one, self.tiles.everyone, _copier(row[None, :]))
+            return row
+        return self._cache.rows[place]
+
+    def add_to(self, sums: Array, chosen: Array, scales: Array) -> None:
+        """sums += sum_k scales_k K[chosen_k, :], in float64. No point may be chosen twice."""
+        if self.whole is not None:
+            _add_rows(self.whole, chosen, scales, sums)
+            return
+        places = self._cache.find(chosen)
+        is_here = places >= 0
+        if is_here.any():
+            _add_rows(self._cache.rows, places[is_here], scales[is_here], sums)
+        missing, missing_scales = chosen[~is_here], scales[~is_here]
+        places = self._cache.make_room(missing)
+        for first in range(0, len(missing), self.policy.rows_a_tile):
+            part = slice(first, first + self.policy.rows_a_tile)
+            self._tiles(missing[part], self.tiles.everyone, self._adder(sums, missing_scales[part], places[part]))
+
+    def sums_at(self, places: Array, chosen: Array, scales: Array) -> Array:
+        """sum_k scales_k K[chosen_k, i] for the points i in ``places`` alone. No row is kept, or looked for in the cache."""
+        if self.whole is not None:
+            return np.asarray(self.block(places, chosen) @ scales)
+        sums, other = np.zeros(len(places)), self.tiles.right(places)
+        for first in range(0, len(chosen), self.policy.rows_a_tile):
+            part = slice(first, first + self.policy.rows_a_tile)
+            nowhere = np.full(len(chosen[part]), -1)
+            self._tiles(chosen[part], other, self._adder(sums, scales[part], nowhere))
+        return sums
+
+    @property
+    def _cache(self) -> RowCache:
+        if self._kept.cache is None:
+            asks = math.ceil(self.policy.ns_a_new_byte * self.dtype.itemsize / self.tiles.ns_a_value)
+            self._kept.cache = RowCache(self.n_samples, self.dtype, self.cache_mb, asks)
+        return self._kept.cache
+
+    def _adder(self, sums: Array, scales: Array, places: Array) -> Consumer:
+        everyone, kept = np.arange(len(scales)), np.flatnonzero(places >= 0)
+        kept_places = places[kept]
+
+        def consume(tile: Array, first: int) -> None:
+            add_scaled_rows(tile, everyone, scales, 0, tile.shape[1], sums, first)
+            copy_rows(tile, kept, self._cache.rows, kept_places, first)
+
+        return consume
+
+    def _tiles(self, chosen: Array, other: Side, consume: Consumer) -> None:
+        """Every tile of the chosen rows, on all cores."""
+        tiles, width = self.tiles, self.policy.columns_a_tile
+        one, n, m = tiles.left(chosen), other.n_samples, len(chosen)
+        self.kernel_evaluations += n * m
+
+        def work(k: int, start: int, stop: int) -> None:
+            memory = np.empty(m * min(width, stop - start), self.dtype)
+            for first in range(start, stop, width):
+                last = min(stop, first + width)
+                tile = memory[: m * (last - first)].reshape(m, last - first)
+                tiles.tile(one, other, Span(first, last), tile)
+                consume(tile, first)
+
+        with single_threaded_blas():
+            tiles.crew(n * m).share(n, work)
+
+
+def matrix_of(problem: KernelProblem, dtype: Any, cache_mb: float) -> KernelMatrix:
+    """The kernel matrix that comes with the problem, if it has the element type asked for; else a new one within a budget."""
+    source = problem.fast_values
+    if source is not None and source.dtype == np.dtype(dtype):
+        matrix: KernelMatrix = source.for_one_solve()
+        return matrix
+    return KernelMatrix(problem.kernel, problem.points, dtype, cache_mb=cache_mb)
+
+
+def padded(n: int) -> int:
+    """The least multiple of MULTIPLE that is not less than n."""
+    return -(-n // MULTIPLE) * MULTIPLE
+
+
+def zeros_around(n: int, dtype: Any) -> Array:
+    """Memory for n rows and columns, with zeros beyond them to a multiple of MULTIPLE."""
+    values = np.empty((padded(n), padded(n)), dtype)
+    values[n:], values[:, n:] = 0.0, 0.0
+    return values
+
+
+def _add_rows(rows: Array, places: Array, scales: Array, sums: Array) -> None:
+    crew = Crew(len(places) * len(sums))
+    crew.share(len(sums), lambda k, start, stop: add_scaled_rows(rows, places, scales, start, stop, sums, 0))
+
+
+def _copier(block: Array) -> Consumer:
+    def consume(tile: Array, first: int) -> None:
+        block[:, first : first + tile.shape[1]] = tile
+
+    return consume

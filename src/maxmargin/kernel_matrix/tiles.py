@@ -1,0 +1,250 @@
+"""Tiles of kernel values in float32 or float64, fast: solvers and predictions use them, certificates use the definition.
+
+A tile is small enough for the caches: dot products first, and then the kernel as a function of them. X is held in the fastest
+of three forms:
+
+==========  =====================================================================  =========================================
+form        when                                                                   memory besides X
+==========  =====================================================================  =========================================
+dense       more than a third of X is not zero                                     n d elements, none if X is that already
+narrow      X is sparse, and a few hundred rows made dense fit in a cache           the nonzeros, and one such block a thread
+wide        X is sparse and has many features                                       twice the nonzeros: the transpose too
+==========  =====================================================================  =========================================
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data.rows import Array, CsrRows
+from maxmargin.data.threads import Crew, single_threaded_blas
+from maxmargin.kernel_matrix.tile_loops import affine_of_dots, narrow_dots, power_of_dots, rbf_of_dots, wide_dots
+from maxmargin.problem.kernels import DotFunction, Kernel, Points
+
+
+@dataclass(frozen=True)
+class TilePolicy:
+    """How tiles are made. Nanoseconds are those of one core of an AMD EPYC with AVX2."""
+
+    sparse_below: float = 1.0 / 3.0
+    """The share of X that is not zero up to which X is held in a sparse form: there a matrix product is no faster."""
+    few_elements: int = 1 << 19
+    """Up to this many elements, zeros counted, X is held dense whatever it is made of: a tile takes microseconds more, and
+    compiling the sparse form would take half a second."""
+    narrow_bytes: int = 1 << 18
+    """The most bytes of a block of dense rows in the narrow form, unless it would have fewer than ``least_width`` samples: half
+    of a second-level cache."""
+    least_width: int = 64
+    """The fewest samples of such a block, and the step by which it grows."""
+    greatest_width: int = 256
+    """The most samples of such a block."""
+    narrow_features: int = 1 << 14
+    """The most features of the narrow form. With more the form is wide."""
+    ns_a_feature: float = 0.025
+    """Nanoseconds for one feature of one value in the dense form, measured."""
+    ns_a_nonzero: float = 0.06
+    """Nanoseconds for one stored element of one value in the narrow form, measured."""
+    ns_a_value: float = 0.5
+    """Nanoseconds for the kernel function of one dot product, measured for the RBF kernel."""
+    ns_a_given_value: float = 1.0
+    """Nanoseconds to copy one value that is given. An estimate."""
+    ns_a_foreign_value: float = 100.0
+    """Nanoseconds for one value of a function of the user. An estimate."""
+    rows_a_strip: int = 256
+    """Rows of a tile where a whole matrix is filled."""
+    columns_a_tile: int = 1024
+    """Columns of a tile where a whole matrix is filled: a tile of float32 takes one megabyte."""
+
+
+Form = Any
+"""A dense array, or CsrRows in the element type of the tiles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Some of the points as a tile needs them; ``transpose`` stands for ``form`` on the right of wide tiles."""
+
+    samples: Array | slice
+    n_samples: int
+    form: Form
+    sqnorms: Array
+    transpose: Form = None
+
+
+class Span(NamedTuple):
+    """The columns start .. stop of a matrix."""
+
+    start: int
+    stop: int
+
+
+class Tiles:
+    """k(x_i, x_j) for sets of points, tile by tile. Several threads may ask for tiles at once, unless the kernel is foreign."""
+
+    def __init__(self, kernel: Kernel, points: Points, dtype: Any = np.float32, policy: TilePolicy | None = None) -> None:
+        self.kernel, self.points, self.dtype, self.policy = kernel, points, np.dtype(dtype), policy or TilePolicy()
+        self.n_features = int(points.matrix.shape[1])
+        self._function = kernel.dot_function
+        self._matrix: Any = None if self._function is None else self._fastest_form()
+        self._scratch = threading.local()
+        self._is_wide = self.n_features > self.policy.narrow_features
+        self._is_rbf = self._function is not None and self._function.name == "rbf"
+        self._norm_scale = -self._function.gamma / math.log(2.0) if self._function and self._is_rbf else 0.0
+
+    @property
+    def ns_a_value(self) -> float:
+        """About how many nanoseconds one core needs for a kernel value."""
+        policy = self.policy
+        if self._matrix is None:
+            return policy.ns_a_given_value if self.kernel.is_given else policy.ns_a_foreign_value
+        if sparse.issparse(self._matrix):
+            return policy.ns_a_value + policy.ns_a_nonzero * self._matrix.nnz / max(1, len(self.points))
+        return policy.ns_a_value + policy.ns_a_feature * self.n_features
+
+    def crew(self, n_values: int) -> Crew:
+        """The threads that so many values are worth."""
+        return Crew(0 if self.kernel.is_foreign else int(n_values * self.ns_a_value))
+
+    @cached_property
+    def everyone(self) -> Side:
+        """All points, as columns of tiles. They are prepared once."""
+        return self.right(slice(None))
+
+    def left(self, samples: Array | slice) -> Side:
+        """These points, gathered to be the rows of tiles."""
+        if self._matrix is None:
+            count = len(self.points) if isinstance(samples, slice) else len(samples)
+            return Side(samples, count, None, np.empty(0))
+        part = self._matrix if isinstance(samples, slice) else self._matrix[samples]
+        sqnorms = (self._norm_scale * self.points.sqnorms[samples]).astype(self.dtype)
+        return Side(samples, int(part.shape[0]), _csr(part) if sparse.issparse(part) else part, sqnorms)
+
+    def outside(self, matrix: Any) -> Side:
+        """Points of another matrix, dense or CSR whatever our own are, to be the rows of tiles."""
+        n = int(matrix.shape[0])
+        sqnorms = (self._norm_scale * Points.of(matrix).sqnorms).astype(self.dtype)
+        if sparse.issparse(self._matrix):
+            return Side(slice(0, n), n, _csr(sparse.csr_array(matrix).astype(self.dtype, copy=False)), sqnorms)
+        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
+        return Side(slice(0, n), n, np.ascontiguousarray(dense, self.dtype), sqnorms)
+
+    def right(self, samples: Array | slice) -> Side:
+        """These points, gathered to be the columns of tiles."""
+        side = self.left(samples)
+        if isinstance(side.form, CsrRows) and self._is_wide:
+            part = self._matrix if isinstance(samples, slice) else self._matrix[samples]
+            return replace(side, form=None, transpose=_csr(part.T.tocsr()))
+        return side
+
+    def tile(self, one: Side, other: Side, columns: Span, out: Array) -> None:
+        """k(x, z) for x on the one side and z among these columns of the other, into a C-ordered ``out``."""
+        if self._function is None:
+            out[:] = self._by_definition(one, other, columns)
+            return
+        self._dots(one, other, columns, out)
+        if self._is_rbf:
+            scale = self.dtype.type(-2.0 * self._norm_scale)
+            rbf_of_dots(out, one.sqnorms, other.sqnorms[columns.start : columns.stop], scale)
+        else:
+            _apply(self._function, out)
+
+    def _dots(self, one: Side, other: Side, columns: Span, out: Array) -> None:
+        if not isinstance(one.form, CsrRows):
+            np.matmul(one.form, other.form[columns.start : columns.stop].T, out=out)
+        elif other.transpose is not None:
+            wide_dots(one.form, other.transpose, columns.start, columns.stop, out)
+        else:
+            narrow_dots(one.form, other.form, columns.start, columns.stop, self._width, self._dense_columns(), out)
+
+    @cached_property
+    def _width(self) -> int:
+        """Samples of a dense block of the narrow form."""
+        policy = self.policy
+        fitting = policy.narrow_bytes // (self.n_features * self.dtype.itemsize)
+        return min(policy.greatest_width, max(policy.least_width, fitting // policy.least_width * policy.least_width))
+
+    def _dense_columns(self) -> Array:
+        """This thread's block of dense rows: all zero between two calls."""
+        if not hasattr(self._scratch, "columns"):
+            self._scratch.columns = np.zeros(self.n_features * self._width, self.dtype)
+        return self._scratch.columns
+
+    def _by_definition(self, one: Side, other: Side, columns: Span) -> Array:
+        among = slice(*columns) if isinstance(other.samples, slice) else other.samples[columns.start : columns.stop]
+        return self.kernel.gram(self.points, one.samples, among)
+
+    def _fastest_form(self) -> Any:
+        """X, dense or CSR, in the element type of the tiles."""
+        matrix = self.points.matrix
+        n_nonzero = matrix.nnz if sparse.issparse(matrix) else np.count_nonzero(matrix)
+        n_elements = len(self.points) * self.n_features
+        if n_elements > self.policy.few_elements and n_nonzero <= self.policy.sparse_below * n_elements:
+            return sparse.csr_array(matrix).astype(self.dtype, copy=False)
+        dense = matrix.astype(self.dtype, copy=False).toarray() if sparse.issparse(matrix) else matrix
+        return np.ascontiguousarray(dense, self.dtype)
+
+
+Consumer = Callable[[Array, int, int], None]
+"""Takes a tile, and the numbers of its first row and column."""
+
+
+def fill(tiles: Tiles, one: Array, other: Array, consume: Consumer, is_square: bool = False) -> int:
+    """Give ``consume`` every tile of k(x_i, x_j) for the i of the one and the j of the other, on all cores. Where the two are
+    the same (``is_square``), only the tiles on the diagonal and to the right of it. The number of values computed."""
+    right, crew, policy = tiles.right(other), tiles.crew(len(one) * len(other)), tiles.policy
+    starts = range(0, len(one), policy.rows_a_strip)
+
+    def strip(start: int) -> int:
+        stop = min(len(one), start + policy.rows_a_strip)
+        left, n_rows = tiles.left(one[start:stop]), stop - start
+        memory = np.empty(n_rows * max(n_rows, min(policy.columns_a_tile, len(other))), tiles.dtype)
+        diagonal = Span(start, stop) if is_square else Span(0, 0)
+        for span in _spans(diagonal, len(other), policy.columns_a_tile):
+            width = span.stop - span.start
+            tile = memory[: n_rows * width].reshape(n_rows, width)
+            tiles.tile(left, right, span, tile)
+            consume(tile, start, span.start)
+        return n_rows * (len(other) - diagonal.start)
+
+    with single_threaded_blas():
+        return sum(crew.run_long([(start,) for start in starts], strip))
+
+
+def mirrored(values: Array) -> Consumer:
+    """Writes tiles of the upper half of a symmetric matrix to both halves."""
+
+    def consume(tile: Array, row: int, column: int) -> None:
+        rows, columns = slice(row, row + tile.shape[0]), slice(column, column + tile.shape[1])
+        values[rows, columns] = tile
+        if column > row:
+            values[columns, rows] = tile.T
+
+    return consume
+
+
+def _spans(diagonal: Span, n: int, width: int) -> list[Span]:
+    """The columns of the tile on the diagonal, if there is one, and then spans up to n."""
+    first = [diagonal] if diagonal.stop > diagonal.start else []
+    return first + [Span(column, min(n, column + width)) for column in range(diagonal.stop, n, width)]
+
+
+def _apply(function: DotFunction, tile: Array) -> None:
+    """The kernel function of the dot products in a tile, in their place."""
+    number = tile.dtype.type
+    if function.name == "power":
+        power_of_dots(tile, number(function.gamma), number(function.coef0), function.degree)
+    elif function.name == "tanh":
+        affine_of_dots(tile, number(function.gamma), number(function.coef0))
+        np.tanh(tile, out=tile)
+
+
+def _csr(matrix: Any) -> CsrRows:
+    return CsrRows(matrix.data, matrix.indices.astype(np.uint32), matrix.indptr.astype(np.uint64), 0.0)

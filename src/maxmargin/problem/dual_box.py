@@ -1,0 +1,116 @@
+r"""What a loss is, and the terms and bounds that it gives the dual: see :mod:`maxmargin.problem.losses`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+
+UNIT_ROUNDOFF = 2.0**-53
+
+Targets = Array | float
+"""One target for all samples (1, for two classes), or one for each."""
+
+
+class DualBox(NamedTuple):
+    """The dual's terms p alpha - e |alpha| - D alpha^2 / 2 and bounds L <= alpha <= U, one value a sample but for ``e``."""
+
+    L: Array
+    U: Array
+    D: Array
+    p: Array
+    e: float = 0.0
+
+    def terms(self, alpha: Array) -> Array:
+        """p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2"""
+        linear = self.p * alpha - self.e * np.abs(alpha) if self.e else self.p * alpha
+        return linear - 0.5 * self.D * np.square(alpha)
+
+
+class Kinks(NamedTuple):
+    """Where a piecewise linear loss bends: the offsets b at which the residuals t - f - b of ``samples`` reach a kink, by how
+    much the slope of C l rises there, and the slope's sum far to the left, with the sign changed."""
+
+    offsets: Array
+    rises: Array
+    level: float
+
+
+class Pieces(NamedTuple):
+    """A loss of the margin m by its pieces: 1 - m (or 1, if it is a step) for m <= ``low``, zero for m >= ``high``, and
+    curvature (high - m)^2 / 2 between. A two-sided loss has no zero piece: it is quadratic beyond ``high`` too."""
+
+    low: float
+    high: float
+    curvature: float = 0.0
+    is_step: bool = False
+    is_two_sided: bool = False
+
+    @property
+    def has_kink(self) -> bool:
+        """Whether the slope jumps at the margin 1, so that the loss has no gradient there."""
+        return self.low == self.high and not self.is_step
+
+    @property
+    def has_bounded_slope(self) -> bool:
+        """Whether the loss is linear for small margins: one sample then pulls at w by no more than C_i |x_i|."""
+        return self.low > -np.inf
+
+    @property
+    def leaves_samples_out(self) -> bool:
+        """Whether there is a piece on which a sample need not be looked at."""
+        return not self.is_two_sided
+
+
+class Loss(Protocol):
+    """``is_regression``: the targets are real numbers, and not labels. ``is_smooth``: it has a derivative everywhere.
+    ``has_ellipsoid``: it has the four methods ``held_...`` of :class:`maxmargin.problem.losses.Hinge`."""
+
+    is_regression: ClassVar[bool]
+    is_smooth: ClassVar[bool]
+    has_ellipsoid: ClassVar[bool]
+
+    def value(self, output: Array, target: Targets = 1.0) -> Array:
+        """The loss, without C."""
+
+    def slope(self, output: Array, target: Targets = 1.0) -> Array:
+        """Minus its derivative by the output (one of them at a kink): the alpha that answers an output is C times this."""
+
+    def margin_pieces(self) -> Pieces:
+        """The loss of two classes as a piecewise linear and quadratic function of the margin, for the compiled loops."""
+
+    def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
+        """The terms and bounds of the dual problem."""
+
+    def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
+        """C l + l*(alpha) + alpha f for each sample: zero at the optimum, never negative."""
+
+    def gap_sensitivity(self, output: Array, alpha: Array, C: Array, error: Array, target: Targets = 1.0) -> Array:
+        """How wrong a gap term can be when its residual is wrong by ``error``, beyond a few units of its own last place."""
+
+
+def one_or_all(C: Array) -> Array:
+    """One value where it is the same for all samples."""
+    return C[:1] if C.strides == (0,) else C
+
+
+def half_inverse(C: Array) -> Array:
+    """1 / (2C), and 0 for absent samples."""
+    values = one_or_all(C)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.broadcast_to(np.where(values > 0.0, 0.5 / values, 0.0), C.shape)
+
+
+def quadratic_box(C: Array, target: Targets) -> DualBox:
+    """The terms of a loss that grows quadratically on both sides; absent samples get the box [0, 0]."""
+    values = one_or_all(C)
+    U = np.where(values > 0.0, np.inf, 0.0)
+    L, U, p = (np.broadcast_to(array, C.shape) for array in (-U, U, target))
+    return DualBox(L, U, half_inverse(C), p)
+
+
+def residual_rounding(alpha: Array, C: Array) -> Array:
+    """The rounding in ``r - alpha D`` that is not the residual's: of D, of the product and of the subtraction."""
+    return 4.0 * UNIT_ROUNDOFF * np.abs(alpha * half_inverse(C))

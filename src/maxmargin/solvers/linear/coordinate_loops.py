@@ -1,0 +1,171 @@
+"""One step of dual coordinate descent, for the loops of ``dcd_loop`` and ``avsf_loop``: Hsieh et al. (ICML 2008), section 2.
+
+The dual is minimised, so that its gradient is G = sigma_i w . x_i - p_i + D_ii alpha_i. The terms of the dual are one of two
+types, and the loop is compiled for the type at hand:
+
+- ``OneSided``: two classes, p_i = 1, and alpha_i >= ``lower`` for all samples, which is 0 or, for least squares, -inf;
+- ``TwoSided``: regression, where -epsilon |alpha_i| adds a kink at 0 (C.-H. Ho and C.-J. Lin, "Large-scale linear support
+vector
+  regression", JMLR 13, 2012, section 3.2). The slope is then another one upwards than downwards.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from maxmargin.data.caching import njit
+from maxmargin.data.rows import Array
+
+COORDINATE = np.dtype([("alpha", "f8"), ("U", "f8"), ("D", "f8"), ("inverse_Q", "f8")])
+"""What a step needs of its sample, side by side in memory. inverse_Q is 1 / (|x_i|^2 + D_ii), infinite for a
+zero row, and UNKNOWN until the first step, when the row is in the cache anyway."""
+TWO_SIDED_COORDINATE = np.dtype([*COORDINATE.descr, ("L", "f8"), ("target", "f8")])
+
+UNKNOWN = 0.0
+
+
+class OneSided(NamedTuple):
+    """``y`` is the label of each sample, ``lower`` the lower bound of every alpha_i."""
+
+    y: Array
+    lower: float
+
+
+class TwoSided(NamedTuple):
+    """The targets and bounds are in the samples' records."""
+
+    epsilon: float
+
+
+def sign_of(terms, i):
+    """sigma_i"""
+    raise TypeError("sign_of exists only inside compiled code")
+
+
+@overload(sign_of, inline="always")
+def _sign_of(terms, i):
+    if terms.instance_class is OneSided:
+        return lambda terms, i: np.float64(terms.y[i])
+    return lambda terms, i: 1.0
+
+
+def target_of(terms, sample):
+    """p_i"""
+    raise TypeError("target_of exists only inside compiled code")
+
+
+@overload(target_of, inline="always")
+def _target_of(terms, sample):
+    if terms.instance_class is OneSided:
+        return lambda terms, sample: 1.0
+    return lambda terms, sample: sample.target
+
+
+def lower_of(terms, sample):
+    """L_i"""
+    raise TypeError("lower_of exists only inside compiled code")
+
+
+@overload(lower_of, inline="always")
+def _lower_of(terms, sample):
+    if terms.instance_class is OneSided:
+        return lambda terms, sample: terms.lower
+    return lambda terms, sample: sample.L
+
+
+def slopes_of(terms, alpha, G):
+    """The slope of the dual, minimised, to the right of alpha_i and to the left."""
+    raise TypeError("slopes_of exists only inside compiled code")
+
+
+@overload(slopes_of, inline="always")
+def _slopes_of(terms, alpha, G):
+    if terms.instance_class is OneSided:
+        return lambda terms, alpha, G: (G, G)
+
+    def two_sided(terms, alpha, G):
+        up = G + terms.epsilon if alpha >= 0.0 else G - terms.epsilon
+        down = G + terms.epsilon if alpha > 0.0 else G - terms.epsilon
+        return up, down
+
+    return two_sided
+
+
+def minimiser(terms, sample, G, up, down, inverse_Q):
+    """(9): the alpha_i with the least dual value along its axis. ``up`` is negative or ``down`` positive."""
+    raise TypeError("minimiser exists only inside compiled code")
+
+
+@overload(minimiser, inline="always")
+def _minimiser(terms, sample, G, up, down, inverse_Q):
+    if terms.instance_class is OneSided:
+        return lambda terms, sample, G, up, down, inverse_Q: max(min(sample.alpha - G * inverse_Q, sample.U), terms.lower)
+
+    def two_sided(terms, sample, G, up, down, inverse_Q):
+        alpha, beyond = sample.alpha, 2.0 * terms.epsilon
+        if up < 0.0:
+            new = alpha - up * inverse_Q
+            if alpha < 0.0 < new:  # beyond the kink it is steeper
+                new = max(0.0, alpha - (up + beyond) * inverse_Q)
+            return min(new, sample.U)
+        new = alpha - down * inverse_Q
+        if new < 0.0 < alpha:
+            new = min(0.0, alpha - (down - beyond) * inverse_Q)
+        return max(new, sample.L)
+
+    return two_sided
+
+
+def kink_rise(terms, alpha, new_alpha):
+    """epsilon (|new alpha_i| - |alpha_i|)"""
+    raise TypeError("kink_rise exists only inside compiled code")
+
+
+@overload(kink_rise, inline="always")
+def _kink_rise(terms, alpha, new_alpha):
+    if terms.instance_class is OneSided:
+        return lambda terms, alpha, new_alpha: 0.0
+    return lambda terms, alpha, new_alpha: terms.epsilon * (abs(new_alpha) - abs(alpha))
+
+
+def gap_term(terms, sample, G):
+    """What a sample adds to the duality gap."""
+    raise TypeError("gap_term exists only inside compiled code")
+
+
+@overload(gap_term, inline="always")
+def _gap_term(terms, sample, G):
+    if terms.instance_class is OneSided:
+        return lambda terms, sample, G: one_sided_gap(G, sample.alpha, sample.U, sample.D, terms.lower)
+
+    def two_sided(terms, sample, G):
+        if sample.U < np.inf:  # a piecewise linear loss: what D has is a feature that was folded into it
+            return two_sided_gap(sample, 0.0, -G, terms.epsilon)
+        return two_sided_gap(sample, sample.D, sample.D * sample.alpha - G, terms.epsilon)
+
+    return two_sided
+
+
+@njit(inline="always")
+def one_sided_gap(G, alpha, U, D, lower):
+    """Where alpha has an upper bound, the loss is the hinge, whatever D is."""
+    if U < np.inf:
+        return (U - alpha) * max(0.0, -G) + alpha * max(0.0, G)
+    if lower < 0.0 or G < D * alpha:
+        return G * G / (2.0 * D)
+    return alpha * (G - 0.5 * D * alpha)
+
+
+@njit(inline="always")
+def two_sided_gap(sample, D, residual, epsilon):
+    """With h(a) = a r - epsilon |a| - D a^2 / 2: what h(alpha) lacks of the greatest h in the box, C times the loss."""
+    pull = max(0.0, residual - epsilon) + min(0.0, residual + epsilon)
+    best = 0.0
+    if pull != 0.0:
+        best = pull / D if D > 0.0 else np.inf * pull
+        best = max(min(best, sample.U), sample.L)
+    alpha = sample.alpha
+    return (best - alpha) * (residual - 0.5 * D * (best + alpha)) - epsilon * (abs(best) - abs(alpha))

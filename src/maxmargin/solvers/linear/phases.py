@@ -1,0 +1,288 @@
+"""The phases of ``auto``: one method at work on the problem, or on a reduction of it, until it is done or hands over.
+
+A phase offers what the next one starts from, an alpha of the original problem, in a :class:`Handover`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import Budget, Solver, Stage
+from maxmargin.solvers.linear.dcd import DCD
+from maxmargin.solvers.linear.switching import Forecast, Plan
+
+if TYPE_CHECKING:
+    from maxmargin.solvers.presolve import MergedRows, RenumberedColumns
+
+
+class Handover(NamedTuple):
+    """What a phase leaves to the next: a dual point of the original problem in memory of its own, why there is a next phase,
+    and how it begins."""
+
+    alpha: Array | None
+    reason: str
+    begin: Callable[[Plan, Handover, int], Phase]
+
+
+class Phase(Protocol):
+    """One method at work. The counters are those of ``maxmargin.solvers.base.State``, from the beginning of the phase."""
+
+    stage: Stage
+    looks_done: bool
+    is_stuck: bool
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def active(self) -> int: ...
+
+    @property
+    def has_best_w(self) -> bool: ...
+
+    def advance(self, budget: Budget) -> Handover | None:
+        """Work on, or hand over to another method."""
+
+    def candidate(self) -> tuple[Array, Array]:
+        """The present (w, alpha) for the original problem."""
+
+
+class Method:
+    """A solver with its state on the problem that it sees: what every phase is made of."""
+
+    def __init__(self, solver: Solver, problem: LinearProblem, alpha: Array | None, seed: int) -> None:
+        self.solver, self.problem = solver, problem
+        self.state: Any = solver.init(problem, alpha, seed)
+
+    def advance(self, steps: int, target: float) -> None:
+        self.solver.advance(self.problem, self.state, Budget(steps, target))
+
+    def candidate(self) -> tuple[Array, Array]:
+        return self.solver.candidate(self.problem, self.state)
+
+
+class Coordinates:
+    """Dual coordinate descent, sweep by sweep, with an eye on how long it would still take."""
+
+    has_best_w = False
+
+    def __init__(self, plan: Plan, handover: Handover, seed: int, may_switch: bool) -> None:
+        self.plan, self.may_switch = plan, may_switch
+        self.stage = Stage("dcd", handover.reason)
+        self.method = Method(DCD(), plan.problem, handover.alpha, seed)
+        self.forecast = Forecast()
+        self.looks_done = self.is_stuck = False
+
+    @classmethod
+    def begin(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
+        return cls(plan, handover, seed, may_switch=True)
+
+    @classmethod
+    def begin_last(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
+        """Without another switch."""
+        return cls(plan, handover, seed, may_switch=False)
+
+    @property
+    def steps(self) -> int:
+        return int(self.method.state.steps)
+
+    @property
+    def active(self) -> int:
+        return int(self.method.state.active)
+
+    def candidate(self) -> tuple[Array, Array]:
+        return self.method.candidate()
+
+    def advance(self, budget: Budget) -> Handover | None:
+        state, end = self.method.state, self.steps + budget.steps
+        self.looks_done = False
+        while self.steps < end and not self.looks_done:
+            sweeps, active = state.sweeps, state.active
+            self.method.advance(min(end - self.steps, self._to_next_look), budget.target)
+            if state.sweeps > sweeps:
+                self.forecast.note(state.sweeps, state.relative_gap)
+                handover = self._next(budget.target) if state.active <= active else None
+                if handover is not None:
+                    return handover
+            self.looks_done, self.is_stuck = state.looks_done, state.is_stuck
+        return None
+
+    @property
+    def _to_next_look(self) -> int:
+        """Steps to the end of the sweep, or beyond where so few samples are active that a look would cost more than they."""
+        least = int(self.plan.policy.least_look_share * self.plan.problem.n_samples)
+        return max(1, int(self.method.state.steps_to_sweep_end), least)
+
+    def _next(self, target: float) -> Handover | None:
+        """The method that would be done sooner, if there is one."""
+        state, policy = self.method.state, self.plan.policy
+        is_done = state.looks_done and not state.is_stuck
+        if not self.may_switch or is_done or state.sweeps < policy.first_look_sweeps:
+            return None
+        begin, why = self._faster_method(self._steps_left(target), target)
+        return None if begin is None else Handover(self.candidate()[1].copy(), why, begin)
+
+    def _faster_method(self, left: float, target: float) -> tuple[Callable[..., Phase] | None, str]:
+        """How the method that needs less than the ``left`` steps begins, and the reason."""
+        plan, policy, ns = self.plan, self.plan.policy, left * self.plan.descent_step_ns
+        is_sure = self.method.state.sweeps >= policy.sure_sweeps
+        is_long = is_sure and left > policy.long_factor * self.steps
+        if plan.is_narrow and ns > (1.0 if is_sure else policy.sure_factor) * plan.newton_ns:
+            return NewtonSteps.begin_merged, f"{self._words(left)}, and the features are few"
+        if plan.suits_products and (is_long or ns > plan.newton_ns):
+            return NewtonSteps.begin_merged, f"{self._words(left)}, and the loss is smooth"
+        if not plan.is_narrow and is_long:
+            begin = partial(Ascent, in_single=plan.allows_single(target))
+            return begin, f"{self._words(left)}, and the features are many"
+        return None, ""
+
+    def _steps_left(self, target: float) -> float:
+        """With as many samples active as now."""
+        if self.method.state.is_stuck:
+            return math.inf
+        return self.plan.policy.optimism * self.forecast.sweeps_left(target) * self.active
+
+    def _words(self, steps_left: float) -> str:
+        if math.isinf(steps_left):
+            return "the gap of dcd does not fall"
+        return f"dcd would need about {steps_left / self.plan.problem.n_samples:.0f} more epochs"
+
+
+class Ascent:
+    """AVSF, and now and then a search for a better primal point: the gap of that point, not of w(alpha), says when to ask for a
+    certificate. In regression there is no such search, and AVSF's own test says when."""
+
+    def __init__(self, plan: Plan, handover: Handover, seed: int, in_single: bool) -> None:
+        from maxmargin.solvers.linear.avsf import AVSF
+        from maxmargin.solvers.linear.primal_search import PrimalSearch
+        from maxmargin.solvers.presolve import RenumberedColumns
+
+        self.plan, self.stage = plan, Stage("avsf", handover.reason)
+        self.is_in_single = in_single and plan.problem.rows.is_sparse
+        self.reduction: RenumberedColumns | None = None
+        if plan.problem.rows.is_sparse:
+            self.reduction = RenumberedColumns.of(plan.problem, in_single)
+        problem = self.reduction.problem if self.reduction else plan.problem
+        self.search = None if problem.loss.is_regression else PrimalSearch(problem, self.reduction)
+        self.method = Method(AVSF(), problem, handover.alpha, seed)
+        self.refusals = 0
+        self.next_look = plan.policy.look_epochs * plan.problem.n_samples
+        self.looks_done = self.is_stuck = False
+
+    @property
+    def steps(self) -> int:
+        return int(self.method.state.steps)
+
+    @property
+    def active(self) -> int:
+        return int(self.method.state.active)
+
+    @property
+    def has_best_w(self) -> bool:
+        return self.search is not None
+
+    def candidate(self) -> tuple[Array, Array]:
+        w, alpha = self.method.candidate()
+        if self.search is not None:
+            return self.search.candidate(alpha)
+        return self.reduction.expand(w, alpha) if self.reduction else (w, alpha)
+
+    def advance(self, budget: Budget) -> Handover | None:
+        if self._needs_double():
+            begin = partial(Ascent, in_single=False)
+            return Handover(self.candidate()[1].copy(), "float32 is not enough", begin)
+        self.looks_done = False
+        self.method.advance(min(budget.steps, max(1, self.next_look - self.steps)), budget.target)
+        if self.method.state.looks_done or self.steps >= self.next_look:
+            self._look(budget.target)
+        return None
+
+    def _needs_double(self) -> bool:
+        """What float32 cannot do, float64 finishes. A phase that still looks done was refused a certificate."""
+        self.refusals += self.looks_done
+        is_enough = self.refusals >= self.plan.policy.most_refusals or (self.looks_done and self.method.state.is_stuck)
+        return self.is_in_single and is_enough
+
+    def _look(self, target: float) -> None:
+        state, policy = self.method.state, self.plan.policy
+        self.is_stuck = state.is_stuck
+        if self.search is None:
+            self.looks_done = state.looks_done
+        else:
+            primal = self.search.look(*self.method.candidate())
+            self.looks_done = self.is_stuck or primal - state.dual <= target * primal
+        stride = max(policy.look_epochs * self.plan.problem.n_samples, policy.look_growth * self.steps)
+        self.next_look = self.steps + int(stride)
+
+
+class NewtonSteps:
+    """Semismooth Newton, on merged rows where enough of them are equal."""
+
+    def __init__(self, plan: Plan, handover: Handover, seed: int, merges_rows: bool) -> None:
+        from maxmargin.solvers.linear.newton.newton import Newton
+        from maxmargin.solvers.presolve import MergedRows
+
+        self.plan, self.stage = plan, Stage("newton", handover.reason)
+        self.reduction: MergedRows | None = None
+        if merges_rows and plan.problem.rows.is_sparse and not plan.problem.loss.is_regression:
+            self.reduction = MergedRows.of(plan.problem, plan.policy.merge_saving)
+        problem, alpha = plan.problem, handover.alpha
+        if self.reduction:
+            problem, alpha = self.reduction.problem, None if alpha is None else self.reduction.reduce(alpha)
+        self.method = Method(Newton(polishes=plan.is_small), problem, alpha, seed)
+        self.looks_done = self.is_stuck = False
+
+    @classmethod
+    def begin(cls, plan: Plan, handover: Handover, seed: int) -> NewtonSteps:
+        return cls(plan, handover, seed, merges_rows=False)
+
+    @classmethod
+    def begin_merged(cls, plan: Plan, handover: Handover, seed: int) -> NewtonSteps:
+        return cls(plan, handover, seed, merges_rows=True)
+
+    @property
+    def steps(self) -> int:
+        return int(self.method.state.steps)
+
+    @property
+    def active(self) -> int:
+        return int(self.method.state.active)
+
+    @property
+    def has_best_w(self) -> bool:
+        return bool(self.method.state.has_best_w)
+
+    def candidate(self) -> tuple[Array, Array]:
+        w, alpha = self.method.candidate()
+        return self.reduction.expand(w, alpha) if self.reduction else (w, alpha)
+
+    def advance(self, budget: Budget) -> Handover | None:
+        state = self.method.state
+        self.method.advance(budget.steps, budget.target)
+        self.looks_done, self.is_stuck = state.looks_done, state.is_stuck
+        if self.plan.suits_products and not self.looks_done and self._is_crawling:
+            begin = partial(Ascent, in_single=False)
+            return Handover(self.candidate()[1].copy(), "newton's directions are hard to find", begin)
+        if self.is_stuck and self.plan.has_coordinates and not state.meets(budget.target):
+            return Handover(self._better_than_zero(), "newton can go no further", Coordinates.begin_last)
+        return None
+
+    @property
+    def _is_crawling(self) -> bool:
+        """Whether conjugate gradients take long: the columns are too much alike."""
+        return self.steps > self.plan.policy.most_product_steps * self.plan.problem.n_samples
+
+    def _better_than_zero(self) -> Array:
+        """Newton is at the end of float64, or its Hessian overflowed: coordinates may do better, one at a time, from here or
+        from zero."""
+        alpha = self.candidate()[1].copy()
+        with np.errstate(all="ignore"):
+            if not self.plan.problem.dual(alpha) >= 0.0:
+                alpha[:] = 0.0
+        return alpha

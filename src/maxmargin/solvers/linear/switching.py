@@ -1,0 +1,170 @@
+"""When ``auto`` switches from one method to another: its policy, what it asks of a problem, and the forecast of the work that
+is left."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import is_rounded_hinge
+from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
+from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS
+
+
+@dataclass(frozen=True)
+class SwitchingPolicy:
+    """The thresholds of ``auto``. ``benchmarks/linear_grid.py`` measures them together. No measurement of a single one is
+    recorded, unless its line says so."""
+
+    first_look_sweeps: int = 2
+    """Sweeps of coordinate descent before a switch is considered: the first says little of how the gap will fall."""
+    sure_sweeps: int = 5
+    """Sweeps after which the forecast is taken at its word."""
+    sure_factor: float = 4.0
+    """Times the cost of Newton's method that the forecast must exceed before ``sure_sweeps``."""
+    long_factor: float = 4.0
+    """Times the steps done so far that must be left for AVSF to be worth a switch."""
+    optimism: float = 2.0
+    """Times the extrapolated work: the decay slows down, and the gap of a shrunk problem is not the whole gap."""
+    least_look_share: float = 0.25
+    """Share of the samples that lies between two looks at the gap, where the active samples are so few that looking after each
+    of their sweeps would cost more than the sweeps."""
+    small_elements: int = SMALL_ELEMENTS
+    """Elements n d up to which a problem may be small. Small problems are solved to rounding error, whatever ``tol`` is."""
+    small_weights: int = 256
+    """Rows of Newton's matrix up to which a problem may be small."""
+    most_matrix_weights: int = MOST_MATRIX_WEIGHTS
+    """Rows of Newton's matrix up to which it is factored; beyond, directions come from conjugate gradients."""
+    uses_products: bool = True
+    """Whether Newton's method by conjugate gradients may be chosen."""
+    most_product_steps: int = 40
+    """Newton steps by conjugate gradients before AVSF takes over: the columns are then too much alike."""
+    hard_curvature: float = 1.0
+    """C |x|^2 in the mean from which coordinates are slow. Below it the penalty dominates, and a few sweeps are enough."""
+    merge_saving: float = 0.3
+    """Share of the samples that merging equal rows must save to be done."""
+    single_target: float = 5e-7
+    """Relative gap down to which AVSF keeps its data in float32: about eight units of its roundoff."""
+    single_range: float = 1e12
+    """Ratio to one, either way, up to which a value of X may be kept in float32."""
+    most_refusals: int = 3
+    """Refused certificates after which float64 takes over from float32."""
+    look_epochs: int = 4
+    """Epochs of AVSF between two searches for a better primal point; a search costs half an epoch."""
+    look_growth: float = 0.2
+    """Share of the steps of AVSF so far that lies between two such searches, if that is more."""
+    block_elements: int = 1 << 20
+    """Elements of X that are examined at a time when looking for values out of the range of float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What ``auto`` knows of a problem before and while it is solved."""
+
+    problem: LinearProblem
+    policy: SwitchingPolicy
+    costs: LinearCosts
+
+    @cached_property
+    def descent_step_ns(self) -> float:
+        return self.costs.descent_step(self.problem)
+
+    @cached_property
+    def newton_ns(self) -> float:
+        return self.costs.newton(self.problem)
+
+    @property
+    def reason_for_newton(self) -> str | None:
+        """Why to begin with Newton, if there is a reason."""
+        if self.is_small:
+            return "a small problem is finished to rounding error"
+        if not self.problem.penalizes_intercept:
+            return "the intercept is not penalised"
+        if self.suits_products and self._is_hard_for_coordinates:
+            return "the loss is smooth, and there are more samples than features"
+        return None if self.has_coordinates else "the loss has no coordinate descent"
+
+    @property
+    def has_coordinates(self) -> bool:
+        """Whether the methods that change one alpha_i at a time can be used."""
+        return self.problem.penalizes_intercept and not is_rounded_hinge(self.problem)
+
+    @cached_property
+    def _newton_weights(self) -> int:
+        return newton_weights(self.problem)
+
+    @cached_property
+    def is_small(self) -> bool:
+        is_short = self.problem.n_samples * self.problem.n_weights <= self.policy.small_elements
+        return is_short and self._newton_weights <= self.policy.small_weights
+
+    @cached_property
+    def is_narrow(self) -> bool:
+        """Whether a Hessian fits beside X, and its factorisation costs less than it saves."""
+        d = self._newton_weights
+        is_useful = d <= self.problem.n_samples + 1 or d <= self.policy.small_weights
+        return d <= self.policy.most_matrix_weights and is_useful
+
+    @cached_property
+    def suits_products(self) -> bool:
+        """With many features Newton's directions come from conjugate gradients. They are quick where the loss is smooth and
+        there are still more samples than features: on one-hot columns at large C a hundred times as quick as coordinates. On
+        text with more features than samples coordinates are quicker."""
+        has_more_samples = self.problem.n_weights <= self.problem.n_samples
+        return self.policy.uses_products and not self.is_narrow and has_more_samples and self._is_smooth
+
+    @property
+    def _is_hard_for_coordinates(self) -> bool:
+        curvature = float(self.problem.C.max() * np.mean(self.problem.rows.squared_norms()))
+        return curvature >= self.policy.hard_curvature
+
+    @property
+    def _is_smooth(self) -> bool:
+        return bool(np.all(self.problem.box.D[self.problem.C > 0.0] > 0.0))
+
+    def allows_single(self, target: float) -> bool:
+        """Whether float32 is enough for the target, and holds every value of X to its full precision."""
+        return target >= self.policy.single_target and self._is_in_range
+
+    @property
+    def _is_in_range(self) -> bool:
+        values, size = self.problem.compiled_rows.values.reshape(-1), self.policy.block_elements
+        blocks = (np.abs(values[start : start + size]) for start in range(0, len(values), size))
+        low, high = 1.0 / self.policy.single_range, self.policy.single_range
+        return all(np.all((block <= high) & ((block >= low) | (block == 0.0))) for block in blocks)
+
+
+class GapSeen(NamedTuple):
+    """The relative gap after so many sweeps."""
+
+    sweeps: int
+    relative_gap: float
+
+
+@dataclass
+class Forecast:
+    """How the relative gap fell so far, and how many sweeps are left if it goes on falling like that."""
+
+    seen: list[GapSeen] = field(default_factory=list)
+
+    def note(self, sweeps: int, relative_gap: float) -> None:
+        """A gap that is not below those before shows them to be too low: the gap of a few samples is not the whole gap."""
+        while self.seen and self.seen[-1].relative_gap <= relative_gap:
+            self.seen.pop()
+        self.seen.append(GapSeen(sweeps, relative_gap))
+
+    def sweeps_left(self, target: float) -> float:
+        """If the gap falls on as it did over the latter half of what was seen."""
+        last = self.seen[-1]
+        if last.relative_gap == 0.0:
+            return 0.0
+        if len(self.seen) < 2 or target <= 0.0:
+            return math.inf
+        first = self.seen[(len(self.seen) - 1) // 2]
+        sweeps_a_factor = (last.sweeps - first.sweeps) / math.log(first.relative_gap / last.relative_gap)
+        return max(0.0, math.log(last.relative_gap / target)) * sweeps_a_factor

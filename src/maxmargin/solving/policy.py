@@ -1,0 +1,52 @@
+"""When the driver asks for a certificate, how long it lets a solver work, and when it gives up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from maxmargin.solvers.patience import StallRule
+
+
+@dataclass(frozen=True)
+class DrivingPolicy:
+    """The settings of the driver. Work is counted in stored elements of X, so that no decision depends on the clock; the two
+    fields in nanoseconds only plan the last certificate before a deadline."""
+
+    chunk_elements: float = 10_000_000
+    """Elements that one call of ``advance`` may touch, so that Ctrl-C is heard: 0.05 s on mnist, 0.25 s on covtype, whose short
+    rows miss the caches."""
+    certificate_epochs: float = 24
+    """Epochs between two certificates. One costs at most about an epoch, mostly a third, so they stay well under a tenth of the
+    time."""
+    certificate_growth: float = 0.5
+    """Share of the steps so far that lies between two certificates, if that is more."""
+    certificate_elements: float = 4_000_000
+    """Elements of work between two certificates, if that is more: on small problems the fixed cost of a certificate counts."""
+    step_elements: float = 8.0
+    """Elements that a step on a linear problem costs besides those of its row."""
+    sweep_elements: float = 10_000
+    """Elements that a sweep over the samples costs besides its steps: 50 microseconds of Python. Without it a limit on seconds
+    was heard after 15 s on a problem with seven samples."""
+    kernel_step_elements: float = 256.0
+    """Elements that a step on a kernel problem costs: it is made on a block of a thousand rows, but in a cache."""
+    certificate_element_ns: float = 30.0
+    """Nanoseconds that a linear certificate takes for each element, at most: 5 on mnist, 15 to 30 on news20_bigram, whose w is
+    long. The driver leaves that much time before a deadline until it has measured a certificate."""
+    kernel_value_ns: float = 3.0
+    """Nanoseconds on one core for a kernel value of a certificate: an estimate, not measured."""
+    kernel_element_ns: float = 0.1
+    """Nanoseconds besides for each element of a sample: an estimate, not measured."""
+    certificate_share: float = 0.3
+    """Share of the time until the deadline that is set aside for a certificate before one was measured, at most."""
+    stall_epochs: float = 100_000
+    """Epochs before which a solve is not judged by its progress. Dual coordinate descent needs 50,000 epochs on some of the
+    forty-row problems of the tests."""
+    stall_elements: float = 10_000_000_000
+    """Elements of work before which a solve is not judged by its progress, if that comes first: some ten seconds."""
+    stall: StallRule = field(default_factory=StallRule)
+    """When a solve has stalled after that."""
+    tie: float = 1e-12
+    """Relative difference of two primal values that counts as none."""
+
+
+DEFAULT = DrivingPolicy()

@@ -1,0 +1,32 @@
+"""Compile time is a budget: what a first fit compiles is counted, so that it cannot grow unseen."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.first_fit import CASES, FIT
+from benchmarks.footprint import in_fresh_process
+
+MOST_FUNCTIONS = {
+    "LinearSVC, dense 200 x 10": 4,
+    "LinearSVC, dense 5,000 x 60": 13,
+    "LinearSVC hinge C=100, sparse 5,000 x 60": 13,
+    "LinearSVC C=100, sparse 2,000 x 20,000": 8,
+    "SVC, dense 300 x 10": 13,
+    "SVC, sparse 3,000 x 100": 24,
+    "SVC, three classes 1,000 x 10": 13,
+}
+"""How many functions, Numba's own among them, a first fit may compile. Each takes 0.02 to 0.9 s: see
+``benchmarks/results/first_fit.md``. Raise a number only with a measurement that shows the fit within three seconds."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_first_fit_compiles_no_more_functions_than_its_budget_allows(name, tmp_path):
+    compiled = in_fresh_process(FIT, CASES[name], numba_cache=str(tmp_path))["compiled"]
+    assert 0 < len(compiled) <= MOST_FUNCTIONS[name], sorted(entry[0] for entry in compiled)
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    case = CASES["SVC, dense 300 x 10"]
+    in_fresh_process(FIT, case, numba_cache=str(tmp_path))
+    assert in_fresh_process(FIT, case, numba_cache=str(tmp_path))["compiled"] == []

@@ -1,0 +1,14 @@
+"""Print the lower bounds of pyproject.toml as pins: ``numpy>=1.26`` becomes ``numpy==1.26``. Used by ``make test-oldest``."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.toml").read_text())["project"]
+bounds = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+pins = sorted({re.sub(r"\s*>=\s*", "==", bound) for bound in bounds})
+if loose := [pin for pin in pins if "==" not in pin]:
+    raise SystemExit(f"No lower bound: {', '.join(loose)}.")
+print("\n".join(pins))

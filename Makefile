@@ -9,7 +9,7 @@ SECONDS ?= 300
 
 help:
 	@echo "make demo   set up, train on data that comes with scikit-learn, print certificates, draw demo.png"
-	@echo "make test   set up, lint, type-check and run every test"
+	@echo "make test   set up, lint, type-check, build the package and run every test"
 	@echo "make test-oldest  every test with exactly the lower bounds of pyproject.toml, in .venv-oldest"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the documentation site, warnings as errors, and test its pages: docs/_build/html/index.html"
@@ -21,7 +21,7 @@ help:
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
 
-test: lint
+test: lint package
 	$(BIN)/python -m pytest
 
 test-oldest: $(OLDEST)/test.stamp
@@ -40,9 +40,9 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python -m pytest tests/test_site.py
 
-package: $(VENV)/package.stamp
+package: $(VENV)/test.stamp
 	rm -rf dist
-	$(BIN)/python -m build
+	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
 
 bench: $(VENV)/bench.stamp
@@ -81,15 +81,11 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,onnx,publish,dev]"
 	@touch $@
 
 $(VENV)/docs.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
-	@touch $@
-
-$(VENV)/package.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[publish]"
 	@touch $@
 
 $(OLDEST)/test.stamp: pyproject.toml

@@ -27,7 +27,7 @@ class Linear:
     params = ([0.1, 10.0], ["hinge", "squared_hinge"])
     param_names = ("C", "loss")
 
-    def setup(self, C: float, loss: str) -> None:
+    def setup(self, C: float, loss: Any) -> None:
         self.X, self.y = wide()
         self.model = LinearSVC(C=C, loss=loss).fit(self.X, self.y)
 

@@ -98,7 +98,8 @@ def picture(draw: Any, width: float = 7.0, height: float = 3.6) -> str:
     from matplotlib.figure import Figure
 
     names = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
-    with mpl.rc_context({**dict.fromkeys(names, TEXT_COLOUR), "svg.hashsalt": "maxmargin", "svg.fonttype": "path"}):
+    settings: Any = {**dict.fromkeys(names, TEXT_COLOUR), "svg.hashsalt": "maxmargin", "svg.fonttype": "path"}
+    with mpl.rc_context(settings):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
         draw(figure.subplots())

@@ -121,9 +121,17 @@ class ConvergenceDisplay:
             named.add(line.label)
         self.target_line_ = self._draw_target()
         self.ax_.set(xscale=_scale(self.lines), yscale="log", xlabel=AXES[self.against], ylabel="relative duality gap")
+        if self.ax_.get_xscale() == "log":
+            self._label_decades_only()
         self.ax_.grid(visible=True, which="major", color=QUIET, alpha=0.3)
         legend_of(self.ax_)
         return self
+
+    def _label_decades_only(self) -> None:
+        """Between two decades matplotlib would write labels that touch each other."""
+        from matplotlib.ticker import NullFormatter
+
+        self.ax_.xaxis.set_minor_formatter(NullFormatter())
 
     def _draw_target(self) -> Any:
         if not self.target:

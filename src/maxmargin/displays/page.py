@@ -21,6 +21,7 @@ STYLE = """
  border-bottom:1px solid #8884}
 .maxmargin-report th{opacity:.75}
 .maxmargin-report td{font-variant-numeric:tabular-nums}
+.maxmargin-report .numbers th,.maxmargin-report .numbers td{white-space:nowrap}
 .maxmargin-report b{font-weight:650}
 .maxmargin-report .verdict{border-left:.35rem solid var(--verdict);padding:.2rem 0 .2rem .9rem;margin:.8rem 0}
 .maxmargin-report svg{max-width:100%;height:auto}
@@ -67,7 +68,8 @@ def table(rows: Iterable[Sequence[str]], heading: Sequence[str] = (), bold: Iter
         strong = ("<b>", "</b>") if name in marked else ("", "")
         inside = "".join(f"<td>{strong[0]}{escape(cell)}{strong[1]}</td>" for cell in cells)
         lines.append(f"<tr><th>{strong[0]}{escape(name)}{strong[1]}</th>{inside}</tr>")
-    return f'<div class="scroll"><table>{head}{"".join(lines)}</table></div>'
+    kind = ' class="numbers"' if heading else ""
+    return f'<div class="scroll"><table{kind}>{head}{"".join(lines)}</table></div>'
 
 
 def bars(names: Sequence[str], counts: Sequence[int]) -> str:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Polynomial
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.linear.dcd import DCD
@@ -208,3 +210,14 @@ def test_whatever_comes_in_the_certificate_is_right_and_nothing_hangs(seed, n, d
 def test_samples_beyond_the_margin_cost_no_precision_at_large_costs(C):
     X, y = labelled(500, 40, 0.0, 0)
     assert solve(LinearProblem.build(X, y, C), tol=1e-5).status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-300])
+def test_a_tolerance_below_rounding_ends_when_no_step_is_left(tol):
+    """Four samples found by the soak: SMO on the held matrix is done, no certificate can say more, and no step is made."""
+    X = np.array([[5.0, 6.0, -0.125], [-3.0, -0.125, 0.0], [-0.375, -0.625, 0.375], [1.0, 4.0, -0.5]])
+    problem = KernelProblem.build(X, [-1, 1, -1, 1], 1.0, Polynomial(gamma=1.0, coef0=0.0, degree=3), has_offset=False)
+    solution = solve(problem, tol=tol)
+    assert solution.status is Status.PRECISION_LIMIT
+    assert solution.certificate.relative_gap < 1e-13
+    assert len(solution.trace) < 100

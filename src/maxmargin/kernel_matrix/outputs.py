@@ -134,13 +134,14 @@ class PairMachines:
         n, outputs = X.shape[0], self._zeros(X.shape[0])
         if not self.dual_coef.shape[1]:
             return outputs + self.intercept
-        matrix, size = Rows.from_matrix(X, check=False).matrix, self.policy.rows_a_strip
+        points, size = Points.of(Rows.from_matrix(X, check=False).matrix), self.policy.rows_a_strip
         tiles = Tiles(self.kernel, Points.of(Rows.from_matrix(self.vectors, check=False).matrix), dtype)
         coefficients = ClassCoefficients.of(self.dual_coef, self.n_support, dtype)
         vectors = tiles.everyone
+        assert len(points.sqnorms) == n  # computed once, before the threads ask for those of their strips
 
         def strip(start: int) -> None:
-            self._add(tiles, tiles.outside(matrix[start : start + size]), vectors, coefficients, outputs[start : start + size])
+            self._add(tiles, tiles.outside(points[start : start + size]), vectors, coefficients, outputs[start : start + size])
 
         with single_threaded_blas():
             tiles.crew(n * self.dual_coef.shape[1]).run([(start,) for start in range(0, n, size)], strip)

@@ -127,10 +127,10 @@ class Tiles:
         sqnorms = (self._norm_scale * self.points.sqnorms[samples]).astype(self.dtype)
         return Side(samples, int(part.shape[0]), _csr(part) if sparse.issparse(part) else part, sqnorms)
 
-    def outside(self, matrix: Any) -> Side:
+    def outside(self, points: Points) -> Side:
         """Points of another matrix, dense or CSR whatever our own are, to be the rows of tiles."""
-        n = int(matrix.shape[0])
-        sqnorms = (self._norm_scale * Points.of(matrix).sqnorms).astype(self.dtype)
+        n, matrix = len(points), points.matrix
+        sqnorms = (self._norm_scale * points.sqnorms).astype(self.dtype)
         if sparse.issparse(self._matrix):
             return Side(slice(0, n), n, _csr(sparse.csr_array(matrix).astype(self.dtype, copy=False)), sqnorms)
         dense = matrix.toarray() if sparse.issparse(matrix) else matrix

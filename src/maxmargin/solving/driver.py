@@ -322,7 +322,12 @@ class _Run:
         return self._status_of_answer
 
     def _is_at_its_limit(self) -> bool:
-        return self.state.is_stuck or self._is_limited_by_rounding() or self._is_stalled()
+        return self.state.is_stuck or self._stands_still() or self._is_limited_by_rounding() or self._is_stalled()
+
+    def _stands_still(self) -> bool:
+        """Whether the solver makes no steps any more. Its last trace rows then all have the same number of them."""
+        last = self.trace[-self.policy.still_certificates :]
+        return len(last) == self.policy.still_certificates and last[0].steps == last[-1].steps
 
     def _is_limited_by_rounding(self) -> bool:
         """Whether rounding limited two certificates in a row. After the first, the solver may have a more careful answer."""

@@ -45,6 +45,8 @@ class DrivingPolicy:
     """Elements of work before which a solve is not judged by its progress, if that comes first: some ten seconds."""
     stall: StallRule = field(default_factory=StallRule)
     """When a solve has stalled after that."""
+    still_certificates: int = 32
+    """Certificates in a row between which the solver made no step: it will not make another, whatever it says of itself."""
     tie: float = 1e-12
     """Relative difference of two primal values that counts as none."""
 

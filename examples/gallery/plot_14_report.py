@@ -2,7 +2,7 @@
 A page about a model
 ====================
 
-``model.report(X / 16.0, y)`` makes one self-contained HTML page. A notebook shows it in place, ``save`` writes it, and
+``model.report(X, y)`` makes one self-contained HTML page. A notebook shows it in place, ``save`` writes it, and
 ``maxmargin train --report FILE`` makes it on the command line.
 """
 

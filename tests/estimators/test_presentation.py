@@ -98,4 +98,10 @@ def test_progress_bars_and_scores_work_through_a_search_and_a_pipeline(kind, cap
 def test_the_html_diagram_links_to_the_page_of_the_estimator(kind):
     address = f"https://maxmargin.github.io/maxmargin/api/generated/maxmargin.{kind.__name__}.html"
     assert f'href="{address}"' in kind()._repr_html_()
+
+
+@needs_callbacks
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_html_diagram_of_a_fitted_model_shows_its_certificates(kind):
+    """The table of fitted attributes is as new in scikit-learn as its callbacks are."""
     assert "Certificate" in kind().fit(X, y)._repr_html_()

@@ -1,19 +1,15 @@
-"""The relative duality gap against time: of one fit, of several solvers, of panels of problems."""
+"""The relative duality gap against time: of one fit, or of several solvers."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from maxmargin.displays.style import COLOURS, MARKERS, QUIET, axes_of, legend_of
 from maxmargin.solving.solution import Progress
 
-Curve = Sequence[tuple[float, float]]
-"""Points (seconds, relative gap)."""
 Trace = Sequence[Progress]
 
 GAP_FLOOR = 1e-17
@@ -165,25 +161,3 @@ def _lines_by_solver(trace: Trace, against: str) -> Iterator[Line]:
         rows = list(group)
         yield _line(solver, [*last, *rows], against)
         last = rows[-1:]
-
-
-def draw_gaps(panels: Mapping[str, Mapping[str, Curve]], path: str | Path, *, target: float | None = None) -> Path:
-    """Draw relative gap against time, a panel for each problem and a line for each solver, and write it to ``path``.
-
-    The file is written under a temporary name and renamed, so an old picture is never left half overwritten.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4 * len(panels), 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes, (title, curves) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        lines = [Line(name, *map(list, zip(*curve, strict=True))) for name, curve in curves.items()]
-        ConvergenceDisplay(lines=lines, target=target).plot(ax=axes)
-        axes.set_title(title)
-        legend_of(axes, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(curves) + (target is not None))
-    path = Path(path)
-    unfinished = path.with_name(path.name + ".part")
-    figure.savefig(unfinished, format=path.suffix.lstrip(".") or "png", dpi=130)
-    os.replace(unfinished, path)
-    return path

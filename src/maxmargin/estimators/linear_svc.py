@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
@@ -115,10 +114,7 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
         with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X, y = validate_data(
-                self, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
-            )
-            check_classification_targets(y)
+            X, y = checks.validated(self, X, y)
             return self._train(X, y, sample_weight, limits), limits
 
     def decision_function(self, X: Any) -> Array:

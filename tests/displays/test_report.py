@@ -127,6 +127,15 @@ def test_a_browser_shows_the_page_without_complaint(report, tmp_path):
     assert console_errors(report.save(tmp_path / "page.html").as_uri(), tmp_path) == []
 
 
+@needs_chromium
+def test_a_page_that_complains_is_found_out(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("<html><body><script>console.error('first'); second();</script></body></html>")
+    first, second = console_errors(page.as_uri(), tmp_path)
+    assert "first" in first
+    assert "second is not defined" in second
+
+
 def test_a_certificate_and_a_solution_show_themselves_in_a_notebook():
     X, y = load_breast_cancer(return_X_y=True)
     problem = LinearProblem.build(X, np.where(y, 1, -1), 1.0, Hinge(), intercept_scaling=1.0)

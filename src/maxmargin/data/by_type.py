@@ -63,7 +63,7 @@ class Loop:
         self.__doc__ = function.__doc__
         self._function, self._place, self._options = function, place, options
         self._copies: dict[type, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __call__(self, *arguments: Any) -> Any:
         return self.of(type(arguments[self._place]))(*arguments)
@@ -86,9 +86,11 @@ def loop_by_type(argument: str, **options: Any) -> Callable[[Any], Loop]:
 
 
 def _copy_for(function: Any, kind: type) -> Any:
-    """The same code, in which the names of operations stand for those of this type."""
+    """The same code, in which the names of operations, and of other loops of this kind, stand for those of this type."""
     known = function.__globals__
     chosen = {name: value.of(kind) for name, value in known.items() if isinstance(value, Operation) and kind in value}
+    used = {name: known[name] for name in function.__code__.co_names if isinstance(known.get(name), Loop)}
+    chosen |= {name: loop.of(kind) for name, loop in used.items()}
     copy = FunctionType(function.__code__, known | chosen, function.__name__, function.__defaults__)
     copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, function.__qualname__, function.__doc__
     return copy

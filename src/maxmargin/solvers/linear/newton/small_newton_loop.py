@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.data.by_type import loop_by_type
 from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array
@@ -107,7 +108,7 @@ class Outcome(NamedTuple):
     n_free: int
 
 
-@njit(**OPTIONS)
+@loop_by_type("curve", **OPTIONS)
 def solve_small(rows, signs, curve, outer, start):
     """From ``start.alpha`` to the optimum, as far as float64 goes or ``start.most_steps`` lead.
 
@@ -146,7 +147,7 @@ def solve_small(rows, signs, curve, outer, start):
     return Outcome(best.gap, best.dual, steps, np.sum(found.free))
 
 
-@njit(**OPTIONS)
+@loop_by_type("curve", **OPTIONS)
 def begin(rows, curve, outer, start, place, found):
     """w = w(alpha) and its answer; or w = 0, if that has the lesser primal value: w(alpha) of a poor alpha can be far off."""
     is_smooth, anchor = curve.softness > 0.0, found.alpha.copy()
@@ -174,7 +175,7 @@ def keep(now, best, its_alpha, its_w, alpha, w):
     return now
 
 
-@njit(**OPTIONS)
+@loop_by_type("curve", **OPTIONS)
 def answer(rows, curve, prox, place, found):
     """The alpha that answers the margins, and the values of the pair. The direction becomes minus the gradient."""
     respond(rows, place.margin, curve, prox, found, 0, len(place.margin))
@@ -218,7 +219,7 @@ def direct(rate, place, matrix):
     return decrement if decrement < np.inf else 0.0
 
 
-@njit(**OPTIONS)
+@loop_by_type("curve", **OPTIONS)
 def search(place, curve, prox, sums, decrement):
     """The t > 0 with F'(w + t direction) = 0, which rises with t: Newton from t = 1, kept between two bounds. Zero where
     there is no such t among the first numbers that are tried: then the columns are of very different scales."""

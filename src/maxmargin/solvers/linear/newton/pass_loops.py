@@ -7,6 +7,8 @@ Each works on the samples start <= i < stop, so that threads can share the work,
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from maxmargin.data.by_type import by_type, loop_by_type
@@ -18,7 +20,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 IN_ORDER = {"contract", "nsz", "arcp"}
 """For sums over rows of few stored elements. Where a sum may be reordered the compiler makes a loop that adds sixteen elements
 at a time. A row of ten never enters that loop, and a product takes a third longer."""
-PASS = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
+PASS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)

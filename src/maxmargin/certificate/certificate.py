@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate.html import certificate_html
 from maxmargin.data.rows import Array
 
 
@@ -72,6 +73,12 @@ class Certificate:
             f"(gap {self.gap:.2e}, known to {self.rounding_error:.0e}; "
             f"{self.n_support} support vectors, {self.n_at_bound} at the bound)"
         )
+
+    def __repr__(self) -> str:
+        return f"<Certificate: relative gap {self.relative_gap:.2e}, objective {self.primal:.6g}>"
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
 
 
 def relative(gap: float, primal: float, dual: float) -> float:
@@ -146,6 +153,15 @@ def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof:
         n_support=counts.n_support,
         n_at_bound=counts.n_at_bound,
     )
+
+
+def or_zero(certificate: Certificate, value: float) -> Certificate:
+    """The same; but values that are all below ``value``, which is what rounding makes of zero, are zeros that are known to it.
+    There is nothing to be relative to then, and the gap with its rounding error is a bound as before."""
+    worst = certificate.scale + certificate.gap + certificate.rounding_error
+    if not worst <= value:
+        return certificate
+    return replace(certificate, primal=0.0, dual=0.0, gap=0.0, relative_gap=0.0, rounding_error=value)
 
 
 def refusal(n_support: int) -> Certificate:

@@ -112,8 +112,8 @@ class Plan:
     @property
     def _suits_one_call(self) -> bool:
         """In regression: whether one compiled call of Newton's method takes less time than coordinates. On abalone it takes 1.9
-        ms with the squared loss (coordinates, then Newton: 2.2 to 3.3 ms); without the square, 7 ms (8 to 11) where C is large and
-        4 ms (2 to 3) where it is small."""
+        ms with the squared loss (coordinates, then Newton: 2.2 to 3.3 ms); without the square, 7 ms (8 to 11) where C is large
+        and 4 ms (2 to 3) where it is small."""
         is_hard = self._is_smooth or self._is_hard_for_coordinates
         return self.is_short and self.problem.penalizes_intercept and is_hard
 

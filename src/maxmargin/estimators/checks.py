@@ -37,7 +37,7 @@ def number(name: str, value: Any, *, above: float | None = None, at_least: float
 
 def cost(C: Any) -> None:
     """A positive number; infinity asks for the hard margin."""
-    if C != math.inf:
+    if not (isinstance(C, float) and C == math.inf):
         number("C", C, above=0.0)
 
 

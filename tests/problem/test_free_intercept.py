@@ -12,6 +12,7 @@ from sklearn.utils import shuffle
 
 from maxmargin import LinearSVC
 from maxmargin.certificate.linear import certify
+from maxmargin.certificate.policy import LinearJudgePolicy
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import BALANCE, LinearProblem
@@ -398,7 +399,7 @@ def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, loss):
     once, off = certify(problem, w, alpha), certify(problem, w, 0.9 * alpha + 0.1 * (problem.y > 0))
     monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
-    monkeypatch.setattr("maxmargin.certificate.linear.ROWS_A_BLOCK", 17)
+    monkeypatch.setattr("maxmargin.certificate.policy.LINEAR", LinearJudgePolicy(rows_a_block=17))
     assert certify(problem, w, alpha).gap == pytest.approx(once.gap, rel=1e-12)
     assert certify(problem, w, 0.9 * alpha + 0.1 * (problem.y > 0)).gap == pytest.approx(off.gap, rel=1e-12)
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.kernel_sums import Sums, kernel_sums, precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
@@ -31,9 +32,6 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs, hinge_sums
 from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
-
-NEGLIGIBLE = 0.1
-"""The share of a tolerance that the samples whose outputs stay as they are may use up by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +99,7 @@ def _sharpened(
     outputs, errors = problem.signs * (verdict.outputs + verdict.b), verdict.output_errors
     effects = problem.loss.gap_sensitivity(outputs, alpha, problem.C, errors, problem.targets)
     allowed = tol * verdict.certificate.scale
-    decisive = np.flatnonzero(effects > NEGLIGIBLE * allowed / problem.n_samples)
+    decisive = np.flatnonzero(effects > policy.KERNEL.negligible * allowed / problem.n_samples)
     precise = precise_sums(problem.kernel, problem.points, support, (alpha * problem.signs)[support], decisive)
     if precise is None:
         return verdict

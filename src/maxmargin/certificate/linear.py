@@ -27,18 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_product, two_sum, vector
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
-
-ROWS_A_BLOCK = 1 << 13
-"""Rows that a pass takes at a time: their outputs stay in the caches."""
-PRECISE_SHARE, PRECISE_SCALE = 0.1, 1e-11
-"""The second, precise pass is made where the bound on rounding is more than this share of the gap and more than this relative
-to the objective. It costs about three of the first."""
 
 
 def certify(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
@@ -198,7 +193,11 @@ class Judge:
 def _is_in_doubt(quick: Certificate) -> bool:
     """Whether the bound on rounding says more than the gap does."""
     rounding = quick.rounding_error
-    return math.isfinite(quick.gap) and rounding > PRECISE_SHARE * quick.gap and rounding > PRECISE_SCALE * quick.scale
+    return (
+        math.isfinite(quick.gap)
+        and rounding > policy.LINEAR.precise_share * quick.gap
+        and rounding > policy.LINEAR.precise_scale * quick.scale
+    )
 
 
 class _Comparison(NamedTuple):
@@ -244,8 +243,8 @@ def _sum_over_rows(
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
     total = np.zeros(len(_Sums._fields))
-    for first in range(start, stop, ROWS_A_BLOCK):
-        block = slice(first, min(first + ROWS_A_BLOCK, stop))
+    for first in range(start, stop, policy.LINEAR.rows_a_block):
+        block = slice(first, min(first + policy.LINEAR.rows_a_block, stop))
         signs, targets, C, a = problem.signs[block], problem.targets[block], problem.C[block], alpha[block]
         outputs, magnitudes = np.empty(len(a)), np.empty(len(a))
         scale = judge_rows(*rows, block.start, block.stop, w, bias_weight, a * signs, outputs, magnitudes, weights)

@@ -33,17 +33,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.rounding import SMALLEST, gamma
+from maxmargin.certificate import policy
+from maxmargin.certificate.rounding import OUTWARDS, SMALLEST, gamma
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
-
-ELEMENTS_A_BLOCK = 1 << 20
-"""Stored elements of a copy of some rows: 8 MB, which the next block uses again. Copies of whole matrices are new pages each
-time, and took ten times as long on a first call."""
-OUTWARDS = 1.0 + 8.0 * UNIT_ROUNDOFF
-"""A few operations on upper bounds are rounded upwards by this."""
 
 
 class Values(NamedTuple):
@@ -141,7 +136,7 @@ def _blocks(X: Any) -> Iterator[tuple[slice, Any]]:
     """The rows of X in float64, some at a time, each after a check point."""
     n, d = X.shape
     row_length = X.nnz // max(1, n) if sparse.issparse(X) else d
-    size = max(1, ELEMENTS_A_BLOCK // max(1, row_length))
+    size = max(1, policy.PREDICTIONS.elements_a_block // max(1, row_length))
     X = sparse.csr_array(X) if sparse.issparse(X) else X
     for start in range(0, n, size):
         check_point()

@@ -21,7 +21,7 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
-from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.estimators.jobs import run_jobs, serialised
 from maxmargin.estimators.parameters import explained
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge

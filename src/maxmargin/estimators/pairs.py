@@ -16,6 +16,7 @@ from scipy import sparse
 
 from maxmargin.data.rows import Array, ChosenRows, Rows
 from maxmargin.data.threads import available_cores
+from maxmargin.estimators import policy
 from maxmargin.kernel_matrix.shared import PairValues, SharedValues
 from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
@@ -24,10 +25,6 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
-
-SHORT_PAIR = 512
-"""Pairs of so few samples are solved by one thread. They take a millisecond, most of it in Python, where threads wait for each
-other: with 360 samples a pair two threads took twice as long as one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +119,7 @@ class KernelProblems:
 
     @property
     def most_threads(self) -> int:
-        is_short = isinstance(self.shared, ClassValues) and self.shared.largest <= SHORT_PAIR
+        is_short = isinstance(self.shared, ClassValues) and self.shared.largest <= policy.JOBS.short_pair
         return 1 if is_short else available_cores()
 
     def problem(self, pair: Pair) -> KernelProblem:

@@ -30,7 +30,6 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate.predictions import (
-    OUTWARDS,
     Bounds,
     Decisions,
     Values,
@@ -41,7 +40,7 @@ from maxmargin.certificate.predictions import (
     proved_votes,
     votes,
 )
-from maxmargin.certificate.rounding import gamma
+from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.rows import Array
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LinearClassifier, dense_weights
@@ -53,7 +52,8 @@ Fetch = Callable[[Array], Any]
 """From the numbers of some points to where they are now, a row each."""
 
 ANNOUNCED_ROUNDING = 1e-9
-"""By this share a point may be farther than announced: the announcement itself was rounded."""
+"""Share by which a point may be farther than announced, as the announcement itself was rounded: part of the bound, not a
+setting."""
 
 
 class MovedTooFar(ValueError):

@@ -11,13 +11,14 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.certificate.predictions import OUTWARDS, CertifiedLabels, Decisions, kernel_decisions, proved_votes, votes
+from maxmargin.certificate.predictions import CertifiedLabels, Decisions, kernel_decisions, proved_votes, votes
+from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
-from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
 from maxmargin.problem.kernels import Custom, Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF

@@ -27,12 +27,11 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array
+from maxmargin.problem import policy
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 SECOND_ORDER = 1.01
 """What terms of second order, and the rounding of a bound itself, can add to a bound of first order."""
-DENSE_FEATURES = 1 << 12
-"""Up to this many features a block of sparse rows may be made dense."""
 
 
 class Points:
@@ -66,7 +65,7 @@ class Points:
         """In float64, and dense if that is not many more numbers: a product of dense blocks is ten times faster."""
         if isinstance(self.matrix, np.ndarray) and self.matrix.dtype == np.float64:
             return self
-        is_narrow = sparse.issparse(self.matrix) and self.matrix.shape[1] <= DENSE_FEATURES
+        is_narrow = sparse.issparse(self.matrix) and self.matrix.shape[1] <= policy.KERNEL.dense_features
         matrix = self.matrix.toarray() if is_narrow else self.matrix
         return Points(matrix.astype(np.float64, copy=False), self.sqnorms)
 

@@ -11,6 +11,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.hessian import Regulariser
+from maxmargin.solvers.linear.newton.policy import ProductPolicy
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import labelled
@@ -33,7 +34,7 @@ def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(
     X, y = labelled(200, 12, 1.0, 0)
     problem = LinearProblem.build(layout(X), y, np.linspace(0.5, 2.0, 200), Hinge(), scaling)
     hessian, free = (
-        ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored)),
+        ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), ProductPolicy()),
         np.arange(200) % 3 == 0,
     )
     hessian.rebuild(free)
@@ -49,7 +50,7 @@ def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(
 
 def test_a_direction_that_overflows_is_none():
     problem = LinearProblem.build(np.full((4, 2), 1e200), [1, -1, 1, -1])
-    hessian = ProductHessian(problem, np.ones(4), Crew(8))
+    hessian = ProductHessian(problem, np.ones(4), Crew(8), ProductPolicy())
     with np.errstate(all="ignore"):
         hessian.rebuild(np.ones(4, bool))
         assert hessian.solve(1.0, Regulariser(problem.regulariser), np.full(3, 1e200), np.ones(4, bool)) is None

@@ -11,11 +11,9 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.solvers.linear.newton import policy
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.presolve import CentredColumns, PresolvePolicy, RotatedRows
-
-MOST_ROTATED = 50_000_000
-"""Elements of the dense copy of X that a rotation of its rows takes: 0.4 GB."""
 
 
 def lengthened(problem: LinearProblem, w: Array) -> Array:
@@ -58,5 +56,5 @@ def regulariser_of(problem: LinearProblem, reductions: list[CentredColumns | Rot
 
 def is_rotated(problem: LinearProblem) -> bool:
     n, n_features = problem.n_samples, problem.rows.n_features
-    is_dense = problem.rows.n_stored >= PresolvePolicy().dense_share * n * n_features
-    return n < n_features and n * n_features <= MOST_ROTATED and is_dense
+    is_dense = problem.rows.n_stored >= PresolvePolicy.dense_share * n * n_features
+    return n < n_features and n * n_features <= policy.DEFAULT.matrix.most_rotated and is_dense

@@ -32,7 +32,7 @@ runs on the primal directly. **An intercept without penalty** is a coordinate wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -46,43 +46,12 @@ from maxmargin.solvers.linear.newton.frame import lengthened, reduced, regularis
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.linear.newton.line_search import rising_root
 from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
+from maxmargin.solvers.linear.newton.policy import NewtonPolicy, default_policy
+from maxmargin.solvers.patience import IdleRounds
 from maxmargin.solvers.presolve import CentredColumns, RotatedRows
 
-SEARCH_ACCURACY, ROUGH_ACCURACY = 1e-4, 1e-3
-"""How small the slope along the direction is to be at the end of the line search, relative to where it began; the second is for
-directions that are themselves known to a tenth only."""
 ROUNDING = 2.0**-52
-GREATEST_PENALTY = 1e8
-"""Beyond this the rounding of a margin, times the penalty, is more than is gained."""
-TRUSTED_DIFFERENCE = 1e-11
-"""Down to this, relative to the dual value, the gap between two points is known from the difference of their values."""
-CONVERGED = 1e-12
-"""A relative gap below this is rounding, as far as the solver can tell."""
-BETTER_PAIR = 0.7
-"""A pair is copied when its gap is less than this share of the best one's."""
-MOST_STEPS_A_CALL = 200
-"""On small data a step is far cheaper than its elements say, and Ctrl-C is heard only between calls."""
-RETREAT = 1.0 / 16.0
-"""The penalty is multiplied by this when rounding hides what an outer step gains."""
-MOST_RETREATS = 3
-"""So many retreats in a row that do not raise the dual value are the end, as far as the solver can tell."""
-MOST_REFUSALS = 4
-"""So many certificates refused at that end, each followed by a far smaller penalty, and the solver is stuck."""
-REFUSED_RETREAT = 1.0 / 64.0
-"""What the penalty is multiplied by after the first of these refusals."""
-LEAST_PENALTY = 1e-100
-"""No penalty is smaller: its reciprocal has to be finite."""
-RESOLVED = 1e6
-"""s C |x|^2 where rounding has forced a smaller penalty: see ``_resolved_penalty``."""
-REFINEMENTS = 2
-"""Newton steps in higher precision before an answer is offered again."""
-CAREFUL_STEPS = 30
-"""After so many Newton steps of the kind below the matrix is factored with more care."""
-IDLE_STEPS, IDLE_FACTOR = 100, 0.9
-"""So many Newton steps in which the gap does not fall to this share of what it was are the end as well."""
-LONG_MARGIN, NOTICEABLE = 1e3, 1e-9
-"""A margin is the sum of terms of this size at the most, as far as the solver guesses; and a share of the objective below this
-is not looked at."""
+"""The distance from 1.0 to the next float64: mathematics, not a setting."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +67,7 @@ class Newton:
     growth: tuple[tuple[int, float], ...] = ((3, 4.0), (8, 2.0), (20, 1.0))
     fall: float = 0.5
     polishes: bool = False
+    policy: NewtonPolicy = field(default_factory=default_policy)
 
     def __post_init__(self) -> None:
         for name in ("penalty", "cold_penalty", "acceptance", "fall"):
@@ -114,7 +84,7 @@ class Newton:
 
     def advance(self, problem: LinearProblem, state: NewtonState, budget: Budget) -> None:
         """Whole Newton steps, each counted as an epoch; at least one, and not so many that Ctrl-C would wait."""
-        end = state.steps + min(budget.steps, MOST_STEPS_A_CALL * problem.n_samples)
+        end = state.steps + min(budget.steps, self.policy.most_steps_a_call * problem.n_samples)
         with single_threaded_blas(), np.errstate(all="ignore"):
             if state.looks_done:
                 state.look_closer(budget.target)
@@ -161,7 +131,7 @@ class NewtonState:
     has_best_w = True
 
     def __init__(self, problem: LinearProblem, warm_start: Array | None, settings: Newton) -> None:
-        self.original, self.settings = problem, settings
+        self.original, self.settings, self.policy = problem, settings, settings.policy
         self.stage = Stage("newton")
         self.steps = 0
         self.kept: tuple[Array, Array] | None = None
@@ -173,16 +143,17 @@ class NewtonState:
         self.problem = problem = reductions[-1].problem if reductions else self.original
         n, box = problem.n_samples, problem.box
         self.curve = curve_of(problem)
-        self.passes = passes_for(problem, self.curve)
+        self.passes = passes_for(problem, self.curve, self.policy)
         self.regulariser = regulariser_of(problem, reductions)
         self.alpha = np.clip(alpha, box.L, box.U)
         self.anchor = self.alpha.copy()
         self.margin, self.along = np.empty(n), np.empty(n)
         self.free = np.zeros(n, bool)
-        self.inner_steps = self.n_free = self.retreats = self.refusals = self.idle_steps = 0
+        self.inner_steps = self.n_free = self.retreats = self.refusals = 0
+        self.idle = IdleRounds(self.policy.idle_share)
         self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = self.is_refined = False
         self.caution = 1.0
-        self.least_primal = self.least_gap = np.inf
+        self.least_primal = np.inf
         w_alpha = self.passes.restart(self.alpha)
         self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
         self.w = self.regulariser.minimiser(w_alpha)
@@ -195,7 +166,7 @@ class NewtonState:
 
     def _set_penalty(self, penalty: float) -> None:
         """A smooth loss needs no proximal term until rounding asks for one."""
-        limited = max(LEAST_PENALTY, min(penalty, GREATEST_PENALTY))
+        limited = max(self.policy.least_penalty, min(penalty, self.policy.greatest_penalty))
         self.penalty = np.inf if self.curve.is_smooth and self.refusals == 0 else limited
         self.prox = Prox.of(self.anchor, self.penalty, self.curve.softness)
 
@@ -228,7 +199,7 @@ class NewtonState:
     @property
     def _difference(self) -> float:
         difference = self.least_primal - self.best_dual
-        return difference if difference > TRUSTED_DIFFERENCE * abs(self.best_dual) else np.inf
+        return difference if difference > self.policy.trusted_difference * abs(self.best_dual) else np.inf
 
     def answer(self) -> tuple[Array, Array]:
         """The best pair so far; or the best w with the better of the two dual points, if their gap is less. After a refusal
@@ -256,7 +227,7 @@ class NewtonState:
         w, alpha = self.w.copy(), self.alpha.copy()
         scales, along = self.prox.rate * self.curve.C * self.free, np.empty(len(alpha))
         self.passes.hessian.update(self.free, self.n_free)
-        for _ in range(REFINEMENTS):
+        for _ in range(self.policy.refinements):
             gradient = self.regulariser.times(w) - self.problem.precise_weights(alpha)
             direction = self.passes.hessian.solve(self.prox.rate, self._damped_regulariser, gradient, self.free)
             if direction is None:
@@ -277,7 +248,7 @@ class NewtonState:
         """The proximal-point step: alpha becomes the anchor of the next inner problem."""
         rise = self._move_anchor()
         self.retreats = 0 if rise > ROUNDING * abs(self.anchor_dual) else self.retreats + 1
-        if self.retreats >= MOST_RETREATS or (self.retreats > 0 and self._has_converged):
+        if self.retreats >= self.policy.most_retreats or (self.retreats > 0 and self._has_converged):
             self._end()
             return
         self._begin_inner_problem(self.penalty * factor)
@@ -321,22 +292,22 @@ class NewtonState:
             self._wash()
         elif np.isinf(self.penalty):
             self._end()
-        elif self._rise > -CONVERGED * abs(self.dual):
-            self.go_outside(factor if self.inner_gap <= CONVERGED * abs(self.dual) else 1.0)
+        elif self._rise > -self.policy.converged * abs(self.dual):
+            self.go_outside(factor if self.inner_gap <= self.policy.converged * abs(self.dual) else 1.0)
         elif self._has_risen_by_refinement():
             self.retreats = 0
             self._begin_inner_problem(self.penalty)
         else:
             self.retreats += 1
-            if self.retreats >= MOST_RETREATS:
+            if self.retreats >= self.policy.most_retreats:
                 self._end()
             else:
-                self._begin_inner_problem(self.penalty * RETREAT)
+                self._begin_inner_problem(self.penalty * self.policy.retreat)
 
     @property
     def _has_converged(self) -> bool:
         """Whether what is left of the gap is rounding."""
-        return self.pair_gap <= CONVERGED * abs(self.dual)
+        return self.pair_gap <= self.policy.converged * abs(self.dual)
 
     def _end(self) -> None:
         self.looks_done = self.is_at_end = True
@@ -358,9 +329,9 @@ class NewtonState:
     def hangs_on_rounding(self) -> bool:
         """Whether margins of the free samples that are below one by rounding alone could cost a noticeable part of the primal
         value."""
-        rounding = UNIT_ROUNDOFF * (self.problem.n_weights + 4) * LONG_MARGIN
+        rounding = UNIT_ROUNDOFF * (self.problem.n_weights + 4) * self.policy.long_margin
         cost = float(self.curve.C.max()) * self.n_free * rounding
-        return self.refusals > 0 or (not self.curve.is_smooth and cost > NOTICEABLE * self.least_primal)
+        return self.refusals > 0 or (not self.curve.is_smooth and cost > self.policy.noticeable * self.least_primal)
 
     def look_closer(self, target: float) -> None:
         """A certificate was refused: ask more of the inner test. At the end of what the penalty allows, take a far smaller one,
@@ -374,15 +345,16 @@ class NewtonState:
             self._wash()
             return
         self.refusals += 1
-        if self.refusals >= MOST_REFUSALS:
+        if self.refusals >= self.policy.most_refusals:
             self._centre_or_give_up()
             return
-        self.is_at_end, self.retreats, self.idle_steps, self.least_gap = False, 0, 0, np.inf
+        self.is_at_end, self.retreats = False, 0
+        self.idle = IdleRounds(self.policy.idle_share)
         self._move_anchor()
         self.best_pair.gap = np.inf  # as the certificate sees it, it is not that small
         np.copyto(self.w, self.best_w)
         self._wash()
-        smaller = min(1.0, self.penalty * REFUSED_RETREAT)
+        smaller = min(1.0, self.penalty * self.policy.refused_retreat)
         self._begin_inner_problem(smaller if self.refusals == 1 else min(smaller, self._resolved_penalty))
 
     def _centre_or_give_up(self) -> None:
@@ -399,7 +371,7 @@ class NewtonState:
     def _resolved_penalty(self) -> float:
         """With this s the rounding of a margin of one moves alpha_i by 1e-10 of 1 / |x|^2: what alpha_i is about where the data
         can be separated, however large C is."""
-        return max(LEAST_PENALTY, float(np.divide(RESOLVED, self.curve.C.max() * self._mean_sqnorm)))
+        return max(self.policy.least_penalty, float(np.divide(self.policy.resolved, self.curve.C.max() * self._mean_sqnorm)))
 
     def step(self) -> None:
         """One Newton step on the inner problem with an exact line search."""
@@ -421,13 +393,10 @@ class NewtonState:
         self._note_progress()
 
     def _note_progress(self) -> None:
-        if self.gap <= IDLE_FACTOR * self.least_gap:
-            self.least_gap, self.idle_steps = self.gap, 0
-        else:
-            self.idle_steps += 1
-            self.passes.hessian.is_careful |= self.idle_steps >= CAREFUL_STEPS
-            if self.idle_steps >= IDLE_STEPS:
-                self._end()
+        idle_steps = self.idle.note(self.gap)
+        self.passes.hessian.is_careful |= idle_steps >= self.policy.careful_steps
+        if idle_steps >= self.policy.idle_steps:
+            self._end()
 
     def _move(self, direction: Array, length: float) -> None:
         n_free, inner_gap = self.n_free, self.inner_gap
@@ -453,14 +422,14 @@ class NewtonState:
         """The t > 0 with F'(w + t direction) = 0."""
         linear = float(self.regulariser.times(self.w) @ direction)
         quadratic = self.regulariser.sqnorm(direction)
-        accuracy = ROUGH_ACCURACY if self.passes.hessian.is_rough else SEARCH_ACCURACY
+        accuracy = self.policy.line_search.rough_accuracy if self.passes.hessian.is_rough else self.policy.line_search.accuracy
         enough = accuracy * abs(float(self.gradient @ direction))
 
         def look(t: float) -> tuple[float, float]:
             first, second = self.passes.slope(self.margin, self.along, self.prox, t)
             return first + linear + t * quadratic, second + quadratic
 
-        return rising_root(look, enough)
+        return rising_root(look, enough, self.policy.line_search)
 
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""
@@ -474,7 +443,7 @@ class NewtonState:
         if primal < self.least_primal:
             self.least_primal = primal
             np.copyto(self.best_w, self.w)
-        if self.pair_gap < BETTER_PAIR * self.best_pair.gap:
+        if self.pair_gap < self.policy.better_pair * self.best_pair.gap:
             self.best_pair.take(self.pair_gap, self.w, self.alpha)
 
     @property

@@ -14,13 +14,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.curves import Curve, Tube
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, HessianOfFew
-
-SMALL_ELEMENTS = 100_000
-"""Up to this many elements, stored densely, a problem is small."""
-
-MOST_MATRIX_WEIGHTS = 2000
-"""Up to this many weights a Newton direction is found by a Cholesky factorisation, which takes a tenth of a second there; with
-more, by conjugate gradients."""
+from maxmargin.solvers.linear.newton.policy import MatrixPolicy, NewtonPolicy
 
 
 def curve_of(problem: LinearProblem) -> Curve | Tube:
@@ -92,25 +86,29 @@ class Passes(Protocol):
         """First and second derivative by t of sum_i phi_i(margin_i + t along_i)."""
 
 
-def passes_for(problem: LinearProblem, curve: Curve | Tube) -> Passes:
+def passes_for(problem: LinearProblem, curve: Curve | Tube, policy: NewtonPolicy) -> Passes:
     elements = problem.n_samples * problem.n_weights
-    return DensePasses(problem, curve) if elements <= SMALL_ELEMENTS else CompiledPasses(problem, curve)
+    if elements <= policy.matrix.small_elements:
+        return DensePasses(problem, curve, policy.matrix)
+    return CompiledPasses(problem, curve, policy)
 
 
-def hessian_of(problem: LinearProblem, C: Array, crew: Crew) -> FreeHessian | ProductHessian:
-    return FreeHessian(problem, C, crew) if problem.n_weights <= MOST_MATRIX_WEIGHTS else ProductHessian(problem, C, crew)
+def hessian_of(problem: LinearProblem, C: Array, crew: Crew, policy: NewtonPolicy) -> FreeHessian | ProductHessian:
+    if problem.n_weights <= policy.matrix.most_matrix_weights:
+        return FreeHessian(problem, C, crew, policy=policy.matrix)
+    return ProductHessian(problem, C, crew, policy.products)
 
 
 class CompiledPasses:
     """Compiled loops, shared among the cores."""
 
-    def __init__(self, problem: LinearProblem, curve: Curve | Tube) -> None:
+    def __init__(self, problem: LinearProblem, curve: Curve | Tube, policy: NewtonPolicy) -> None:
         from maxmargin.solvers.linear.newton import pass_loops as newton
 
         self._kernels: Any = newton
         self.problem, self.curve = problem, curve
         self.crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
-        self.hessian = hessian_of(problem, curve.C, self.crew)
+        self.hessian = hessian_of(problem, curve.C, self.crew, policy)
         self._w_alpha = np.zeros((self.crew.size, problem.rows.n_features + 1))
         self._changed = np.empty(problem.n_samples, np.int64)
         self._sums = np.zeros((self.crew.size, 4))
@@ -152,14 +150,14 @@ class CompiledPasses:
 class DensePasses:
     """The same in NumPy, on a dense copy Z of the y_i x_i."""
 
-    def __init__(self, problem: LinearProblem, curve: Curve | Tube) -> None:
+    def __init__(self, problem: LinearProblem, curve: Curve | Tube, policy: MatrixPolicy) -> None:
         self.curve = curve
         self._half_D = np.divide(0.5 * curve.softness, curve.C, out=np.zeros(len(curve.C)), where=curve.C > 0.0)
         dense = problem.rows.dense()
         self._Z = np.column_stack([dense, np.full(len(dense), problem.intercept_scaling)]) * problem.signs[:, None].astype(
             float
         )
-        self.hessian = HessianOfFew(self._Z, curve.C)
+        self.hessian = HessianOfFew(self._Z, curve.C, policy)
 
     def restart(self, alpha: Array) -> Array:
         return np.asarray(alpha @ self._Z)

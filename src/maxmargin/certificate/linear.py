@@ -226,6 +226,22 @@ class _Sums(NamedTuple):
     weights_scale: float
 
 
+class JudgedPair(NamedTuple):
+    """What a pass judges: w, the weight of the constant feature, and sigma_i alpha_i of the rows at hand."""
+
+    w: Array
+    bias_weight: float
+    signed_alpha: Array
+
+
+class RowSums(NamedTuple):
+    """What a pass writes: the outputs of the rows at hand, the sums of their magnitudes, and a part of w(alpha)."""
+
+    outputs: Array
+    magnitudes: Array
+    weights: Array
+
+
 def _sum_over_rows(
     problem: LinearProblem,
     w: Array,
@@ -247,7 +263,8 @@ def _sum_over_rows(
         block = slice(first, min(first + policy.LINEAR.rows_a_block, stop))
         signs, targets, C, a = problem.signs[block], problem.targets[block], problem.C[block], alpha[block]
         outputs, magnitudes = np.empty(len(a)), np.empty(len(a))
-        scale = judge_rows(*rows, block.start, block.stop, w, bias_weight, a * signs, outputs, magnitudes, weights)
+        pair, sums = JudgedPair(w, bias_weight, a * signs), RowSums(outputs, magnitudes, weights)
+        scale = judge_rows(rows, block.start, block.stop, pair, sums)
         outputs = np.multiply(outputs, signs, out=outputs)
         if margins_of_all is not None:
             margins_of_all[block] = outputs

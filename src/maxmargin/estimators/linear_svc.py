@@ -15,6 +15,7 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_classifier import LinearClassifier
+from maxmargin.estimators.multiclass import OneAgainstRest
 
 
 class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
@@ -120,7 +121,7 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """The class with the greatest decision value."""
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        codes = OneAgainstRest(len(self.classes_)).codes(scores.reshape(len(scores), -1))
         predicted: Array = self.classes_[codes]
         return predicted
 

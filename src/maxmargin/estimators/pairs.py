@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from maxmargin.data.rows import Array, ChosenRows, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators import policy
 from maxmargin.kernel_matrix.shared import PairValues, SharedValues
+from maxmargin.problem.class_pairs import class_pairs, number_of_pairs
 from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
@@ -41,7 +41,7 @@ class Pair:
     def all_of(cls, codes: Array) -> list[Pair]:
         """Those of all classes 0, 1, ..., which are the codes of the samples."""
         members = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
-        return [cls._of(first, second, members, codes) for first, second in combinations(range(len(members)), 2)]
+        return [cls._of(first, second, members, codes) for first, second in class_pairs(len(members))]
 
     @classmethod
     def of(cls, first: int, second: int, codes: Array) -> Pair:
@@ -158,8 +158,8 @@ def pair_weights(dual_coef: Array, n_support: Array) -> Array:
     n_classes = len(n_support)
     ends = np.cumsum(n_support)
     parts = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
-    weights = np.zeros((dual_coef.shape[1], n_classes * (n_classes - 1) // 2))
-    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+    weights = np.zeros((dual_coef.shape[1], number_of_pairs(n_classes)))
+    for k, (i, j) in enumerate(class_pairs(n_classes)):
         weights[parts[i], k] = dual_coef[j - 1, parts[i]]
         weights[parts[j], k] = dual_coef[i, parts[j]]
     return weights

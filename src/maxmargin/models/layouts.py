@@ -18,6 +18,7 @@ from maxmargin.certificate.ellipsoid import Ellipsoid
 from maxmargin.data.rows import Array
 from maxmargin.estimators.linear_classifier import all_of, dense_weights, one_or_all
 from maxmargin.models import policy
+from maxmargin.problem.class_pairs import number_of_pairs
 
 if TYPE_CHECKING:  # a linear model needs nothing of kernels
     from maxmargin.problem.feature_maps import FeatureMap
@@ -273,7 +274,7 @@ KERNEL = Layout(
     scalars=("n_features_in_", "relative_gap_", "fit_status_", "shape_fit_"),
     tensors_of=_kernel_tensors,
     details_of=lambda estimator: {"gamma": getattr(estimator._kernel_, "gamma", None)},
-    n_problems=lambda n_classes: n_classes * (n_classes - 1) // 2,
+    n_problems=number_of_pairs,
     complaint=_complaint_about_kernel,
     fill=_fill_kernel,
 )

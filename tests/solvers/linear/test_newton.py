@@ -14,9 +14,10 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, Regulariser
-from maxmargin.solvers.linear.newton.newton import Newton, NewtonState
+from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import CompiledPasses, DensePasses, Passes, Prox, curve_of, passes_for
 from maxmargin.solvers.linear.newton.policy import MatrixPolicy, NewtonPolicy, default_policy
+from maxmargin.solvers.linear.newton.state import NewtonState
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled

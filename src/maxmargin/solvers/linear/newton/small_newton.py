@@ -15,9 +15,10 @@ import numpy as np
 from maxmargin.data.rows import Array, DenseRows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.newton.newton import Newton, NewtonState
+from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import curve_of
 from maxmargin.solvers.linear.newton.small_newton_loop import Outer, Start, solve_small
+from maxmargin.solvers.linear.newton.state import NewtonState
 
 POLISHING = Newton(polishes=True)
 

@@ -15,7 +15,8 @@ from maxmargin.certificate.linear import certify
 from maxmargin.certificate.policy import LinearJudgePolicy
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import ThreadPolicy
-from maxmargin.problem.linear import BALANCE, LinearProblem
+from maxmargin.problem import policy
+from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, Loss, SquaredHinge
 from maxmargin.solvers.linear.avsf import AVSF
 from maxmargin.solvers.linear.dcd import DCD
@@ -130,7 +131,7 @@ def test_every_problem_is_certified_by_those_that_can(problem_name, loss_name, s
     assert solution.status is Status.CERTIFIED
     assert solution.certificate.meets(1e-8)
     assert problem.is_feasible(solution.alpha)
-    assert abs(np.sum(solution.alpha * problem.y)) <= BALANCE * np.sum(np.abs(solution.alpha))
+    assert abs(np.sum(solution.alpha * problem.y)) <= policy.LINEAR.balance * np.sum(np.abs(solution.alpha))
     assert solution.epochs <= 300
     assert solution.b == solution.w[-1] * problem.intercept_scaling
     assert certify(problem, solution.w, solution.alpha) == solution.certificate

@@ -47,14 +47,14 @@ SMALLEST_NORMAL = 2.0**-1021
 """What stands for kernel values below it."""
 
 
-class Sums(NamedTuple):
+class KernelSums(NamedTuple):
     """f, and by how much each of it can be wrong."""
 
     outputs: Array
     errors: Array
 
     @classmethod
-    def of_columns(cls, gram: Any, signed: Array, n: int) -> Sums:
+    def of_columns(cls, gram: Any, signed: Array, n: int) -> KernelSums:
         """From kernel values that are given: ``gram(rows)`` has a column for each coefficient."""
         outputs, magnitudes = np.zeros(n), np.zeros(n)
         for start in range(0, n, policy.KERNEL.vectors_a_tile):
@@ -66,7 +66,7 @@ class Sums(NamedTuple):
         return cls(outputs, roundings(len(signed) + 2.0) * magnitudes)
 
 
-def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> Sums:
+def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> KernelSums:
     """f at the samples, or at the points themselves, from the chosen points and their signed coefficients."""
     if kernel.is_gaussian:
         return _rbf_sums(kernel, points, chosen, signed, samples)
@@ -80,7 +80,7 @@ def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, sa
 
     _tiles(points, chosen, len(samples), add, may_share=not kernel.is_foreign)
     errors = kernel.sum_errors(points[chosen], np.abs(signed), samples) + roundings(len(chosen) + 2.0) * magnitudes
-    return Sums(outputs, errors)
+    return KernelSums(outputs, errors)
 
 
 def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = True) -> None:
@@ -100,7 +100,7 @@ def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = Tr
             crew.run([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
 
 
-def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> KernelSums:
     is_large = len(chosen) * len(points if samples is None else samples) > policy.KERNEL.evaluations_to_prepare
     points = _prepared(points, is_large)
     others = points if samples is None else _prepared(samples, is_large)
@@ -115,7 +115,7 @@ def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples
     keys, place = np.unique(2 * group[chosen] + (signed > 0.0), return_inverse=True)
     scales, n_added = np.bincount(place, signed), float(np.bincount(place).max(initial=0))
     sums = _sparse_sums(kernel, distinct, keys // 2, scales, distinct, n_added)
-    return Sums(sums.outputs[group], sums.errors[group])
+    return KernelSums(sums.outputs[group], sums.errors[group])
 
 
 def _prepared(points: Points, is_large: bool) -> Points:
@@ -156,7 +156,9 @@ def _dot_roundings(matrix: Any) -> float:
     return float(most + 1 if matrix.shape[1] > problem_policy.KERNEL.dense_features else most // 4 + 8)
 
 
-def _sparse_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0) -> Sums:
+def _sparse_sums(
+    kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0
+) -> KernelSums:
     """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
     themselves sums of up to ``n_added`` numbers."""
     plus, minus = (
@@ -164,7 +166,7 @@ def _sparse_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samp
         for is_here in (signed > 0.0, signed < 0.0)
     )
     error = _rbf_error(kernel, points, samples, GROUP_ROUNDINGS)
-    return Sums(plus - minus, (error + roundings(n_added)) * (plus + minus))
+    return KernelSums(plus - minus, (error + roundings(n_added)) * (plus + minus))
 
 
 def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
@@ -182,7 +184,7 @@ def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, sa
     return totals + rests
 
 
-def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> KernelSums:
     """From tiles of kernel values, and their products with the coefficients and with the magnitudes of those."""
     vectors, scales = points[chosen], np.stack([signed, np.abs(signed)])
     others = points if samples is None else samples
@@ -196,7 +198,7 @@ def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, sample
             sums[:, chosen] = _sums_among(kernel, vectors, scales)
             sums[:, ~is_chosen] = _sums_at(kernel, vectors, scales, points[~is_chosen])
     n_additions = min(len(chosen), policy.KERNEL.vectors_a_tile) + -(-len(chosen) // policy.KERNEL.samples_a_tile) + 2.0
-    return Sums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
+    return KernelSums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
 
 
 def _sums_at(kernel: Any, vectors: Points, scales: Array, samples: Points) -> Array:
@@ -246,7 +248,7 @@ def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
     return sums
 
 
-def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
     """f at some of the points, with far smaller errors; None where there is no way to that: for other kernels, and for the RBF
     kernel of too many features."""
     if kernel.is_polynomial:
@@ -254,7 +256,7 @@ def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, s
     return _precise_rbf_sums(kernel, points, chosen, signed, samples) if kernel.is_gaussian else None
 
 
-def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) -> Sums | None:
+def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) -> KernelSums | None:
     """In the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64 with
     that."""
     number, roundoff = np.longdouble, 0.5 * float(np.finfo(np.longdouble).eps)
@@ -270,14 +272,14 @@ def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) 
         magnitudes[rows] = np.abs(block) @ np.abs(scales)
     share = roundoff / UNIT_ROUNDOFF
     errors = kernel.sum_errors(vectors, np.abs(signed), samples) + roundings(len(signed) + 2.0) * magnitudes
-    return Sums(outputs, SECOND_ORDER * share * errors + 2.0 * UNIT_ROUNDOFF * np.abs(outputs))
+    return KernelSums(outputs, SECOND_ORDER * share * errors + 2.0 * UNIT_ROUNDOFF * np.abs(outputs))
 
 
 def _dense(points: Points) -> Array:
     return np.asarray(points.matrix.toarray() if sparse.issparse(points.matrix) else points.matrix)
 
 
-def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
     """Right to nearly the last digit of float64."""
     from maxmargin.certificate.precise_kernel_loops import WIDTH, precise_rbf_sums, precise_sqnorms
 
@@ -300,7 +302,7 @@ def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array,
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 
 
-def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors: Any) -> Sums:
+def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors: Any) -> KernelSums:
     """The difference of the two halves, in which nothing may be lost before the last rounding."""
     (plus, plus_rest), (minus, minus_rest) = halves
     difference = plus - minus
@@ -311,7 +313,7 @@ def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors
     exponent = 8.0 * (m + 2.0) ** 2 * u**2 * kernel.gamma * greatest
     share = SECOND_ORDER * (exponent + EXPONENTIAL_ERROR + 4.0 * len(signed) * u**2)
     tiny = SMALLEST_NORMAL * float(np.abs(signed).sum())
-    return Sums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
+    return KernelSums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
 
 
 def equal_points(matrix: Any) -> tuple[Array, Array]:

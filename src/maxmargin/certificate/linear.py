@@ -65,7 +65,7 @@ class Judge:
             precise = self._verdict(alpha, sums, self._compare_precisely(w, alpha, sums, rests))
             return precise if precise.gap + precise.rounding_error < quick.gap + quick.rounding_error else quick
 
-    def _sums(self, w: Array, alpha: Array, margins: Array | None, rests: Array | None) -> _Sums:
+    def _sums(self, w: Array, alpha: Array, margins: Array | None, rests: Array | None) -> _RowTotals:
         """Add up over all rows, each thread over its own; ``self._weights[0]`` is w(alpha) afterwards, and ``rests[0]``, if
         given, what it lacks."""
         sums = self._crew.share(
@@ -80,9 +80,9 @@ class Judge:
             else:
                 self._weights[0], lost = two_sum(self._weights[0], self._weights[k])
                 rests[0] += rests[k] + lost
-        return _Sums(*map(sum, zip(*sums, strict=True)))
+        return _RowTotals(*map(sum, zip(*sums, strict=True)))
 
-    def _compare(self, w: Array, alpha: Array, sums: _Sums) -> _Comparison:
+    def _compare(self, w: Array, alpha: Array, sums: _RowTotals) -> _Comparison:
         """w with w(alpha), as float64 knows it."""
         n, n_penalised = self.problem.n_samples, self.problem.n_penalised
         w_of_alpha, total = self._weights[0, :n_penalised], float(np.sum(np.abs(alpha)))
@@ -102,7 +102,7 @@ class Judge:
             offset=abs(float(w[-1])) * self.problem.intercept_scaling,
         )
 
-    def _compare_precisely(self, w: Array, alpha: Array, sums: _Sums, rests: Array) -> _Comparison:
+    def _compare_precisely(self, w: Array, alpha: Array, sums: _RowTotals, rests: Array) -> _Comparison:
         """The same from pairs. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c of X: w(alpha) becomes
         w(alpha) - r c, and the offset b + w . c."""
         problem, d = self.problem, self.problem.n_penalised
@@ -154,7 +154,7 @@ class Judge:
         found: float = measure(*self.problem.compiled_rows, centre, float(centre @ centre), np.ascontiguousarray(alpha))
         return found * (1.0 + gamma(self.problem.n_samples + self.problem.n_weights + 8))
 
-    def _verdict(self, alpha: Array, sums: _Sums, comparison: _Comparison) -> Certificate:
+    def _verdict(self, alpha: Array, sums: _RowTotals, comparison: _Comparison) -> Certificate:
         problem = self.problem
         difference, difference_error = comparison.difference, comparison.difference_error
         parts = GapParts(
@@ -216,7 +216,7 @@ class _Comparison(NamedTuple):
     offset: float
 
 
-class _Sums(NamedTuple):
+class _RowTotals(NamedTuple):
     """What a pass over some of the rows adds up, besides their part of w(alpha)."""
 
     loss: float
@@ -251,14 +251,14 @@ def _sum_over_rows(
     rests: Array | None,
     start: int,
     stop: int,
-) -> _Sums:
+) -> _RowTotals:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
     is None where float64 is enough."""
     judge_rows = _judge_of_rows(problem.rows.is_sparse, rests)
     rows, loss = problem.compiled_rows, problem.loss
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
-    total = np.zeros(len(_Sums._fields))
+    total = np.zeros(len(_RowTotals._fields))
     for first in range(start, stop, policy.LINEAR.rows_a_block):
         block = slice(first, min(first + policy.LINEAR.rows_a_block, stop))
         signs, targets, C, a = problem.signs[block], problem.targets[block], problem.C[block], alpha[block]
@@ -277,7 +277,7 @@ def _sum_over_rows(
             np.sum(loss.gap_sensitivity(outputs, a, C, errors, targets)),
             scale,
         )
-    return _Sums(*total.tolist())
+    return _RowTotals(*total.tolist())
 
 
 def _residual_errors(

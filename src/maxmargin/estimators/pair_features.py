@@ -37,7 +37,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
-from maxmargin.solvers.linear.newton.policy import MatrixPolicy
+from maxmargin.solvers.linear.newton.policy import HessianPolicy
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
 
@@ -52,7 +52,7 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     stored = problem.rows.n_stored / max(1, n_samples)
     tiles = TilePolicy()
     a_value = tiles.ns_a_value + (tiles.ns_a_nonzero if problem.rows.is_sparse else tiles.ns_a_feature) * stored
-    has_matrix = newton_weights(problem) <= MatrixPolicy.most_matrix_weights
+    has_matrix = newton_weights(problem) <= HessianPolicy.most_matrix_weights
     is_cheaper = (
         LinearCosts().newton(problem) <= policy.FEATURES.preference * policy.FEATURES.kernel_passes * a_value * n_samples**2
     )

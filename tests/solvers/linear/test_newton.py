@@ -16,7 +16,7 @@ from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, Regulariser
 from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import CompiledPasses, DensePasses, Passes, Prox, curve_of, passes_for
-from maxmargin.solvers.linear.newton.policy import MatrixPolicy, NewtonPolicy, default_policy
+from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy, default_policy
 from maxmargin.solvers.linear.newton.state import NewtonState
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
@@ -28,7 +28,7 @@ losses = pytest.mark.parametrize("loss_name", LOSSES)
 
 def small_up_to(monkeypatch, elements: int) -> None:
     """Let every ``Newton`` that is made from here on take a problem of so many elements for a small one."""
-    matrix = MatrixPolicy(small_elements=elements)
+    matrix = HessianPolicy(small_elements=elements)
     monkeypatch.setattr("maxmargin.solvers.linear.newton.policy.DEFAULT", NewtonPolicy(matrix=matrix))
 
 
@@ -334,7 +334,7 @@ def test_a_hessian_kept_up_to_date_by_changes_equals_one_built_from_scratch(monk
 def test_the_hessian_in_numpy_kept_up_to_date_by_changes_equals_one_built_from_scratch(d):
     X, y = labelled(200, d, 1.0, 0)
     problem = LinearProblem.build(X, y, np.linspace(0.0, 2.0, 200), Hinge(), 1.0)
-    hessian = DensePasses(problem, curve_of(problem), MatrixPolicy()).hessian
+    hessian = DensePasses(problem, curve_of(problem), HessianPolicy()).hessian
     rng, free = np.random.default_rng(0), np.zeros(200, bool)
     for share in (0.5, 0.01, 0.2, 0.9, 0.01):
         flips = np.flatnonzero(rng.random(200) < share)

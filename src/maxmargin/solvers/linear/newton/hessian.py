@@ -17,7 +17,7 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solvers.linear.newton.policy import MatrixPolicy
+from maxmargin.solvers.linear.newton.policy import HessianPolicy
 
 
 class Regulariser(NamedTuple):
@@ -78,7 +78,7 @@ class FreeHessian:
     in_float32: bool = True
     is_careful: bool = False  # factors by reflections instead of Cholesky's method
     pending: list[Array] = field(default_factory=list)
-    policy: MatrixPolicy = field(default_factory=MatrixPolicy)
+    policy: HessianPolicy = field(default_factory=HessianPolicy)
 
     def __post_init__(self) -> None:
         rows = self.problem.rows
@@ -198,7 +198,7 @@ class FreeHessian:
 class HessianOfFew(FreeHessian):
     """The same for the rows of a small dense matrix, in NumPy."""
 
-    def __init__(self, Z: Array, weight: Array, policy: MatrixPolicy) -> None:
+    def __init__(self, Z: Array, weight: Array, policy: HessianPolicy) -> None:
         self.Z, self.weight, self.pending, self.policy = Z, weight, [], policy
         self.in_float32 = self.is_careful = False
         self._allocate(Z.shape[1], 1)

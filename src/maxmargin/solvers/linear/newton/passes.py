@@ -14,7 +14,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.curves import Curve, Tube
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, HessianOfFew
-from maxmargin.solvers.linear.newton.policy import MatrixPolicy, NewtonPolicy
+from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy
 
 
 def curve_of(problem: LinearProblem) -> Curve | Tube:
@@ -51,14 +51,14 @@ class Found(NamedTuple):
     w: Array
 
 
-class Line(NamedTuple):
+class SearchLine(NamedTuple):
     """The margins, and how they change along a direction."""
 
     margin: Array
     along: Array
 
 
-class Sums(NamedTuple):
+class Response(NamedTuple):
     """sum_i p_i alpha_i - D_ii alpha_i^2 / 2, sum of the gap terms, sum of C_i loss_i, samples free, and w(alpha)."""
 
     linear: float
@@ -80,7 +80,7 @@ class Passes(Protocol):
     def products(self, w: Array, out: Array) -> None:
         """out_i = y_i (x_i . w)"""
 
-    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums: ...
+    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Response: ...
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
         """First and second derivative by t of sum_i phi_i(margin_i + t along_i)."""
@@ -125,7 +125,7 @@ class CompiledPasses:
         kernel, rows, y = self._kernels.signed_products, self.problem.compiled_rows, self.problem.signs
         self.crew.share(len(out), lambda k, *part: kernel(rows, y, w, out, *part))
 
-    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums:
+    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Response:
         kernel, n = self._kernels.respond, len(margin)
         rows, found = (
             self.problem.compiled_rows,
@@ -138,10 +138,10 @@ class CompiledPasses:
         for (start, _), length in zip(self.crew.parts(n), lengths, strict=True):
             self.hessian.note(self._changed[start : start + length])
         linear, gap_terms, loss, n_free = self._sums.sum(axis=0).tolist()
-        return Sums(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
+        return Response(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
-        kernel, known = self._kernels.slope, (Line(margin, along), self.curve, prox, t)
+        kernel, known = self._kernels.slope, (SearchLine(margin, along), self.curve, prox, t)
         self.crew.share(len(margin), lambda k, *part: kernel(*known, self._sums[k], *part))
         first, second = self._sums[:, :2].sum(axis=0).tolist()
         return first, second
@@ -150,7 +150,7 @@ class CompiledPasses:
 class DensePasses:
     """The same in NumPy, on a dense copy Z of the y_i x_i."""
 
-    def __init__(self, problem: LinearProblem, curve: Curve | Tube, policy: MatrixPolicy) -> None:
+    def __init__(self, problem: LinearProblem, curve: Curve | Tube, policy: HessianPolicy) -> None:
         self.curve = curve
         self._half_D = np.divide(0.5 * curve.softness, curve.C, out=np.zeros(len(curve.C)), where=curve.C > 0.0)
         dense = problem.rows.dense()
@@ -165,7 +165,7 @@ class DensePasses:
     def products(self, w: Array, out: Array) -> None:
         np.dot(self._Z, w, out=out)
 
-    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums:
+    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Response:
         slack = self.curve.target - margin
         gain = prox.rate * self.curve.C
         wanted = self._softened(gain * slack + prox.keep * prox.anchor, gain)
@@ -174,7 +174,7 @@ class DensePasses:
         changed = np.flatnonzero(is_free != free)
         self.hessian.note(np.where(is_free[changed], changed, ~changed))
         free[:] = is_free
-        return Sums(*self._values(slack, alpha), int(is_free.sum()), alpha @ self._Z)
+        return Response(*self._values(slack, alpha), int(is_free.sum()), alpha @ self._Z)
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
         gain = prox.rate * self.curve.C

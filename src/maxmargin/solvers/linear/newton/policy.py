@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class MatrixPolicy:
+class HessianPolicy:
     """Which passes over the samples and which matrix are used, and how the matrix is made and factored."""
 
     small_elements: int = 100_000
@@ -112,7 +112,7 @@ class NewtonPolicy:
     """Newton steps of the compiled call for small problems. Scaled columns take 5 to 35."""
     small_idle: int = 3
     """Outer steps in a row, without a rise of the dual value, that end the compiled call."""
-    matrix: MatrixPolicy = MatrixPolicy()
+    matrix: HessianPolicy = HessianPolicy()
     products: ProductPolicy = ProductPolicy()
     line_search: LineSearchPolicy = LineSearchPolicy()
 

@@ -30,7 +30,7 @@ ROUNDING = 2.0**-52
 
 
 @dataclass
-class Pair:
+class PrimalDualPair:
     """A primal and a dual point that answer each other, and the gap between them."""
 
     gap: float
@@ -76,7 +76,7 @@ class NewtonState:
         self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
         self.w = self.regulariser.minimiser(w_alpha)
         self.best_w = self.w.copy()
-        self.best_pair = Pair(np.inf, self.w.copy(), self.alpha.copy())
+        self.best_pair = PrimalDualPair(np.inf, self.w.copy(), self.alpha.copy())
         self.passes.products(self.w, self.margin)
         self._set_penalty(self.settings.penalty)
         self._respond()

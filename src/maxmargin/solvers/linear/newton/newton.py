@@ -28,7 +28,8 @@ runs on the primal directly. **An intercept without penalty** is a coordinate wi
 -sum_i a_i y_i = 0, the equality constraint of the dual.
 
 **Columns as they come.** Cholesky does not care about the scale of a column, but rounding does: a margin is known to about
-1e-16 |w| |x|, and a_i to s C_i times that. Where this noise hides the rise of the dual value, a smaller s makes less of it."""
+1e-16 |w| |x|, and a_i to s C_i times that. Where this noise hides the rise of the dual value, a smaller s makes less of it.
+In regression s C_i is a change of a_i for a unit of the output, so targets are brought to size one."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.linear.newton.frame import lengthened
+from maxmargin.solvers.linear.newton.frame import lengthened, with_best_offset
 from maxmargin.solvers.linear.newton.policy import NewtonPolicy, default_policy
 from maxmargin.solvers.linear.newton.state import NewtonState
 
@@ -80,7 +81,7 @@ class Newton:
             if state.looks_done:
                 state.look_closer(budget.target)
             while not state.looks_done and state.steps < end:
-                state.step()
+                state.step(budget.target)
                 if state.solves_inner_problem(self.acceptance):
                     state.go_outside(self.factor(state.inner_steps))
                 elif state.is_at_rounding:
@@ -94,6 +95,8 @@ class Newton:
             w = w[: state.problem.n_weights]
             for reduction in reversed(state.reductions):
                 w, alpha = reduction.expand(w, alpha)
+            if problem.offset_prices is not None:
+                return with_best_offset(problem, w), alpha
             is_lengthened = state.hangs_on_rounding and not problem.loss.is_regression
             return (lengthened(problem, w) if is_lengthened else w), alpha
 

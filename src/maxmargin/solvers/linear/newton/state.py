@@ -5,7 +5,6 @@ the proximal term, and an *inner problem* is the one between two moves of the an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,32 +14,20 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Stage
-from maxmargin.solvers.linear.newton.frame import reduced, regulariser_of
+from maxmargin.solvers.linear.newton.frame import Reduction, reduced, regulariser_of
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.linear.newton.line_search import rising_root
+from maxmargin.solvers.linear.newton.pair import PrimalDualPair
 from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
 from maxmargin.solvers.patience import IdleRounds
-from maxmargin.solvers.presolve import CentredColumns, RotatedRows
+from maxmargin.solvers.presolve import CentredColumns
+from maxmargin.solvers.scaled_targets import ScaledTargets
 
 if TYPE_CHECKING:
     from maxmargin.solvers.linear.newton.newton import Newton
 
 ROUNDING = 2.0**-52
 """The distance from 1.0 to the next float64: mathematics, not a setting."""
-
-
-@dataclass
-class PrimalDualPair:
-    """A primal and a dual point that answer each other, and the gap between them."""
-
-    gap: float
-    w: Array
-    alpha: Array
-
-    def take(self, gap: float, w: Array, alpha: Array) -> None:
-        self.gap = gap
-        np.copyto(self.w, w)
-        np.copyto(self.alpha, alpha)
 
 
 class NewtonState:
@@ -53,9 +40,13 @@ class NewtonState:
         self.stage = Stage("newton")
         self.steps = 0
         self.kept: tuple[Array, Array] | None = None
-        self._begin(reduced(problem), np.zeros(problem.n_samples) if warm_start is None else warm_start)
+        reductions = reduced(problem)
+        alpha = problem.first_dual_point if warm_start is None else warm_start
+        for reduction in reductions:
+            alpha = reduction.reduce(alpha)
+        self._begin(reductions, alpha)
 
-    def _begin(self, reductions: list[CentredColumns | RotatedRows], alpha: Array) -> None:
+    def _begin(self, reductions: list[Reduction], alpha: Array) -> None:
         """Start from ``alpha`` on the problem as ``reductions`` leave it."""
         self.reductions = reductions
         self.problem = problem = reductions[-1].problem if reductions else self.original
@@ -64,6 +55,9 @@ class NewtonState:
         self.passes = passes_for(problem, self.curve, self.policy)
         self.regulariser = regulariser_of(problem, reductions)
         self.alpha = np.clip(alpha, box.L, box.U)
+        if problem.offset_prices is not None:
+            self.alpha = problem.balanced(self.alpha)
+        self.price = 0.0 if problem.offset_prices is None else problem.intercept_scaling * float(problem.offset_prices.sum())
         self.anchor = self.alpha.copy()
         self.margin, self.along = np.empty(n), np.empty(n)
         self.free = np.zeros(n, bool)
@@ -75,6 +69,8 @@ class NewtonState:
         w_alpha = self.passes.restart(self.alpha)
         self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
         self.w = self.regulariser.minimiser(w_alpha)
+        if self.price:
+            self.w[-1] = 0.0
         self.best_w = self.w.copy()
         self.best_pair = PrimalDualPair(np.inf, self.w.copy(), self.alpha.copy())
         self.passes.products(self.w, self.margin)
@@ -146,7 +142,7 @@ class NewtonState:
         scales, along = self.prox.rate * self.curve.C * self.free, np.empty(len(alpha))
         self.passes.hessian.update(self.free, self.n_free)
         for _ in range(self.policy.refinements):
-            gradient = self.regulariser.times(w) - self.problem.precise_weights(alpha)
+            gradient = self._gradient(w, self.problem.precise_weights(alpha))
             direction = self.passes.hessian.solve(self.prox.rate, self._damped_regulariser, gradient, self.free)
             if direction is None:
                 break
@@ -278,12 +274,14 @@ class NewtonState:
     def _centre_or_give_up(self) -> None:
         """A penalised intercept is small beside w . x in most data, and then centred columns only add rounding. Where they are
         not centred yet, they are the last resort."""
-        centred = None if self.reductions else CentredColumns.of(self.original)
+        targets = [reduction for reduction in self.reductions if isinstance(reduction, ScaledTargets)]
+        is_plain = len(targets) == len(self.reductions) and not self.price
+        centred = CentredColumns.of(self.problem) if is_plain else None
         if centred is None:
             self.is_stuck = self.looks_done = True
         else:
             self.kept = None
-            self._begin([centred], self.anchor)
+            self._begin([*targets, centred], self.anchor)
 
     @property
     def _resolved_penalty(self) -> float:
@@ -291,12 +289,14 @@ class NewtonState:
         can be separated, however large C is."""
         return max(self.policy.least_penalty, float(np.divide(self.policy.resolved, self.curve.C.max() * self._mean_sqnorm)))
 
-    def step(self) -> None:
-        """One Newton step on the inner problem with an exact line search."""
+    def step(self, target: float = 0.0) -> None:
+        """One Newton step on the inner problem with an exact line search, for a relative gap of ``target``."""
         self.steps += self.problem.n_samples
         self.inner_steps += 1
         hessian = self.passes.hessian
         hessian.update(self.free, self.n_free)
+        if self.problem.penalizes_intercept:
+            hessian.aim(self.policy.aim * target * self.caution * self.least_primal)
         direction = hessian.solve(self.prox.rate, self._damped_regulariser, self.gradient, self.free)
         if direction is None:
             self.is_stuck = self.looks_done = True
@@ -338,7 +338,7 @@ class NewtonState:
 
     def _search(self, direction: Array) -> float:
         """The t > 0 with F'(w + t direction) = 0."""
-        linear = float(self.regulariser.times(self.w) @ direction)
+        linear = float(self.regulariser.times(self.w) @ direction) + self.price * float(direction[-1])
         quadratic = self.regulariser.sqnorm(direction)
         accuracy = self.policy.line_search.rough_accuracy if self.passes.hessian.is_rough else self.policy.line_search.accuracy
         enough = accuracy * abs(float(self.gradient @ direction))
@@ -353,16 +353,21 @@ class NewtonState:
         """alpha = a(m), and everything that is known from it."""
         sums = self.passes.respond(self.margin, self.prox, self.alpha, self.free)
         w_alpha, self.n_free = sums.w_alpha, sums.n_free
-        self.gradient = self.regulariser.times(self.w) - w_alpha
+        self.gradient = self._gradient(self.w, w_alpha)
         self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + self._imbalance
         self.pair_gap = sums.gap_terms + self.inner_gap
         self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - self._imbalance
-        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss
+        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss + self.price * float(self.w[-1])
         if primal < self.least_primal:
             self.least_primal = primal
             np.copyto(self.best_w, self.w)
         if self.pair_gap < self.policy.better_pair * self.best_pair.gap:
             self.best_pair.take(self.pair_gap, self.w, self.alpha)
+
+    def _gradient(self, w: Array, w_alpha: Array) -> Array:
+        gradient = self.regulariser.times(w) - w_alpha
+        gradient[-1] += self.price
+        return gradient
 
     @property
     def _imbalance(self) -> float:

@@ -86,7 +86,10 @@ class NewtonState:
 
     def _start_at_zero_if_better(self, penalty: float) -> None:
         """w(alpha) of a poor alpha can have a primal value many orders of magnitude above that of w = 0."""
-        if self.least_primal < self.problem.primal_at_zero and self.w.any():
+        is_at_zero = not self.w.any()
+        if is_at_zero and self.curve.is_smooth and np.isinf(self.penalty):  # without a proximal term a penalty changes nothing
+            return
+        if self.least_primal < self.problem.primal_at_zero and not is_at_zero:
             return
         self.w[:] = 0.0
         self.margin[:] = 0.0

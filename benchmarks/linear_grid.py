@@ -35,7 +35,7 @@ from benchmarks.peers import PEERS, Fit, Peer, PeerProcess
 from benchmarks.references import Reference, reference
 from maxmargin import LinearSVC
 from maxmargin.data.rows import Array
-from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
+from maxmargin.solvers.linear.newton.policy import HessianPolicy
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 QUICK_NAMES, QUICK_COSTS, QUICK_SECONDS_A_FIT = ("a9a", "ijcnn1"), (0.1, 100.0), 1.0
@@ -208,7 +208,7 @@ def cell_path(options: argparse.Namespace, name: str, C: float, target: float) -
 def time_cell(options: argparse.Namespace, name: str, data: Data, prepared: dict[str, Any], C: float, target: float) -> Cell:
     warm = our_fit(data, C, target)  # not counted: it warms the caches and says how long to wait for the others
     cap = min(MAX_SECONDS, max(LEAST_SOLVER_CAP, SOLVER_PATIENCE * warm.seconds))
-    solvers = [solver for solver in SOLVERS if solver != "newton" or data.X.shape[1] <= MOST_MATRIX_WEIGHTS]
+    solvers = [solver for solver in SOLVERS if solver != "newton" or data.X.shape[1] <= HessianPolicy.most_matrix_weights]
     known = _known_peers(options, name, C, target)
     racing = [peer for peer in options.peers if peer.name not in known]
     found = {peer.name: Search.of(peer, name, C, options.quick) for peer in racing}

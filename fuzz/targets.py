@@ -35,7 +35,7 @@ from maxmargin.data.rows import Array
 from maxmargin.io import MalformedFile, load_model, read_data, read_liblinear, read_libsvm, read_svmlight, stream_svmlight
 from maxmargin.io.kernel_values import read_kernel
 from maxmargin.models.checkpoint import Checkpoint
-from maxmargin.problem.kernel import SYMMETRY
+from maxmargin.problem import policy
 
 READERS = "src/maxmargin/io"
 MODELS = "src/maxmargin/models"
@@ -158,7 +158,7 @@ def kernel_values_case(chance: random.Random, folder: Path) -> str:
     K, y = answer
     ask(K.shape == (len(y), len(y)), f"not square: {content!r}")
     dense = K.toarray()
-    ask(np.abs(dense - dense.T).max() <= SYMMETRY * np.abs(dense).max(), f"not symmetric: {content!r}")
+    ask(np.abs(dense - dense.T).max() <= policy.KERNEL.symmetry * np.abs(dense).max(), f"not symmetric: {content!r}")
     return "accepted"
 
 

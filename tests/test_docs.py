@@ -63,3 +63,42 @@ def test_the_counts_of_the_papers_rows_are_those_of_their_pages():
     faithful, setting, not_built, *_ = (sum(column) for column in zip(*found.values(), strict=True))
     assert faithful + setting >= 110
     assert f"In all {faithful + setting} of {faithful + setting + not_built} rows" in (folder / "README.md").read_text()
+
+
+ROOT = DOCS.parent
+TEXTS = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")})
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)[^)]*\)")
+MODULE_PATH = re.compile(r"`(?P<path>(?:src/maxmargin/)?(?:[a-z_]+/)+[a-z_0-9]+\.py)`")
+DOTTED = re.compile(r"`(?P<name>maxmargin(?:\.[a-z_]\w*)+)")
+
+
+AWAITED = {"../benchmarks/results/one_class.md", "../benchmarks/results/regression_grid.md"}
+"""Tables of results that are not made yet. Empty this set when they are."""
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_file_that_a_page_links_to_exists(page):
+    linked = [match["path"] for match in LINK.finditer(page.read_text()) if match["path"] not in AWAITED]
+    assert not [path for path in linked if not (page.parent / path).exists() and not is_made_by_sphinx(page, path)]
+
+
+def is_made_by_sphinx(page: Path, path: str) -> bool:
+    """Pages of the site whose source is not the file of that name."""
+    return page.is_relative_to(DOCS) and ("auto_examples" in path or "api/generated" in path or path.endswith(".html"))
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_module_that_a_page_names_exists(page):
+    if page.name == "CHANGELOG.md":
+        return  # it may name what there was
+    places = (ROOT, ROOT / "src" / "maxmargin", ROOT / "src" / "maxmargin" / "solvers")
+    named = [match["path"] for match in MODULE_PATH.finditer(page.read_text())]
+    assert not [path for path in named if not any((place / path).exists() for place in places)]
+    dotted = [match["name"].split(".") for match in DOTTED.finditer(page.read_text())]
+    assert not [".".join(parts) for parts in dotted if not is_module_or_in_one(parts)]
+
+
+def is_module_or_in_one(parts: list[str]) -> bool:
+    """Whether the dotted name is a module, or all but its last part is."""
+    paths = (ROOT.joinpath("src", *some) for some in (parts, parts[:-1]))
+    return any(path.is_dir() or path.with_suffix(".py").exists() for path in paths)

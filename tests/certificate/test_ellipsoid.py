@@ -11,6 +11,7 @@ from scipy import sparse
 from maxmargin import LinearSVC, solve
 from maxmargin.certificate.ellipsoid import Ellipsoid, enclose
 from maxmargin.certificate.linear import certify
+from maxmargin.certificate.policy import EllipsoidPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.dcd import DCD
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
@@ -118,7 +119,7 @@ def test_blocks_do_not_change_it(monkeypatch):
     problem = PROBLEMS["sparse"](LOSSES["hinge"])
     rough = solve(problem, DCD(), tol=1e-3)
     once = enclose(problem, rough.w, rough.alpha, rough.certificate)
-    monkeypatch.setattr("maxmargin.certificate.ellipsoid.ELEMENTS_A_BLOCK", 100)
+    monkeypatch.setattr("maxmargin.certificate.policy.ELLIPSOID", EllipsoidPolicy(elements_a_block=100))
     again = enclose(problem, rough.w, rough.alpha, rough.certificate)
     assert np.allclose(np.tril(once.factor), np.tril(again.factor), rtol=1e-9)
     assert once.radius == pytest.approx(again.radius, rel=1e-9)
@@ -130,7 +131,7 @@ def test_what_is_not_certified_or_too_wide_has_no_ellipsoid(monkeypatch):
     assert enclose(problem, np.zeros(6), outside, certify(problem, np.zeros(6), outside)) is None
     inside = np.full(problem.n_samples, 0.5)
     assert enclose(problem, np.zeros(6), inside, certify(problem, np.zeros(6), inside)) is not None
-    monkeypatch.setattr("maxmargin.certificate.ellipsoid.MOST_WEIGHTS", 5)
+    monkeypatch.setattr("maxmargin.certificate.policy.ELLIPSOID", EllipsoidPolicy(most_weights=5))
     assert enclose(problem, np.zeros(6), inside, certify(problem, np.zeros(6), inside)) is None
     X, y = labelled(50, 6, 0.5, 0)
     model = LinearSVC(sharp_proofs=True).fit(X, y)

@@ -14,8 +14,9 @@ from sklearn.svm import SVC
 
 from maxmargin.certificate.kernel import certify_kernel
 from maxmargin.certificate.linear import certify
+from maxmargin.certificate.policy import KernelJudgePolicy
 from maxmargin.data.threads import ThreadPolicy
-from maxmargin.problem import kernel as kernel_problem
+from maxmargin.problem import policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
 from maxmargin.problem.linear import LinearProblem
@@ -35,7 +36,7 @@ def _few_or_many(request):
     """Every test twice: with the kernel matrix of few samples held, and as if the samples were too many for that."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "streamed":
-            patch.setattr(kernel_problem, "MOST_SAMPLES", 0)
+            patch.setattr(policy, "HELD", policy.HeldValuesPolicy(most_samples=0))
         yield
 
 
@@ -180,9 +181,8 @@ def test_threads_and_tiles_do_not_change_the_verdict(monkeypatch):
     once = certify_kernel(problem, alpha).certificate
     monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
-    monkeypatch.setattr("maxmargin.certificate.kernel_sums.SAMPLES_A_TASK", 90)
-    monkeypatch.setattr("maxmargin.certificate.kernel_sums.SAMPLES_A_TILE", 37)
-    monkeypatch.setattr("maxmargin.certificate.kernel_sums.VECTORS_A_TILE", 11)
+    small = KernelJudgePolicy(samples_a_task=90, samples_a_tile=37, vectors_a_tile=11)
+    monkeypatch.setattr("maxmargin.certificate.policy.KERNEL", small)
     tiled = certify_kernel(problem, alpha).certificate
     assert abs(once.gap - tiled.gap) <= once.rounding_error + tiled.rounding_error
 

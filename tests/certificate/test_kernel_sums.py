@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin.certificate import kernel_sums as module
+from maxmargin.certificate import policy
 from maxmargin.certificate.kernel_sums import equal_points, kernel_sums
 from maxmargin.problem.kernel_loops import add_rbf
 from maxmargin.problem.kernels import RBF, Linear, Points, Polynomial
@@ -18,10 +19,10 @@ from maxmargin.problem.kernels import RBF, Linear, Points, Polynomial
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_array}
 
 
-@pytest.fixture(autouse=True, params=[0, module.FEW_ELEMENTS], ids=["judged as it is", "small, so judged dense"])
+@pytest.fixture(autouse=True, params=[0, policy.KERNEL.few_elements], ids=["judged as it is", "small, so judged dense"])
 def few_elements(request, monkeypatch):
     """A small sparse X is made dense before it is judged: both ways are tested."""
-    monkeypatch.setattr(module, "FEW_ELEMENTS", request.param)
+    monkeypatch.setattr(policy, "KERNEL", replace(policy.KERNEL, few_elements=request.param))
 
 
 def mostly_zero(n: int, d: int, seed: int) -> np.ndarray:
@@ -52,7 +53,7 @@ def test_counting_equal_rows_once_changes_nothing(form, monkeypatch):
     points, chosen = Points.of(FORMS[form](X)), np.arange(200)
     signed = np.random.default_rng(5).normal(size=200)
     plain = kernel_sums(RBF(0.5), points, chosen, signed)
-    monkeypatch.setattr(module, "EVALUATIONS_TO_PREPARE", 0)
+    monkeypatch.setattr(policy, "KERNEL", replace(policy.KERNEL, evaluations_to_prepare=0))
     grouped = kernel_sums(RBF(0.5), points, chosen, signed)
     assert np.allclose(plain.outputs, grouped.outputs, rtol=1e-12, atol=1e-12)
     assert np.all(np.abs(plain.outputs - grouped.outputs) <= plain.errors + grouped.errors)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin.certificate.linear import certify
+from maxmargin.certificate.policy import LinearJudgePolicy
 from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
@@ -221,7 +222,7 @@ def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, dtype, is_spa
     once = certify(problem, w, alpha)
     monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
-    monkeypatch.setattr("maxmargin.certificate.linear.ROWS_A_BLOCK", 17)
+    monkeypatch.setattr("maxmargin.certificate.policy.LINEAR", LinearJudgePolicy(rows_a_block=17))
     threaded = certify(problem, w, alpha)
     assert abs(once.gap - threaded.gap) <= once.rounding_error + threaded.rounding_error
     assert threaded.primal == pytest.approx(once.primal, rel=1e-13)

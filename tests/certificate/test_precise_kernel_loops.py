@@ -13,7 +13,8 @@ from scipy import sparse
 
 from maxmargin import SVC, KernelProblem, Status, certify_kernel
 from maxmargin.certificate.kernel_sums import kernel_sums, precise_sums
-from maxmargin.problem.kernels import DENSE_FEATURES, RBF, Points, Polynomial
+from maxmargin.problem import policy
+from maxmargin.problem.kernels import RBF, Points, Polynomial
 from tests.catalogue import labelled
 
 
@@ -63,7 +64,7 @@ def test_little_is_lost_where_terms_cancel():
 
 
 def test_there_is_none_for_very_many_features():
-    X = sparse.csr_array(np.eye(3, DENSE_FEATURES + 1))
+    X = sparse.csr_array(np.eye(3, policy.KERNEL.dense_features + 1))
     assert precise_sums(RBF(1.0), Points.of(X), np.arange(3), np.ones(3), np.arange(3)) is None
 
 

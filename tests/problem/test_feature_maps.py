@@ -12,7 +12,8 @@ from sklearn.datasets import load_iris
 from maxmargin import RBF, SVC, Polynomial, Status
 from maxmargin.estimators.pair_features import FeatureProblems, newton_pays
 from maxmargin.kernel_matrix.matrix import KernelMatrix
-from maxmargin.problem.feature_maps import MOST_MONOMIALS, Itself, feature_map
+from maxmargin.problem import policy
+from maxmargin.problem.feature_maps import Itself, feature_map
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Linear, Points
 from maxmargin.solvers.kernel.factored import factor
@@ -56,7 +57,7 @@ def test_kernels_without_a_short_map_have_none():
     assert feature_map(RBF(1.0), 3, True) is None
     assert feature_map(Polynomial(1.0, -1.0, 2), 3, True) is None
     assert feature_map(Polynomial(1.0, 0.0, 3), 18, True) is None
-    assert feature_map(Polynomial(1.0, 0.0, 3), 17, True).n_features <= MOST_MONOMIALS
+    assert feature_map(Polynomial(1.0, 0.0, 3), 17, True).n_features <= policy.KERNEL.most_monomials
     assert isinstance(feature_map(Linear(), 5, True), Itself)
 
 

@@ -12,9 +12,11 @@ from sklearn.utils import shuffle
 
 from maxmargin import LinearSVC
 from maxmargin.certificate.linear import certify
+from maxmargin.certificate.policy import LinearJudgePolicy
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import ThreadPolicy
-from maxmargin.problem.linear import BALANCE, LinearProblem
+from maxmargin.problem import policy
+from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, Loss, SquaredHinge
 from maxmargin.solvers.linear.avsf import AVSF
 from maxmargin.solvers.linear.dcd import DCD
@@ -129,7 +131,7 @@ def test_every_problem_is_certified_by_those_that_can(problem_name, loss_name, s
     assert solution.status is Status.CERTIFIED
     assert solution.certificate.meets(1e-8)
     assert problem.is_feasible(solution.alpha)
-    assert abs(np.sum(solution.alpha * problem.y)) <= BALANCE * np.sum(np.abs(solution.alpha))
+    assert abs(np.sum(solution.alpha * problem.y)) <= policy.LINEAR.balance * np.sum(np.abs(solution.alpha))
     assert solution.epochs <= 300
     assert solution.b == solution.w[-1] * problem.intercept_scaling
     assert certify(problem, solution.w, solution.alpha) == solution.certificate
@@ -398,7 +400,7 @@ def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, loss):
     once, off = certify(problem, w, alpha), certify(problem, w, 0.9 * alpha + 0.1 * (problem.y > 0))
     monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
-    monkeypatch.setattr("maxmargin.certificate.linear.ROWS_A_BLOCK", 17)
+    monkeypatch.setattr("maxmargin.certificate.policy.LINEAR", LinearJudgePolicy(rows_a_block=17))
     assert certify(problem, w, alpha).gap == pytest.approx(once.gap, rel=1e-12)
     assert certify(problem, w, 0.9 * alpha + 0.1 * (problem.y > 0)).gap == pytest.approx(off.gap, rel=1e-12)
 

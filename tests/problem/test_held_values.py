@@ -16,9 +16,8 @@ from maxmargin.problem.held_values import MULTIPLE, ClassValues, held_values
 from maxmargin.problem.kernels import Custom, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.kernel import held_smo
-from maxmargin.solvers.kernel.auto import KernelAuto
-from maxmargin.solvers.kernel.held_smo import HeldState
+from maxmargin.solvers.kernel.auto import KernelAuto, KernelAutoPolicy
+from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
 from maxmargin.solvers.kernel.held_smo_loops import MOVED, OUTSIDE, SINGULAR, leap, renew
 
 KERNELS = [RBF(0.3), Linear(), Polynomial(0.5, 1.0, 3), Custom(lambda A, B: A @ B.T + 1.0)]
@@ -104,19 +103,17 @@ def test_a_given_matrix_is_solved_like_the_kernel_that_made_it():
     assert np.allclose(given.alpha, own.alpha, rtol=0.0, atol=1e-6)
 
 
-def test_a_solver_that_gives_up_hands_its_alpha_over(monkeypatch):
+def test_a_solver_that_gives_up_hands_its_alpha_over():
     X, y = samples(300)
     problem = KernelProblem.build(X, y, 100.0, RBF(3.0))
-    monkeypatch.setattr(held_smo, "MOST_ROUNDS", 1)
-    monkeypatch.setattr(held_smo, "MOST_SYSTEMS", 1)
-    monkeypatch.setattr(held_smo, "STEPS_A_SAMPLE", 1)
-    solver = KernelAuto()
+    held = HeldSMOPolicy(most_rounds=1, most_systems=1, steps_a_sample=1)
+    solver = KernelAuto(policy=KernelAutoPolicy(held=held))
     state = solver.init(problem, None, 0)
     solver.advance(problem, state, Budget(1000, 1e-10))
     assert state.few is None
     assert state.many is not None
     assert certify_kernel(problem, solver.candidate(problem, state)).certificate.dual > 0.0
-    assert solve(problem, tol=1e-10).status == Status.CERTIFIED
+    assert solve(problem, solver, tol=1e-10).status == Status.CERTIFIED
 
 
 def test_a_matrix_that_does_not_fit_the_budget_is_not_held():

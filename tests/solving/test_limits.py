@@ -21,7 +21,7 @@ from maxmargin.certificate.linear import certify
 from maxmargin.data import limits
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.threads import Crew, single_threaded_blas
-from maxmargin.estimators.one_vs_rest import run_jobs
+from maxmargin.estimators.jobs import run_jobs
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF
 from maxmargin.problem.linear import LinearProblem
@@ -127,7 +127,7 @@ def test_a_check_point_looks_at_the_stop_that_is_heard_and_at_no_other(clock):
 def test_a_last_chance_ends_too(clock):
     chance = Stop.after(-10.0).last_chance()
     assert not chance.is_due
-    clock.seconds += limits.CERTIFICATE_SECONDS
+    clock.seconds += limits.POLICY.certificate_seconds
     assert chance.is_due
     told = Stop()
     told.set()

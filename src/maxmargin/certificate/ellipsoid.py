@@ -49,22 +49,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.certificate.predictions import OUTWARDS, Decisions, linear_values, norms
-from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma
+from maxmargin.certificate.predictions import Decisions, linear_values, norms
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
 
-MOST_WEIGHTS = 4096
-"""Beyond this many the matrix is too much to make and to keep."""
-ELEMENTS_A_BLOCK = 1 << 22
-KINK_ROUNDS, ROUNDS = 5, 2
-"""How often what an ellipsoid says of the margins makes the next one smaller: with a kink in the loss, and without."""
 GREATEST_SHIFT = 0.01
-"""4 e, the part of A that is given up for rounding."""
+"""4 e, the part of A that is given up for rounding: a number of the proof above."""
 GREATEST_CURVATURE = 1e200
+"""Where q is cut off, so that sums of squares stay finite. A smaller q only widens the ellipsoid."""
 WELL_CONDITIONED = 0.01
 """The relative error of a triangular solution that is allowed for."""
 
@@ -88,12 +85,16 @@ class Ellipsoid:
 
 def enclose(problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate) -> Ellipsoid | None:
     """The ellipsoid of an answer and its certificate; None where there is none, or it would be too large a matrix."""
-    if problem.n_weights > MOST_WEIGHTS or not problem.loss.has_ellipsoid or not math.isfinite(certificate.distance_bound):
+    if (
+        problem.n_weights > policy.ELLIPSOID.most_weights
+        or not problem.loss.has_ellipsoid
+        or not math.isfinite(certificate.distance_bound)
+    ):
         return None
     with np.errstate(all="ignore"), single_threaded_blas():
         free = _Free.of(problem, w, alpha, certificate)
         found = None
-        for _ in range(ROUNDS if problem.loss.is_smooth else KINK_ROUNDS):
+        for _ in range(policy.ELLIPSOID.smooth_rounds if problem.loss.is_smooth else policy.ELLIPSOID.kink_rounds):
             better = free.ellipsoid()
             if better is None:
                 break
@@ -249,7 +250,7 @@ def _solved(factor: Array, right: Array) -> Array:
 
 def _dense_blocks(X: Any, chosen: Array, constant: float) -> Iterator[tuple[slice, Array]]:
     """The chosen rows as dense float64 with the constant feature, some at a time."""
-    size = max(1, ELEMENTS_A_BLOCK // (X.shape[1] + 1))
+    size = max(1, policy.ELLIPSOID.elements_a_block // (X.shape[1] + 1))
     X = sparse.csr_array(X) if sparse.issparse(X) else X
     for start in range(0, len(chosen), size):
         block = slice(start, min(start + size, len(chosen)))

@@ -18,19 +18,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import KernelVerdict
-from maxmargin.certificate.predictions import OUTWARDS, linear_values, norms
-from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma
+from maxmargin.certificate.predictions import linear_values, norms
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.offset import Interval, offset_interval
-
-SHARPNESS = 0.01
-"""A root is enclosed to this share of its distance from b."""
-MOST_DOUBLINGS, MOST_HALVINGS = 200, 60
 
 
 def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate, data_error: float = 0.0) -> float:
@@ -115,15 +112,15 @@ def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
 def _reach_of_sign(holds: Callable[[float], bool], step: float) -> float:
     """A distance at which the condition, which holds from some distance on, holds: near the least one; else infinite."""
     far = step
-    for _ in range(MOST_DOUBLINGS):
+    for _ in range(policy.PREDICTIONS.most_doublings):
         if holds(far):
             break
         far *= 2.0
     else:
         return math.inf
     near = 0.5 * far if far > step else 0.0
-    for _ in range(MOST_HALVINGS):
-        if far - near <= SHARPNESS * far:
+    for _ in range(policy.PREDICTIONS.most_halvings):
+        if far - near <= policy.PREDICTIONS.sharpness * far:
             break
         middle = 0.5 * (near + far)
         near, far = (near, middle) if holds(middle) else (middle, far)

@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
-from maxmargin.certificate.kernel_sums import Sums, kernel_sums, precise_sums
+from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums, precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
@@ -31,9 +32,6 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs, hinge_sums
 from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
-
-NEGLIGIBLE = 0.1
-"""The share of a tolerance that the samples whose outputs stay as they are may use up by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,7 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None,
         return _sharpened(problem, alpha, support, verdict, b, tol)
 
 
-def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float | None) -> KernelVerdict:
+def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: KernelSums, b: float | None) -> KernelVerdict:
     b = problem.best_offset(sums.outputs) if b is None else float(b)
     certificate = _certificate(problem, alpha, support, sums, b)
     violated = math.inf if certificate.is_proof else violation(problem, alpha, sums.outputs)
@@ -101,39 +99,39 @@ def _sharpened(
     outputs, errors = problem.signs * (verdict.outputs + verdict.b), verdict.output_errors
     effects = problem.loss.gap_sensitivity(outputs, alpha, problem.C, errors, problem.targets)
     allowed = tol * verdict.certificate.scale
-    decisive = np.flatnonzero(effects > NEGLIGIBLE * allowed / problem.n_samples)
+    decisive = np.flatnonzero(effects > policy.KERNEL.negligible * allowed / problem.n_samples)
     precise = precise_sums(problem.kernel, problem.points, support, (alpha * problem.signs)[support], decisive)
     if precise is None:
         return verdict
-    sums = Sums(verdict.outputs.copy(), errors.copy())
+    sums = KernelSums(verdict.outputs.copy(), errors.copy())
     sums.outputs[decisive], sums.errors[decisive] = precise
     sharper = _verdict(problem, alpha, support, sums, b)
     return replace(sharper, kernel_evaluations=sharper.kernel_evaluations + len(decisive) * len(support))
 
 
-def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
+def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> KernelSums:
     """f_i for every sample, and how wrong each can be: kernel values by their own rounding, and sums by their additions."""
     if problem.held is not None:
         return _held_sums(problem, problem.held, alpha)
     signed = (alpha * problem.signs)[support]
     if problem.kernel.is_given:
-        return Sums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
+        return KernelSums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 
 
-def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
+def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> KernelSums:
     """From values that are each known to an error. No value of the RBF kernel is greater than one, so that one bound serves all
     samples. Models may have coefficients of either sign in the place of alpha."""
     outputs, additions = held_outputs(held.padded, alpha * problem.signs), gamma(len(alpha) + 2.0)
     sizes = np.abs(alpha)
     if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
-        return Sums(outputs, np.broadcast_to(error, len(alpha)))
+        return KernelSums(outputs, np.broadcast_to(error, len(alpha)))
     errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)
-    return Sums(outputs, errors + additions * (np.abs(held.values) @ sizes))
+    return KernelSums(outputs, errors + additions * (np.abs(held.values) @ sizes))
 
 
-def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
+def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: KernelSums, b: float) -> Certificate:
     found = _totals(problem, alpha, sums, b, len(support) > 0)
     parts = GapParts(
         primal=0.5 * found.sqnorm + found.loss,
@@ -176,7 +174,7 @@ class _Totals(NamedTuple):
     n_at_bound: int
 
 
-def _totals(problem: KernelProblem, alpha: Array, sums: Sums, b: float, has_support: bool) -> _Totals:
+def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, has_support: bool) -> _Totals:
     own_error = 4.0 * UNIT_ROUNDOFF if has_support else 0.0  # without support vectors the outputs are +b and -b, exactly
     if len(alpha) > SUMMED_SAMPLES or problem.loss.is_regression:
         return _totals_of_many(problem, alpha, sums, b, own_error)
@@ -186,7 +184,7 @@ def _totals(problem: KernelProblem, alpha: Array, sums: Sums, b: float, has_supp
     return _Totals(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), int(n_at_bound))
 
 
-def _totals_of_many(problem: KernelProblem, alpha: Array, sums: Sums, b: float, own_error: float) -> _Totals:
+def _totals_of_many(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, own_error: float) -> _Totals:
     C, t, loss = problem.C, problem.targets, problem.loss
     outputs = problem.signs * (sums.outputs + b)
     errors = sums.errors + own_error * (np.abs(t) + np.abs(outputs) + abs(b)) if own_error else sums.errors

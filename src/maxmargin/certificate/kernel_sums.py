@@ -28,53 +28,45 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.rounding import gamma as roundings
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew, single_threaded_blas
-from maxmargin.problem.kernels import DENSE_FEATURES, SECOND_ORDER, Kernel, Points
+from maxmargin.problem import policy as problem_policy
+from maxmargin.problem.kernels import SECOND_ORDER, Kernel, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
-VECTORS_A_TILE, SAMPLES_A_TILE = 512, 256
-EVALUATIONS_TO_PREPARE = 1 << 24
-"""When so many kernel values are to be made, it pays to look for equal rows, and for zeros in a dense X."""
-MOST_DISTINCT, MOST_NONZERO = 0.9, 0.3
-"""Equal rows are counted once when so few are distinct; a dense X is made sparse when so little of it is not zero."""
-FEW_ELEMENTS = 1 << 19
-"""Up to this many elements, zeros counted, a sparse X is judged as a dense one: the loops for a sparse one take a second and a
-half to compile, and save milliseconds."""
-SAMPLES_A_TASK = 1024
-"""A task is some milliseconds of work, so that both cores end together and Ctrl-C is heard."""
-STRIPS_A_TURN = 16
-"""Strips whose sums are held at a time before they are added up."""
 GROUP_ROUNDINGS = 12.0
+"""Roundings of a sum in groups of eight, as derived above."""
 EXPONENTIAL_ERROR = 2.0**-70
-LONG_ROUNDOFF, LONG_ROWS = 2.0**-63, 64
-"""A long double with a greater roundoff is of no use; and how many samples are judged in it between two check points."""
+"""Relative error of the precise exponential, as derived above."""
+LONG_ROUNDOFF = 2.0**-63
+"""A long double with a greater roundoff is of no use."""
 SMALLEST_NORMAL = 2.0**-1021
 """What stands for kernel values below it."""
 
 
-class Sums(NamedTuple):
+class KernelSums(NamedTuple):
     """f, and by how much each of it can be wrong."""
 
     outputs: Array
     errors: Array
 
     @classmethod
-    def of_columns(cls, gram: Any, signed: Array, n: int) -> Sums:
+    def of_columns(cls, gram: Any, signed: Array, n: int) -> KernelSums:
         """From kernel values that are given: ``gram(rows)`` has a column for each coefficient."""
         outputs, magnitudes = np.zeros(n), np.zeros(n)
-        for start in range(0, n, VECTORS_A_TILE):
+        for start in range(0, n, policy.KERNEL.vectors_a_tile):
             check_point()
-            rows = slice(start, start + VECTORS_A_TILE)
+            rows = slice(start, start + policy.KERNEL.vectors_a_tile)
             block = gram(rows)
             outputs[rows] = block @ signed
             magnitudes[rows] = np.abs(block, out=block) @ np.abs(signed)
         return cls(outputs, roundings(len(signed) + 2.0) * magnitudes)
 
 
-def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> Sums:
+def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> KernelSums:
     """f at the samples, or at the points themselves, from the chosen points and their signed coefficients."""
     if kernel.is_gaussian:
         return _rbf_sums(kernel, points, chosen, signed, samples)
@@ -88,7 +80,7 @@ def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, sa
 
     _tiles(points, chosen, len(samples), add, may_share=not kernel.is_foreign)
     errors = kernel.sum_errors(points[chosen], np.abs(signed), samples) + roundings(len(chosen) + 2.0) * magnitudes
-    return Sums(outputs, errors)
+    return KernelSums(outputs, errors)
 
 
 def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = True) -> None:
@@ -96,20 +88,20 @@ def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = Tr
     may be."""
     crew = Crew(n * len(chosen) if may_share else 0)
     with single_threaded_blas():
-        for first in range(0, len(chosen), VECTORS_A_TILE):
-            part = slice(first, first + VECTORS_A_TILE)
+        for first in range(0, len(chosen), policy.KERNEL.vectors_a_tile):
+            part = slice(first, first + policy.KERNEL.vectors_a_tile)
             vectors = points[chosen[part]]
 
             def task(start: int, vectors: Points = vectors, part: slice = part) -> None:
-                stop = min(n, start + SAMPLES_A_TASK)
-                for begin in range(start, stop, SAMPLES_A_TILE):
-                    add(vectors, part, slice(begin, min(stop, begin + SAMPLES_A_TILE)))
+                stop = min(n, start + policy.KERNEL.samples_a_task)
+                for begin in range(start, stop, policy.KERNEL.samples_a_tile):
+                    add(vectors, part, slice(begin, min(stop, begin + policy.KERNEL.samples_a_tile)))
 
-            crew.run([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+            crew.run([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
 
 
-def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
-    is_large = len(chosen) * len(points if samples is None else samples) > EVALUATIONS_TO_PREPARE
+def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> KernelSums:
+    is_large = len(chosen) * len(points if samples is None else samples) > policy.KERNEL.evaluations_to_prepare
     points = _prepared(points, is_large)
     others = points if samples is None else _prepared(samples, is_large)
     if not (_is_narrow(points) and _is_narrow(others)):
@@ -117,13 +109,13 @@ def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples
     if samples is not None or not is_large:
         return _sparse_sums(kernel, points, chosen, signed, others)
     group, first = equal_points(points.matrix)
-    if len(first) > MOST_DISTINCT * len(points):
+    if len(first) > policy.KERNEL.most_distinct * len(points):
         return _sparse_sums(kernel, points, chosen, signed, others)
     distinct = points[first]
     keys, place = np.unique(2 * group[chosen] + (signed > 0.0), return_inverse=True)
     scales, n_added = np.bincount(place, signed), float(np.bincount(place).max(initial=0))
     sums = _sparse_sums(kernel, distinct, keys // 2, scales, distinct, n_added)
-    return Sums(sums.outputs[group], sums.errors[group])
+    return KernelSums(sums.outputs[group], sums.errors[group])
 
 
 def _prepared(points: Points, is_large: bool) -> Points:
@@ -132,10 +124,10 @@ def _prepared(points: Points, is_large: bool) -> Points:
     from maxmargin.problem.kernel_loops import dense_sqnorms, sparse_sqnorms
 
     matrix = points.matrix
-    if not is_large and sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= FEW_ELEMENTS:
+    if not is_large and sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= policy.KERNEL.few_elements:
         matrix = matrix.toarray()
-    if is_large and not sparse.issparse(matrix) and matrix.shape[1] <= DENSE_FEATURES:
-        is_sparse = np.count_nonzero(matrix) < MOST_NONZERO * matrix.size
+    if is_large and not sparse.issparse(matrix) and matrix.shape[1] <= problem_policy.KERNEL.dense_features:
+        is_sparse = np.count_nonzero(matrix) < policy.KERNEL.most_nonzero * matrix.size
         matrix = sparse.csr_array(matrix) if is_sparse else matrix
     if sparse.issparse(matrix):
         return Points(matrix, sparse_sqnorms(*_arrays(matrix)))
@@ -145,7 +137,7 @@ def _prepared(points: Points, is_large: bool) -> Points:
 
 
 def _is_narrow(points: Points) -> bool:
-    return sparse.issparse(points.matrix) and points.matrix.shape[1] <= DENSE_FEATURES
+    return sparse.issparse(points.matrix) and points.matrix.shape[1] <= problem_policy.KERNEL.dense_features
 
 
 def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float) -> float:
@@ -161,10 +153,12 @@ def _dot_roundings(matrix: Any) -> float:
     if not sparse.issparse(matrix):
         return float(matrix.shape[1] + 1)
     most = np.diff(matrix.indptr).max(initial=0)
-    return float(most + 1 if matrix.shape[1] > DENSE_FEATURES else most // 4 + 8)
+    return float(most + 1 if matrix.shape[1] > problem_policy.KERNEL.dense_features else most // 4 + 8)
 
 
-def _sparse_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0) -> Sums:
+def _sparse_sums(
+    kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points, n_added: float = 0.0
+) -> KernelSums:
     """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
     themselves sums of up to ``n_added`` numbers."""
     plus, minus = (
@@ -172,7 +166,7 @@ def _sparse_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samp
         for is_here in (signed > 0.0, signed < 0.0)
     )
     error = _rbf_error(kernel, points, samples, GROUP_ROUNDINGS)
-    return Sums(plus - minus, (error + roundings(n_added)) * (plus + minus))
+    return KernelSums(plus - minus, (error + roundings(n_added)) * (plus + minus))
 
 
 def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
@@ -183,14 +177,14 @@ def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, sa
     vectors, others = _arrays(points.matrix), _arrays(samples.matrix)
 
     def task(start: int) -> None:
-        part = start, min(n, start + SAMPLES_A_TASK)
+        part = start, min(n, start + policy.KERNEL.samples_a_task)
         judge_sparse(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, width, log2_scale, *part, totals, rests)
 
-    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
     return totals + rests
 
 
-def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> Sums:
+def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> KernelSums:
     """From tiles of kernel values, and their products with the coefficients and with the magnitudes of those."""
     vectors, scales = points[chosen], np.stack([signed, np.abs(signed)])
     others = points if samples is None else samples
@@ -203,8 +197,8 @@ def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, sample
             sums = np.empty((2, len(points)))
             sums[:, chosen] = _sums_among(kernel, vectors, scales)
             sums[:, ~is_chosen] = _sums_at(kernel, vectors, scales, points[~is_chosen])
-    n_additions = min(len(chosen), VECTORS_A_TILE) + -(-len(chosen) // SAMPLES_A_TILE) + 2.0
-    return Sums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
+    n_additions = min(len(chosen), policy.KERNEL.vectors_a_tile) + -(-len(chosen) // policy.KERNEL.samples_a_tile) + 2.0
+    return KernelSums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
 
 
 def _sums_at(kernel: Any, vectors: Points, scales: Array, samples: Points) -> Array:
@@ -212,16 +206,16 @@ def _sums_at(kernel: Any, vectors: Points, scales: Array, samples: Points) -> Ar
     n, sums = len(samples), np.zeros((2, len(samples)))
 
     def task(start: int) -> None:
-        for begin in range(start, min(n, start + SAMPLES_A_TASK), SAMPLES_A_TILE):
-            here = slice(begin, min(n, start + SAMPLES_A_TASK, begin + SAMPLES_A_TILE))
+        for begin in range(start, min(n, start + policy.KERNEL.samples_a_task), policy.KERNEL.samples_a_tile):
+            here = slice(begin, min(n, start + policy.KERNEL.samples_a_task, begin + policy.KERNEL.samples_a_tile))
             x = samples[here]
-            for first in range(0, len(vectors), VECTORS_A_TILE):
-                part = slice(first, first + VECTORS_A_TILE)
+            for first in range(0, len(vectors), policy.KERNEL.vectors_a_tile):
+                part = slice(first, first + policy.KERNEL.vectors_a_tile)
                 tile = kernel.quick_block(x, vectors[part])
                 for row, one in zip(sums, scales, strict=True):  # twice a product with a vector is faster than one with two
                     row[here] += tile @ one[part]
 
-    Crew(n * len(vectors)).run_long([(start,) for start in range(0, n, SAMPLES_A_TASK)], task)
+    Crew(n * len(vectors)).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
     return sums
 
 
@@ -231,13 +225,13 @@ def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
     n = len(vectors)
 
     def task(start: int) -> Array:
-        here = slice(start, min(n, start + SAMPLES_A_TILE))
+        here = slice(start, min(n, start + policy.KERNEL.samples_a_tile))
         x, width, found = vectors[here], here.stop - start, np.zeros((2, n - start))
         tile = kernel.quick_block(x, x)
         for row, one in zip(found, scales, strict=True):
             row[:width] = tile @ one[here]
-        for first in range(here.stop, n, VECTORS_A_TILE):
-            part = slice(first, min(n, first + VECTORS_A_TILE))
+        for first in range(here.stop, n, policy.KERNEL.vectors_a_tile):
+            part = slice(first, min(n, first + policy.KERNEL.vectors_a_tile))
             tile = kernel.quick_block(x, vectors[part])
             for row, one in zip(found, scales, strict=True):
                 row[:width] += tile @ one[part]
@@ -245,14 +239,16 @@ def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
         return found
 
     sums, crew = np.zeros((2, n)), Crew(n * n // 2)
-    for begin in range(0, n, STRIPS_A_TURN * SAMPLES_A_TILE):
-        starts = range(begin, min(n, begin + STRIPS_A_TURN * SAMPLES_A_TILE), SAMPLES_A_TILE)
+    size = policy.KERNEL.samples_a_tile
+    a_turn = policy.KERNEL.strips_a_turn * size
+    for begin in range(0, n, a_turn):
+        starts = range(begin, min(n, begin + a_turn), size)
         for start, found in zip(starts, crew.run([(start,) for start in starts], task), strict=True):
             sums[:, start:] += found
     return sums
 
 
-def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
     """f at some of the points, with far smaller errors; None where there is no way to that: for other kernels, and for the RBF
     kernel of too many features."""
     if kernel.is_polynomial:
@@ -260,34 +256,34 @@ def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, s
     return _precise_rbf_sums(kernel, points, chosen, signed, samples) if kernel.is_gaussian else None
 
 
-def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) -> Sums | None:
+def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) -> KernelSums | None:
     """In the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64 with
     that."""
     number, roundoff = np.longdouble, 0.5 * float(np.finfo(np.longdouble).eps)
-    if roundoff > LONG_ROUNDOFF or vectors.matrix.shape[1] > DENSE_FEATURES:
+    if roundoff > LONG_ROUNDOFF or vectors.matrix.shape[1] > problem_policy.KERNEL.dense_features:
         return None
     outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
     others, scales = _dense(vectors).astype(number).T, signed.astype(number)
-    for start in range(0, len(samples), LONG_ROWS):
+    for start in range(0, len(samples), policy.KERNEL.long_rows):
         check_point()
-        rows = slice(start, start + LONG_ROWS)
+        rows = slice(start, start + policy.KERNEL.long_rows)
         block = kernel.polynomial(_dense(samples[rows]).astype(number) @ others)
         outputs[rows] = block @ scales
         magnitudes[rows] = np.abs(block) @ np.abs(scales)
     share = roundoff / UNIT_ROUNDOFF
     errors = kernel.sum_errors(vectors, np.abs(signed), samples) + roundings(len(signed) + 2.0) * magnitudes
-    return Sums(outputs, SECOND_ORDER * share * errors + 2.0 * UNIT_ROUNDOFF * np.abs(outputs))
+    return KernelSums(outputs, SECOND_ORDER * share * errors + 2.0 * UNIT_ROUNDOFF * np.abs(outputs))
 
 
 def _dense(points: Points) -> Array:
     return np.asarray(points.matrix.toarray() if sparse.issparse(points.matrix) else points.matrix)
 
 
-def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> Sums | None:
+def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
     """Right to nearly the last digit of float64."""
     from maxmargin.certificate.precise_kernel_loops import WIDTH, precise_rbf_sums, precise_sqnorms
 
-    if points.matrix.shape[1] > DENSE_FEATURES:
+    if points.matrix.shape[1] > problem_policy.KERNEL.dense_features:
         return None
     vectors, others = (sparse.csr_array(points.matrix[rows]) for rows in (chosen, samples))
     norms, other_norms = precise_sqnorms(_arrays(vectors)), precise_sqnorms(_arrays(others))
@@ -306,7 +302,7 @@ def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array,
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 
 
-def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors: Any) -> Sums:
+def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors: Any) -> KernelSums:
     """The difference of the two halves, in which nothing may be lost before the last rounding."""
     (plus, plus_rest), (minus, minus_rest) = halves
     difference = plus - minus
@@ -317,7 +313,7 @@ def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors
     exponent = 8.0 * (m + 2.0) ** 2 * u**2 * kernel.gamma * greatest
     share = SECOND_ORDER * (exponent + EXPONENTIAL_ERROR + 4.0 * len(signed) * u**2)
     tiny = SMALLEST_NORMAL * float(np.abs(signed).sum())
-    return Sums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
+    return KernelSums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
 
 
 def equal_points(matrix: Any) -> tuple[Array, Array]:

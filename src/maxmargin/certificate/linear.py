@@ -27,18 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, or_zero, refusal
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_product, two_sum, vector
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
-
-ROWS_A_BLOCK = 1 << 13
-"""Rows that a pass takes at a time: their outputs stay in the caches."""
-PRECISE_SHARE, PRECISE_SCALE = 0.1, 1e-11
-"""The second, precise pass is made where the bound on rounding is more than this share of the gap and more than this relative
-to the objective. It costs about three of the first."""
 
 
 def certify(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
@@ -70,7 +65,7 @@ class Judge:
             precise = self._verdict(alpha, sums, self._compare_precisely(w, alpha, sums, rests))
             return precise if precise.gap + precise.rounding_error < quick.gap + quick.rounding_error else quick
 
-    def _sums(self, w: Array, alpha: Array, margins: Array | None, rests: Array | None) -> _Sums:
+    def _sums(self, w: Array, alpha: Array, margins: Array | None, rests: Array | None) -> _RowTotals:
         """Add up over all rows, each thread over its own; ``self._weights[0]`` is w(alpha) afterwards, and ``rests[0]``, if
         given, what it lacks."""
         sums = self._crew.share(
@@ -85,9 +80,9 @@ class Judge:
             else:
                 self._weights[0], lost = two_sum(self._weights[0], self._weights[k])
                 rests[0] += rests[k] + lost
-        return _Sums(*map(sum, zip(*sums, strict=True)))
+        return _RowTotals(*map(sum, zip(*sums, strict=True)))
 
-    def _compare(self, w: Array, alpha: Array, sums: _Sums) -> _Comparison:
+    def _compare(self, w: Array, alpha: Array, sums: _RowTotals) -> _Comparison:
         """w with w(alpha), as float64 knows it."""
         n, n_penalised = self.problem.n_samples, self.problem.n_penalised
         w_of_alpha, total = self._weights[0, :n_penalised], float(np.sum(np.abs(alpha)))
@@ -107,7 +102,7 @@ class Judge:
             offset=float(w[-1]) * self.problem.intercept_scaling,
         )
 
-    def _compare_precisely(self, w: Array, alpha: Array, sums: _Sums, rests: Array) -> _Comparison:
+    def _compare_precisely(self, w: Array, alpha: Array, sums: _RowTotals, rests: Array) -> _Comparison:
         """The same from pairs. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c of X: w(alpha) becomes
         w(alpha) - r c, and the offset b + w . c."""
         problem, d = self.problem, self.problem.n_penalised
@@ -170,7 +165,7 @@ class Judge:
         found: float = measure(*self.problem.compiled_rows, centre, float(centre @ centre), np.ascontiguousarray(alpha))
         return found * (1.0 + gamma(self.problem.n_samples + self.problem.n_weights + 8))
 
-    def _verdict(self, alpha: Array, sums: _Sums, comparison: _Comparison) -> Certificate:
+    def _verdict(self, alpha: Array, sums: _RowTotals, comparison: _Comparison) -> Certificate:
         problem = self.problem
         difference, difference_error = comparison.difference, comparison.difference_error
         parts = GapParts(
@@ -187,7 +182,7 @@ class Judge:
         certificate = assemble(parts, self._imbalance(alpha, comparison), Counts.of(alpha, is_at_bound))
         return certificate if problem.offset_prices is None else or_zero(certificate, self._zero_value(sums))
 
-    def _zero_value(self, sums: _Sums) -> float:
+    def _zero_value(self, sums: _RowTotals) -> float:
         """|w(alpha)|^2 / 2 where w(alpha) is nothing but the rounding of its sums in float64."""
         length = gamma(self.problem.n_samples + 8) * sums.weights_scale
         return 0.5 * length * length
@@ -245,7 +240,11 @@ class Judge:
 def _is_in_doubt(quick: Certificate) -> bool:
     """Whether the bound on rounding says more than the gap does."""
     rounding = quick.rounding_error
-    return math.isfinite(quick.gap) and rounding > PRECISE_SHARE * quick.gap and rounding > PRECISE_SCALE * quick.scale
+    return (
+        math.isfinite(quick.gap)
+        and rounding > policy.LINEAR.precise_share * quick.gap
+        and rounding > policy.LINEAR.precise_scale * quick.scale
+    )
 
 
 class _Comparison(NamedTuple):
@@ -266,7 +265,7 @@ class _Comparison(NamedTuple):
     offset_error: float = 0.0
 
 
-class _Sums(NamedTuple):
+class _RowTotals(NamedTuple):
     """What a pass over some of the rows adds up, besides their part of w(alpha)."""
 
     loss: float
@@ -274,6 +273,22 @@ class _Sums(NamedTuple):
     gap: float
     error: float
     weights_scale: float
+
+
+class JudgedPair(NamedTuple):
+    """What a pass judges: w, the weight of the constant feature, and sigma_i alpha_i of the rows at hand."""
+
+    w: Array
+    bias_weight: float
+    signed_alpha: Array
+
+
+class RowSums(NamedTuple):
+    """What a pass writes: the outputs of the rows at hand, the sums of their magnitudes, and a part of w(alpha)."""
+
+    outputs: Array
+    magnitudes: Array
+    weights: Array
 
 
 def _sum_over_rows(
@@ -285,19 +300,20 @@ def _sum_over_rows(
     rests: Array | None,
     start: int,
     stop: int,
-) -> _Sums:
+) -> _RowTotals:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
     is None where float64 is enough."""
     judge_rows = _judge_of_rows(problem.rows.is_sparse, rests)
     rows, loss = problem.compiled_rows, problem.loss
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
-    total = np.zeros(len(_Sums._fields))
-    for first in range(start, stop, ROWS_A_BLOCK):
-        block = slice(first, min(first + ROWS_A_BLOCK, stop))
+    total = np.zeros(len(_RowTotals._fields))
+    for first in range(start, stop, policy.LINEAR.rows_a_block):
+        block = slice(first, min(first + policy.LINEAR.rows_a_block, stop))
         signs, targets, C, a = problem.signs[block], problem.targets[block], problem.C[block], alpha[block]
         outputs, magnitudes = np.empty(len(a)), np.empty(len(a))
-        scale = judge_rows(*rows, block.start, block.stop, w, bias_weight, a * signs, outputs, magnitudes, weights)
+        pair, sums = JudgedPair(w, bias_weight, a * signs), RowSums(outputs, magnitudes, weights)
+        scale = judge_rows(rows, block.start, block.stop, pair, sums)
         outputs = np.multiply(outputs, signs, out=outputs)
         if margins_of_all is not None:
             margins_of_all[block] = outputs
@@ -310,7 +326,7 @@ def _sum_over_rows(
             np.sum(loss.gap_sensitivity(outputs, a, C, errors, targets)),
             scale,
         )
-    return _Sums(*total.tolist())
+    return _RowTotals(*total.tolist())
 
 
 def _residual_errors(

@@ -2,7 +2,8 @@
 
 For the rows start <= i < stop, in float64: outputs[i - start] = w . x_i, magnitudes[i - start] = sum_j |w_j x_ij|, and
 weights += signed_alpha_i x_i. Every x_i ends with the constant feature ``bias``, whose weight is ``bias_weight`` and the last
-of ``weights``. Returned is sum_i |signed_alpha_i x_i|, the scale of the rounding error in ``weights``.
+of ``weights``. Returned is sum_i |signed_alpha_i x_i|, the scale of the rounding error in ``weights``. ``pair`` is a
+``JudgedPair`` of ``linear.py``, and ``sums`` a ``RowSums``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from maxmargin.data.caching import njit
 
 
 @njit(cache=True, nogil=True)
-def judge_csr_rows(values, indices, indptr, bias, start, stop, w, bias_weight, signed_alpha, outputs, magnitudes, weights):
+def judge_csr_rows(rows, start, stop, pair, sums):
+    values, indices, indptr, bias = rows
+    w, bias_weight, signed_alpha = pair
+    outputs, magnitudes, weights = sums
     last = weights.shape[0] - 1
     scale = 0.0
     for i in range(start, stop):
@@ -38,7 +42,10 @@ def judge_csr_rows(values, indices, indptr, bias, start, stop, w, bias_weight, s
 
 
 @njit(cache=True, nogil=True)
-def judge_dense_rows(values, bias, start, stop, w, bias_weight, signed_alpha, outputs, magnitudes, weights):
+def judge_dense_rows(rows, start, stop, pair, sums):
+    values, bias = rows
+    w, bias_weight, signed_alpha = pair
+    outputs, magnitudes, weights = sums
     last = weights.shape[0] - 1
     scale = 0.0
     for i in range(start, stop):

@@ -25,9 +25,10 @@ def plus_product(total, rest, a, b):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def judge_csr_rows_precisely(
-    values, indices, indptr, bias, start, stop, w, bias_weight, signed_alpha, outputs, magnitudes, weights, rests
-):
+def judge_csr_rows_precisely(rows, start, stop, pair, sums, rests):
+    values, indices, indptr, bias = rows
+    w, bias_weight, signed_alpha = pair
+    outputs, magnitudes, weights = sums
     last = weights.shape[0] - 1
     scale = 0.0
     for i in range(start, stop):
@@ -52,7 +53,10 @@ def judge_csr_rows_precisely(
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def judge_dense_rows_precisely(values, bias, start, stop, w, bias_weight, signed_alpha, outputs, magnitudes, weights, rests):
+def judge_dense_rows_precisely(rows, start, stop, pair, sums, rests):
+    values, bias = rows
+    w, bias_weight, signed_alpha = pair
+    outputs, magnitudes, weights = sums
     last = weights.shape[0] - 1
     scale = 0.0
     for i in range(start, stop):

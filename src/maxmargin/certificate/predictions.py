@@ -27,23 +27,18 @@ other class is that it loses, and the other wins, all that is not proved, and th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.rounding import SMALLEST, gamma
+from maxmargin.certificate import policy
+from maxmargin.certificate.rounding import OUTWARDS, SMALLEST, gamma
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
+from maxmargin.problem.class_pairs import class_pairs, votes
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
-
-ELEMENTS_A_BLOCK = 1 << 20
-"""Stored elements of a copy of some rows: 8 MB, which the next block uses again. Copies of whole matrices are new pages each
-time, and took ten times as long on a first call."""
-OUTWARDS = 1.0 + 8.0 * UNIT_ROUNDOFF
-"""A few operations on upper bounds are rounded upwards by this."""
 
 
 class Values(NamedTuple):
@@ -148,7 +143,7 @@ def _blocks(X: Any) -> Iterator[tuple[slice, Any]]:
     """The rows of X in float64, some at a time, each after a check point."""
     n, d = X.shape
     row_length = X.nnz // max(1, n) if sparse.issparse(X) else d
-    size = max(1, ELEMENTS_A_BLOCK // max(1, row_length))
+    size = max(1, policy.PREDICTIONS.elements_a_block // max(1, row_length))
     X = sparse.csr_array(X) if sparse.issparse(X) else X
     for start in range(0, n, size):
         check_point()
@@ -176,21 +171,12 @@ def proved_greatest(decisions: Decisions) -> Array:
     return proved
 
 
-def votes(is_first: Array, n_classes: int) -> Array:
-    """How many pairs each class wins; a column of ``is_first`` for each pair (0, 1), (0, 2), ..., (1, 2), ..."""
-    counts = np.zeros((len(is_first), n_classes), int)
-    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        counts[:, i] += is_first[:, k]
-        counts[:, j] += ~is_first[:, k]
-    return counts
-
-
 def proved_votes(decisions: Decisions, n_classes: int, *, ties_go_to_the_first: bool = True) -> Array:
     """Where the class with most votes is that of the exact optimum too; a positive value is a vote for the first of a pair."""
     is_first, is_proved = decisions.values > 0.0, decisions.is_proved
     winners = votes(is_first, n_classes).argmax(axis=1)
     least, most = np.zeros((2, len(winners), n_classes), int)
-    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+    for k, (i, j) in enumerate(class_pairs(n_classes)):
         for winner, is_won in ((i, is_first[:, k]), (j, ~is_first[:, k])):
             least[:, winner] += is_won & is_proved[:, k]
             most[:, winner] += is_won | ~is_proved[:, k]

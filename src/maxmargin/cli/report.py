@@ -15,7 +15,9 @@ class ListingPolicy:
     """How much of a model is listed one by one."""
 
     most_classes: int = 20
+    """Classes up to which each is listed."""
     most_certificates: int = 3
+    """Binary problems up to which the certificate of each is listed."""
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-CERTIFICATE_SECONDS = 0.7
-"""How long the last certificate may go on after the deadline, in seconds. A limit is to be heard within one second, and a chunk
-of work takes 0.1 to 0.3."""
+
+@dataclass(frozen=True)
+class LimitPolicy:
+    """How late the end of a fit may be."""
+
+    certificate_seconds: float = 0.7
+    """Seconds that the last certificate may go on after the deadline. A limit is to be heard within one second, and a chunk of
+    work takes 0.1 to 0.3."""
+
+
+POLICY = LimitPolicy()
+"""The policy of this process."""
 
 
 class OutOfTimeError(Exception):
@@ -43,8 +52,8 @@ class Stop:
     def last_chance(self) -> Stop:
         """For a certificate: it may be a little late. One that begins after a word to end has to be quick, too."""
         if self.is_told:
-            return Stop.after(CERTIFICATE_SECONDS)
-        return Stop(max(self.deadline, time.perf_counter()) + CERTIFICATE_SECONDS, self.told)
+            return Stop.after(POLICY.certificate_seconds)
+        return Stop(max(self.deadline, time.perf_counter()) + POLICY.certificate_seconds, self.told)
 
     def set(self) -> None:
         """Tell every problem of the fit to end."""

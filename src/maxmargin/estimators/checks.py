@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin.data.rows import DTYPES, Array, sound
 
 MOST_LABEL = 2.0**31
-"""Labels below this are exact in float64, and so is the difference of two of them."""
+"""Labels below this are exact in float64, and so is the difference of two of them: mathematics, not a setting."""
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

@@ -15,14 +15,15 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, kernel_decisions, kernel_lengths
+from maxmargin.certificate.predictions import Bounds, Decisions, kernel_decisions, kernel_lengths
+from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import run_jobs, serialised, thread_count
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import one_or_all
-from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights
 from maxmargin.estimators.parameters import explained

@@ -16,11 +16,12 @@ from scipy import sparse
 
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.ellipsoid import enclose, sharpened
-from maxmargin.certificate.predictions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
+from maxmargin.certificate.predictions import Bounds, CertifiedLabels, Decisions, linear_decisions
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import run_jobs, serialised
 from maxmargin.estimators.linear_fit import (
     NOTHING,
     all_of,
@@ -30,7 +31,7 @@ from maxmargin.estimators.linear_fit import (
     one_or_all,
     scaling_of,
 )
-from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.estimators.multiclass import OneAgainstRest
 from maxmargin.estimators.parameters import explained
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
@@ -203,14 +204,12 @@ class LinearClassifier:
 
     def _certified_labels(self, X: Any) -> CertifiedLabels:
         """For X that is known to be sound. What the ball leaves open is looked at again with the ellipsoid."""
-        decisions, is_binary = self._decisions(X), len(self.classes_) == 2
-        codes = (decisions.values[:, 0] > 0.0).astype(int) if is_binary else decisions.values.argmax(axis=1)
-        proved = decisions.is_proved[:, 0] if is_binary else proved_greatest(decisions)
+        decisions, scheme = self._decisions(X), OneAgainstRest(len(self.classes_))
+        codes, proved = scheme.codes(decisions.values), scheme.proved(decisions)
         open_rows = np.flatnonzero(~proved)
         ellipsoids = all_of(getattr(self, "ellipsoid_", None))
         if len(open_rows) and any(ellipsoid is not None for ellipsoid in ellipsoids):
-            sharper = sharpened(decisions, ellipsoids, X, open_rows)
-            proved[open_rows] = sharper.is_proved[:, 0] if is_binary else proved_greatest(sharper)
+            proved[open_rows] = scheme.proved(sharpened(decisions, ellipsoids, X, open_rows))
         return CertifiedLabels(self.classes_[codes], proved)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
-from maxmargin.estimators.one_vs_rest import run_jobs, serialised
+from maxmargin.estimators.jobs import run_jobs, serialised
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from

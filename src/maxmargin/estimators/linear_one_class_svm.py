@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_one_class import LinearOneClass
-from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 
 
 class LinearOneClassSVM(OutlierMixin, LinearOneClass, BaseEstimator):

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_classifier import LinearClassifier
-from maxmargin.estimators.one_vs_rest import warn_if_uncertified
+from maxmargin.estimators.multiclass import OneAgainstRest
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
@@ -129,7 +130,7 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """The class with the greatest decision value."""
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        codes = OneAgainstRest(len(self.classes_)).codes(scores.reshape(len(scores), -1))
         predicted: Array = self.classes_[codes]
         return predicted
 

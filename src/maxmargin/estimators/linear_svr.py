@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_regressor import LinearRegressor
-from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 
 
 class LinearSVR(RegressorMixin, LinearRegressor, BaseEstimator):

@@ -23,9 +23,11 @@ import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
-from maxmargin.certificate.predictions import OUTWARDS, Bounds, Decisions, Values, linear_decisions, linear_values
+from maxmargin.certificate.predictions import Bounds, Decisions, Values, linear_decisions, linear_values
+from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
+from maxmargin.estimators import policy
 from maxmargin.estimators.pairs import Pair
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.kernel_matrix.tiles import TilePolicy
@@ -35,19 +37,10 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
-from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
+from maxmargin.solvers.linear.newton.policy import HessianPolicy
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
 
-KEPT_SHARE = 1.0 - 2.0**-7
-"""The share of tol that the linear problem is solved to; the rest is for the rounding of the features."""
-FEW_WEIGHTS = 256
-"""How many monomials there may be where there are fewer samples than that: a step takes 0.2 ms by the model of ``auto``."""
-KERNEL_PASSES = 40.0
-"""What a fit by SMO takes, in computations of the whole kernel matrix. An estimate, not measured by itself: with it and
-``PREFERENCE`` the cost model sends the dense sets of a trial on generated data to Newton and the long sparse ones to SMO."""
-PREFERENCE = 4.0
-"""How many times the estimated cost of SMO Newton's method may take: SMO gets nowhere on columns of very different scales."""
 ELEMENT = np.dtype(np.float64).itemsize
 
 
@@ -59,9 +52,11 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     stored = problem.rows.n_stored / max(1, n_samples)
     tiles = TilePolicy()
     a_value = tiles.ns_a_value + (tiles.ns_a_nonzero if problem.rows.is_sparse else tiles.ns_a_feature) * stored
-    has_matrix = newton_weights(problem) <= MOST_MATRIX_WEIGHTS
-    is_cheaper = LinearCosts().newton(problem) <= PREFERENCE * KERNEL_PASSES * a_value * n_samples**2
-    return (has_matrix and is_cheaper) or problem.n_weights <= FEW_WEIGHTS
+    has_matrix = newton_weights(problem) <= HessianPolicy.most_matrix_weights
+    is_cheaper = (
+        LinearCosts().newton(problem) <= policy.FEATURES.preference * policy.FEATURES.kernel_passes * a_value * n_samples**2
+    )
+    return (has_matrix and is_cheaper) or problem.n_weights <= policy.FEATURES.few_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +81,13 @@ class FeatureProblems:
         if found.relative_error == 0.0:
             return cls(found, X, costs, has_offset, linear) if newton_pays(X, n_samples) else None
         size = found.n_features
-        if (size > n_samples and size > FEW_WEIGHTS) or ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb:
+        if (size > n_samples and size > policy.FEATURES.few_weights) or ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb:
             return None
         matrix = found.of(X)
         return cls(found, matrix, costs, has_offset, linear) if np.isfinite(matrix).all() else None
 
     def limits(self, limits: Limits) -> Limits:
-        return limits if self.map.relative_error == 0.0 else replace(limits, tol=KEPT_SHARE * limits.tol)
+        return limits if self.map.relative_error == 0.0 else replace(limits, tol=policy.FEATURES.kept_share * limits.tol)
 
     @property
     def most_threads(self) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +15,9 @@ from scipy import sparse
 
 from maxmargin.data.rows import Array, ChosenRows, Rows
 from maxmargin.data.threads import available_cores
+from maxmargin.estimators import policy
 from maxmargin.kernel_matrix.shared import PairValues, SharedValues
+from maxmargin.problem.class_pairs import class_pairs, number_of_pairs
 from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
@@ -24,10 +25,6 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
-
-SHORT_PAIR = 512
-"""Pairs of so few samples are solved by one thread. They take a millisecond, most of it in Python, where threads wait for each
-other: with 360 samples a pair two threads took twice as long as one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +41,7 @@ class Pair:
     def all_of(cls, codes: Array) -> list[Pair]:
         """Those of all classes 0, 1, ..., which are the codes of the samples."""
         members = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
-        return [cls._of(first, second, members, codes) for first, second in combinations(range(len(members)), 2)]
+        return [cls._of(first, second, members, codes) for first, second in class_pairs(len(members))]
 
     @classmethod
     def of(cls, first: int, second: int, codes: Array) -> Pair:
@@ -122,7 +119,7 @@ class KernelProblems:
 
     @property
     def most_threads(self) -> int:
-        is_short = isinstance(self.shared, ClassValues) and self.shared.largest <= SHORT_PAIR
+        is_short = isinstance(self.shared, ClassValues) and self.shared.largest <= policy.JOBS.short_pair
         return 1 if is_short else available_cores()
 
     def problem(self, pair: Pair) -> KernelProblem:
@@ -161,8 +158,8 @@ def pair_weights(dual_coef: Array, n_support: Array) -> Array:
     n_classes = len(n_support)
     ends = np.cumsum(n_support)
     parts = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
-    weights = np.zeros((dual_coef.shape[1], n_classes * (n_classes - 1) // 2))
-    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+    weights = np.zeros((dual_coef.shape[1], number_of_pairs(n_classes)))
+    for k, (i, j) in enumerate(class_pairs(n_classes)):
         weights[parts[i], k] = dual_coef[j - 1, parts[i]]
         weights[parts[j], k] = dual_coef[i, parts[j]]
     return weights

@@ -30,21 +30,18 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate.predictions import (
-    OUTWARDS,
     Bounds,
     Decisions,
     Values,
     kernel_decisions,
     linear_values,
     norms,
-    proved_greatest,
-    proved_votes,
-    votes,
 )
-from maxmargin.certificate.rounding import gamma
+from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.rows import Array
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LinearClassifier, dense_weights
+from maxmargin.estimators.multiclass import OneAgainstOne, OneAgainstRest
 from maxmargin.estimators.pair_features import FeatureWeights
 from maxmargin.estimators.pairs import pair_weights
 from maxmargin.problem.kernels import Kernel, Points
@@ -53,7 +50,8 @@ Fetch = Callable[[Array], Any]
 """From the numbers of some points to where they are now, a row each."""
 
 ANNOUNCED_ROUNDING = 1e-9
-"""By this share a point may be farther than announced: the announcement itself was rounded."""
+"""Share by which a point may be farther than announced, as the announcement itself was rounded: part of the bound, not a
+setting."""
 
 
 class MovedTooFar(ValueError):
@@ -114,10 +112,10 @@ class LinearMachine:
         return reach
 
     def codes(self, values: Array) -> Array:
-        return (values[:, 0] > 0.0).astype(int) if len(self.classes) == 2 else values.argmax(axis=1)
+        return OneAgainstRest(len(self.classes)).codes(values)
 
     def known(self, decisions: Decisions) -> Array:
-        return decisions.is_proved[:, 0] if len(self.classes) == 2 else proved_greatest(decisions)
+        return OneAgainstRest(len(self.classes)).proved(decisions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +165,10 @@ class KernelMachine:
         return reach
 
     def codes(self, values: Array) -> Array:
-        if len(self.classes) == 2:
-            return (values[:, 0] > 0.0).astype(int)
-        return votes(values > 0.0, len(self.classes)).argmax(axis=1)
+        return OneAgainstOne(len(self.classes)).codes(values)
 
     def known(self, decisions: Decisions) -> Array:
-        return decisions.is_proved[:, 0] if len(self.classes) == 2 else proved_votes(decisions, len(self.classes))
+        return OneAgainstOne(len(self.classes)).proved(decisions)
 
 
 def machine_of(model: Any) -> Machine:

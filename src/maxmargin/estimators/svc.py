@@ -11,13 +11,15 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.certificate.predictions import OUTWARDS, CertifiedLabels, Decisions, kernel_decisions, proved_votes, votes
+from maxmargin.certificate.predictions import CertifiedLabels, Decisions, kernel_decisions
+from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import bounds_of
+from maxmargin.estimators.multiclass import OneAgainstOne
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
-from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
 from maxmargin.problem.kernels import Custom, Kernel
@@ -183,9 +185,8 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         self._check_ties()
         decisions = self._checked_pair_decisions(X, diagonal)
         labels = self.classes_[self._codes_of(decisions.values)]
-        if len(self.classes_) == 2:
-            return CertifiedLabels(labels, decisions.is_proved[:, 0])
-        return CertifiedLabels(labels, proved_votes(decisions, len(self.classes_), ties_go_to_the_first=not self.break_ties))
+        scheme = OneAgainstOne(len(self.classes_), ties_go_to_the_first=not self.break_ties)
+        return CertifiedLabels(labels, scheme.proved(decisions))
 
     def _check_ties(self) -> None:
         if self.break_ties and self.decision_function_shape == "ovo":
@@ -211,9 +212,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         n_classes = len(self.classes_)
         if self.break_ties and n_classes > 2:
             return np.asarray(_ovr_decision_function(values < 0, -values, n_classes).argmax(axis=1))
-        if n_classes == 2:
-            return (values[:, 0] > 0.0).astype(int)
-        return np.asarray(votes(values > 0.0, n_classes).argmax(axis=1))
+        return OneAgainstOne(n_classes).codes(values)
 
     def _rows_of(self, X: Any) -> Any:
         """X itself, or for things that are no rows of numbers their places; the things are kept for the kernel."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from scipy import sparse
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.kernel_matrix.tiles import Side, Span, Tiles
+from maxmargin.problem.class_pairs import class_pairs, number_of_pairs, votes
 from maxmargin.problem.kernels import Kernel, Points
 
 
@@ -57,7 +57,7 @@ class ClassCoefficients(NamedTuple):
     def of(cls, dual_coef: Array, n_support: Array, dtype: Any = np.float64) -> list[ClassCoefficients]:
         """From scikit-learn's layout: row r of ``dual_coef`` is for the r-th of the classes other than the vector's own."""
         n_classes, number = len(n_support), {}
-        for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        for k, (i, j) in enumerate(class_pairs(n_classes)):
             number[i, j] = number[j, i] = k
         ends, values = np.cumsum(n_support), np.ascontiguousarray(dual_coef.T, dtype)
         return [
@@ -159,16 +159,13 @@ class PairMachines:
                 own.add(tile, first, outputs)
 
     def _zeros(self, n: int) -> Array:
-        return np.zeros((n, len(self.n_support) * (len(self.n_support) - 1) // 2))
+        return np.zeros((n, number_of_pairs(len(self.n_support))))
 
 
 def _have_shared_first_place(is_for_first: Array, n_classes: int) -> Array:
     """Whether two classes have the greatest number of votes, for each row of the votes of pairs."""
-    votes = np.zeros((len(is_for_first), n_classes), np.int32)
-    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        votes[:, i] += is_for_first[:, k]
-        votes[:, j] += ~is_for_first[:, k]
-    mask: Array = (votes == votes.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    counts = votes(is_for_first, n_classes)
+    mask: Array = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
     return mask
 
 

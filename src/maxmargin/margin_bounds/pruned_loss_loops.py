@@ -20,7 +20,7 @@ ENTRY = np.dtype([("margin", "f8"), ("radius", "f4"), ("sample", "u4")])
 """A sample in the sorted index: what its bounds need, side by side."""
 CELLS = 4096
 """Cells that each list is sorted into."""
-FAR, NEAR = np.uint64(12), np.uint64(6)
+LOCATED_AHEAD, FETCHED_AHEAD = np.uint64(12), np.uint64(6)
 """How many samples ahead a row is located and fetched."""
 
 
@@ -235,11 +235,11 @@ def examine(samples, w, pieces, undecided, gradient, averages):
     total, slopes = 0.0, 0.0
     rows, y, chosen, count = samples.rows, samples.y, undecided.samples, np.uint64(undecided.count)
     for s in range(count):
-        if s + FAR < count:
-            prefetch_row_start(rows, np.uint64(chosen[s + FAR]))
-            prefetch(y, np.uint64(chosen[s + FAR]))
-        if s + NEAR < count:
-            prefetch_whole_row(rows, np.uint64(chosen[s + NEAR]))
+        if s + LOCATED_AHEAD < count:
+            prefetch_row_start(rows, np.uint64(chosen[s + LOCATED_AHEAD]))
+            prefetch(y, np.uint64(chosen[s + LOCATED_AHEAD]))
+        if s + FETCHED_AHEAD < count:
+            prefetch_whole_row(rows, np.uint64(chosen[s + FETCHED_AHEAD]))
         i = np.uint64(chosen[s])
         sign, cost = np.float64(y[i]), samples.C[i * samples.stride]
         margin = sign * row_dot(rows, i, w)

@@ -12,9 +12,9 @@ import numpy as np
 from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import prefetch, prefetch_row_start, prefetch_whole_row, row_add, row_dot
 from maxmargin.data.rows import Array
-from maxmargin.margin_bounds.pruned_loss_loops import FAR, FAST, NEAR, loss_of, slope_of
+from maxmargin.margin_bounds.pruned_loss_loops import FAST, FETCHED_AHEAD, LOCATED_AHEAD, loss_of, slope_of
 
-AHEAD_FAR, AHEAD_NEAR = int(FAR), int(NEAR)
+LOCATED_STEPS, FETCHED_STEPS = int(LOCATED_AHEAD), int(FETCHED_AHEAD)
 """How many samples ahead a row is located and fetched."""
 
 
@@ -89,11 +89,11 @@ def traverse(samples, w, pieces, listed, move, gradient, averages):
         for j in range(moved.shape[0]):
             moved[j] = listed.sums[0, j]
     for i in range(first, end):
-        if i + AHEAD_FAR < end:
-            prefetch_row_start(rows, np.uint64(listed.samples[i + AHEAD_FAR]))
-            prefetch(y, np.uint64(listed.samples[i + AHEAD_FAR]))
-        if i + AHEAD_NEAR < end:
-            prefetch_whole_row(rows, np.uint64(listed.samples[i + AHEAD_NEAR]))
+        if i + LOCATED_STEPS < end:
+            prefetch_row_start(rows, np.uint64(listed.samples[i + LOCATED_STEPS]))
+            prefetch(y, np.uint64(listed.samples[i + LOCATED_STEPS]))
+        if i + FETCHED_STEPS < end:
+            prefetch_whole_row(rows, np.uint64(listed.samples[i + FETCHED_STEPS]))
         row = np.uint64(listed.samples[i])
         sign, cost = np.float64(y[row]), samples.C[row * samples.stride]
         margin = sign * row_dot(rows, row, w)

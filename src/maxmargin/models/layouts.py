@@ -19,6 +19,7 @@ from maxmargin.data.rows import Array
 from maxmargin.estimators.linear_classifier import dense_weights
 from maxmargin.estimators.linear_fit import all_of, one_or_all
 from maxmargin.models import policy
+from maxmargin.problem.class_pairs import number_of_pairs
 
 if TYPE_CHECKING:  # a linear model needs nothing of kernels
     from maxmargin.problem.feature_maps import FeatureMap
@@ -336,7 +337,7 @@ KERNEL = Layout(
     scalars=("n_features_in_", "relative_gap_", "fit_status_", "shape_fit_"),
     tensors_of=_kernel_tensors,
     details_of=lambda estimator: {"gamma": getattr(estimator._kernel_, "gamma", None)},
-    n_problems=lambda n_classes: n_classes * (n_classes - 1) // 2,
+    n_problems=number_of_pairs,
     complaint=_complaint_about_kernel,
     fill=_fill_kernel,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from maxmargin.estimators.linear_regressor import LOSSES as REGRESSION_LOSSES
 from maxmargin.estimators.linear_regressor import LinearRegressor
 from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel
 from maxmargin.estimators.pairs import Pair, pair_weights
+from maxmargin.problem.class_pairs import class_pairs
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.one_class import one_class_problem
@@ -114,7 +114,7 @@ def _prove_kernel(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
         parts = zip(Pair.all_of(codes), sign * features.weights, offsets, strict=True)
         return [_prove_features(problems, *each, tol, max_seconds) for each in parts]
     weights = sign * pair_weights(estimator.dual_coef_, estimator.n_support_)
-    pairs = [Pair.of(i, j, codes) for i, j in combinations(range(len(classes)), 2)]
+    pairs = [Pair.of(i, j, codes) for i, j in class_pairs(len(classes))]
     machine = _Machine(estimator, X, costs, tol, max_seconds)
     return [machine.prove(*each) for each in zip(pairs, weights.T, offsets.tolist(), strict=True)]
 

@@ -31,11 +31,10 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array
+from maxmargin.problem import policy
 from maxmargin.problem.kernels import DotFunction, Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
-MOST_MONOMIALS = 1000
-"""The most features of a polynomial kernel. To factor a matrix of that size takes 12 ms by the cost model of ``auto``."""
 COEFFICIENT_ROUNDINGS = 5.0
 """Units of roundoff in the coefficient of a monomial and in the product with it: two powers, two products and half of them
 after the root make 3.5, and the product makes one more."""
@@ -148,4 +147,4 @@ def feature_map(kernel: Kernel, n_inputs: int, has_offset: bool) -> FeatureMap |
     if function.name == "identity":
         return Itself(n_inputs)
     monomials = Monomials(function, n_inputs, has_constant=not has_offset)
-    return monomials if monomials.n_features <= MOST_MONOMIALS else None
+    return monomials if monomials.n_features <= policy.KERNEL.most_monomials else None

@@ -18,16 +18,11 @@ from scipy import sparse
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
+from maxmargin.problem import policy
 from maxmargin.problem.kernels import Kernel, Points, dot_products
 
-MOST_SAMPLES = 1024
-"""So many samples have their matrix held: 8 MB, which a second-level cache and the next one take. With more, float32 values and
-a certificate that keeps none are faster."""
 MULTIPLE = 64
 """The rows and columns of the memory are a multiple of this: the loops of the solvers go in runs of so many."""
-ROWS_A_STRIP = 256
-SHARE_OF_BUDGET = 0.5
-"""Of the budget for kernel values, what the values that classes share may take."""
 
 
 class HeldValues(NamedTuple):
@@ -61,7 +56,7 @@ def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
     """By strips from the diagonal to the right, and their mirror images. How many values were computed. The user's own function
     is called once: it may take long to begin."""
     n = len(points)
-    rows_a_strip = n if kernel.is_foreign else ROWS_A_STRIP
+    rows_a_strip = n if kernel.is_foreign else policy.HELD.rows_a_strip
     for start in range(0, n, rows_a_strip):
         check_point()
         rows, rest = slice(start, start + rows_a_strip), slice(start, n)
@@ -114,9 +109,11 @@ class ClassValues:
     def where_it_pays(cls, X: Any, kernel: Kernel, codes: Array, cache_mb: float, n_threads: int) -> ClassValues | None:
         """None where a pair is too large to be held, or there are fewer than three classes, or the values are given."""
         sizes = np.bincount(codes)
-        if len(sizes) < 3 or kernel.is_given or _largest_pair(sizes) > MOST_SAMPLES:
+        if len(sizes) < 3 or kernel.is_given or _largest_pair(sizes) > policy.HELD.most_samples:
             return None
-        return cls(X, kernel, codes, n_threads) if _megabytes(sizes, n_threads) <= SHARE_OF_BUDGET * cache_mb else None
+        return (
+            cls(X, kernel, codes, n_threads) if _megabytes(sizes, n_threads) <= policy.HELD.share_of_budget * cache_mb else None
+        )
 
     @property
     def nbytes(self) -> int:

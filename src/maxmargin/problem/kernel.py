@@ -21,15 +21,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
+from maxmargin.problem import policy
 from maxmargin.problem.dual_box import DualBox, Kinks, Loss
-from maxmargin.problem.held_values import MOST_SAMPLES, HeldValues, held_values
+from maxmargin.problem.held_values import HeldValues, held_values
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of, signs_of, targets_of
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.offset import balanced
-
-SYMMETRY = 1e-8
-"""A precomputed kernel may be unsymmetric by this much, relative to its greatest element: rounding, not a mistake."""
 
 
 class SignedVariables(NamedTuple):
@@ -117,7 +115,7 @@ class KernelProblem:
         """The whole kernel matrix in float64, where the samples are few."""
         if self.matrix is not None:
             return self.matrix()
-        return held_values(self.kernel, self.points) if self.n_samples <= MOST_SAMPLES else None
+        return held_values(self.kernel, self.points) if self.n_samples <= policy.HELD.most_samples else None
 
     @property
     def held_evaluations(self) -> int:
@@ -202,7 +200,7 @@ def unequal_pair(matrix: Any) -> tuple[int, int] | None:
     if not matrix.shape[0]:
         return None
     differences = abs(matrix - matrix.T)
-    if float(differences.max()) <= SYMMETRY * float(abs(matrix).max()):
+    if float(differences.max()) <= policy.KERNEL.symmetry * float(abs(matrix).max()):
         return None
     i, j = np.unravel_index(int(differences.argmax()), matrix.shape)
     return int(i), int(j)

@@ -28,47 +28,11 @@ from scipy import sparse
 
 from maxmargin.data.rows import Array
 from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.problem.points import Points as Points
+from maxmargin.problem.points import dot_products as dot_products
 
 SECOND_ORDER = 1.01
 """What terms of second order, and the rounding of a bound itself, can add to a bound of first order."""
-DENSE_FEATURES = 1 << 12
-"""Up to this many features a block of sparse rows may be made dense."""
-
-
-class Points:
-    """Some rows of X, dense or CSR, and their squared norms in float64, which are computed when they are first asked for."""
-
-    def __init__(self, matrix: Any, sqnorms: Array | None = None) -> None:
-        self.matrix = matrix
-        self._sqnorms = sqnorms
-
-    @classmethod
-    def of(cls, matrix: Any) -> Points:
-        return cls(matrix if sparse.issparse(matrix) else np.asarray(matrix))
-
-    @property
-    def sqnorms(self) -> Array:
-        if self._sqnorms is None:
-            if sparse.issparse(self.matrix):
-                squares = self.matrix.astype(np.float64).power(2).sum(axis=1)
-                self._sqnorms = np.asarray(squares).reshape(-1)
-            else:
-                self._sqnorms = np.einsum("ij,ij->i", self.matrix, self.matrix, dtype=np.float64)
-        return self._sqnorms
-
-    def __getitem__(self, chosen: Any) -> Points:
-        return Points(self.matrix[chosen], self.sqnorms[chosen])
-
-    def __len__(self) -> int:
-        return int(self.matrix.shape[0])
-
-    def in_double(self) -> Points:
-        """In float64, and dense if that is not many more numbers: a product of dense blocks is ten times faster."""
-        if isinstance(self.matrix, np.ndarray) and self.matrix.dtype == np.float64:
-            return self
-        is_narrow = sparse.issparse(self.matrix) and self.matrix.shape[1] <= DENSE_FEATURES
-        matrix = self.matrix.toarray() if is_narrow else self.matrix
-        return Points(matrix.astype(np.float64, copy=False), self.sqnorms)
 
 
 class DotFunction(NamedTuple):
@@ -163,12 +127,6 @@ class Kernel(Protocol):
     def largest_operand(self, points: Points) -> float:
         """The largest number that enters a kernel value, or comes out of it: says which element type has room for it."""
         return float(np.abs(self.diagonal(points)).max(initial=0.0))
-
-
-def dot_products(one: Points, other: Points) -> Array:
-    """x . z in float64, one matrix product."""
-    product = one.in_double().matrix @ other.in_double().matrix.T
-    return product if isinstance(product, np.ndarray) else np.asarray(product.toarray())
 
 
 class OfDotProducts(Kernel, ABC):

@@ -24,16 +24,11 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
+from maxmargin.problem import policy
 from maxmargin.problem.dual_box import DualBox, Loss
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.offset import balanced, excess_of, filled
 from maxmargin.problem.penalties import L2, Penalty
-
-BALANCE = 1e-12
-"""Up to this share of sum_i |alpha_i|, sum_i alpha_i sigma_i is rounding."""
-
-PRECISE_ROWS = 4096
-"""Rows that are brought to a higher precision at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +137,8 @@ class LinearProblem:
         """w(alpha) with a zero for an intercept that is not there, summed in more than float64 where the machine has it."""
         signed = (alpha * self.signs).astype(np.longdouble)
         total = np.zeros(self.rows.n_features, np.longdouble)
-        for start in range(0, self.n_samples, PRECISE_ROWS):
-            block = slice(start, start + PRECISE_ROWS)
+        for start in range(0, self.n_samples, policy.LINEAR.precise_rows):
+            block = slice(start, start + policy.LINEAR.precise_rows)
             total += self.rows.matrix[block].T @ signed[block]
         return np.append(total, self.intercept_scaling * signed.sum()).astype(np.float64)
 
@@ -178,7 +173,9 @@ class LinearProblem:
         """D(alpha), and minus infinity outside the box or, with an intercept without penalty, off sum_i alpha_i sigma_i = 0."""
         if not self.is_feasible(alpha):
             return -np.inf
-        if not self.penalizes_intercept and abs(excess_of(self.unbalanced(alpha))) > BALANCE * np.sum(np.abs(alpha)):
+        if not self.penalizes_intercept and abs(excess_of(self.unbalanced(alpha))) > policy.LINEAR.balance * np.sum(
+            np.abs(alpha)
+        ):
             return -np.inf
         return float(np.sum(self.box.terms(alpha))) - self.penalty.conjugate(self.weights(alpha)[: self.n_penalised])
 

@@ -28,7 +28,9 @@ class HardMarginPolicy:
     """How C grows, in multiples of 1 / (the mean of |x|^2)."""
 
     first: float = 1e2
+    """The first C."""
     factor: float = 1e2
+    """What multiplies C after each solve."""
     greatest: float = 1e14
     """Beyond this the rounding of a margin, times C, is more than the objective."""
     shares_of_ray: tuple[float, ...] = (1e-12, 1e-4)

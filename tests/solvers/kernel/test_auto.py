@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from maxmargin.certificate.kernel import certify_kernel
-from maxmargin.problem import kernel as kernel_problem
+from maxmargin.problem import policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Linear
 from maxmargin.solvers.presolve import MergedSamples
@@ -21,7 +21,7 @@ def _few_or_many(request):
     """Every test twice: with the kernel matrix of few samples held, and as if the samples were too many for that."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "streamed":
-            patch.setattr(kernel_problem, "MOST_SAMPLES", 0)
+            patch.setattr(policy, "HELD", policy.HeldValuesPolicy(most_samples=0))
         yield
 
 

@@ -10,9 +10,10 @@ from maxmargin.data.rows import CsrRows, OneValueRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
-from maxmargin.solvers.linear.newton import passes as passes_module
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.hessian import Regulariser
+from maxmargin.solvers.linear.newton.passes import CompiledPasses, curve_of
+from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy, ProductPolicy
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import labelled
@@ -35,7 +36,7 @@ def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(
     X, y = labelled(200, 12, 1.0, 0)
     problem = LinearProblem.build(layout(X), y, np.linspace(0.5, 2.0, 200), Hinge(), scaling)
     hessian, free = (
-        ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored)),
+        ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), ProductPolicy()),
         np.arange(200) % 3 == 0,
     )
     hessian.rebuild(free)
@@ -50,12 +51,12 @@ def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(
 
 
 @pytest.mark.parametrize(("value", "kind"), [(1.0, OneValueRows), (-0.5, OneValueRows), (None, CsrRows)])
-def test_elements_of_one_value_need_no_memory_and_change_no_product(value, kind, monkeypatch):
-    monkeypatch.setattr(passes_module, "MOST_MATRIX_WEIGHTS", 10)
+def test_elements_of_one_value_need_no_memory_and_change_no_product(value, kind):
+    policy = NewtonPolicy(matrix=HessianPolicy(most_matrix_weights=10))
     X, y = one_hot(300, (90, 7, 20))
     X.data[:] = np.linspace(0.5, 1.5, X.nnz) if value is None else value
     problem = LinearProblem.build(X, y, np.linspace(0.5, 2.0, 300), SquaredHinge(), 1.5)
-    passes, free = passes_module.CompiledPasses(problem, passes_module.curve_of(problem)), np.arange(300) % 3 > 0
+    passes, free = CompiledPasses(problem, curve_of(problem), policy), np.arange(300) % 3 > 0
     hessian, margins = passes.hessian, np.empty(300)
     assert isinstance(hessian.rows, kind)
     hessian.rebuild(free)
@@ -68,7 +69,7 @@ def test_elements_of_one_value_need_no_memory_and_change_no_product(value, kind,
 def test_the_diagonal_follows_the_free_samples():
     X, y = one_hot(300, (90, 7, 20))
     problem = LinearProblem.build(X, y, np.linspace(0.5, 2.0, 300), SquaredHinge())
-    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1)), np.arange(300) % 3 > 0
+    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1), ProductPolicy()), np.arange(300) % 3 > 0
     hessian.rebuild(free)
     hessian.note(np.array([0, ~1, 3, ~2]))
     free[[0, 1, 3, 2]] = True, False, True, False
@@ -79,7 +80,7 @@ def test_the_diagonal_follows_the_free_samples():
 def test_a_direction_ends_where_it_would_bring_the_gap_to_what_is_aimed_at():
     X, y = one_hot(2000, (900, 70, 20))
     problem = LinearProblem.build(X, y, 10.0, SquaredHinge(), 1.0)
-    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1)), np.ones(2000, bool)
+    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1), ProductPolicy()), np.ones(2000, bool)
     hessian.rebuild(free)
     regulariser, gradient = Regulariser(problem.regulariser), -problem.weights(np.full(2000, 20.0))
     S = from_scratch(problem, problem.C, free)
@@ -93,7 +94,7 @@ def test_a_direction_ends_where_it_would_bring_the_gap_to_what_is_aimed_at():
 
 def test_a_direction_that_overflows_is_none():
     problem = LinearProblem.build(np.full((4, 2), 1e200), [1, -1, 1, -1])
-    hessian = ProductHessian(problem, np.ones(4), Crew(8))
+    hessian = ProductHessian(problem, np.ones(4), Crew(8), ProductPolicy())
     with np.errstate(all="ignore"):
         hessian.rebuild(np.ones(4, bool))
         assert hessian.solve(1.0, Regulariser(problem.regulariser), np.full(3, 1e200), np.ones(4, bool)) is None

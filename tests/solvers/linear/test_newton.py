@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,8 +14,10 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, Regulariser
-from maxmargin.solvers.linear.newton.newton import Newton, NewtonState
+from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import CompiledPasses, DensePasses, Passes, Prox, curve_of, passes_for
+from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy, default_policy
+from maxmargin.solvers.linear.newton.state import NewtonState
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
@@ -22,10 +26,16 @@ problems = pytest.mark.parametrize("problem_name", PROBLEMS)
 losses = pytest.mark.parametrize("loss_name", LOSSES)
 
 
+def small_up_to(monkeypatch, elements: int) -> None:
+    """Let every ``Newton`` that is made from here on take a problem of so many elements for a small one."""
+    matrix = HessianPolicy(small_elements=elements)
+    monkeypatch.setattr("maxmargin.solvers.linear.newton.policy.DEFAULT", NewtonPolicy(matrix=matrix))
+
+
 @pytest.fixture(params=["compiled", "numpy"])
 def passes_of(request, monkeypatch):
     """Which passes are used: the compiled ones, which small problems do not see, or those in NumPy."""
-    monkeypatch.setattr("maxmargin.solvers.linear.newton.passes.SMALL_ELEMENTS", 0 if request.param == "compiled" else 10**9)
+    small_up_to(monkeypatch, 0 if request.param == "compiled" else 10**9)
     return {"compiled": CompiledPasses, "numpy": DensePasses}[request.param]
 
 
@@ -135,7 +145,7 @@ def penalties(loss_name: str) -> tuple[float, ...]:
 
 
 def make(passes_of: type, problem: LinearProblem) -> Passes:
-    passes = passes_for(problem, curve_of(problem))
+    passes = passes_for(problem, curve_of(problem), default_policy())
     assert type(passes) is passes_of
     return passes
 
@@ -214,7 +224,7 @@ def test_products_are_the_margins(passes_of, problem_name):
 def test_the_compiled_passes_and_those_in_numpy_lead_to_the_same_optimum(monkeypatch, problem_name, loss_name):
     problem, answers = PROBLEMS[problem_name](LOSSES[loss_name]), []
     for small in (0, 10**9):
-        monkeypatch.setattr("maxmargin.solvers.linear.newton.passes.SMALL_ELEMENTS", small)
+        small_up_to(monkeypatch, small)
         answers.append(solve(problem, "newton", tol=1e-11))
     compiled, numpy = answers
     assert compiled.status is numpy.status is Status.CERTIFIED
@@ -324,7 +334,7 @@ def test_a_hessian_kept_up_to_date_by_changes_equals_one_built_from_scratch(monk
 def test_the_hessian_in_numpy_kept_up_to_date_by_changes_equals_one_built_from_scratch(d):
     X, y = labelled(200, d, 1.0, 0)
     problem = LinearProblem.build(X, y, np.linspace(0.0, 2.0, 200), Hinge(), 1.0)
-    hessian = DensePasses(problem, curve_of(problem)).hessian
+    hessian = DensePasses(problem, curve_of(problem), HessianPolicy()).hessian
     rng, free = np.random.default_rng(0), np.zeros(200, bool)
     for share in (0.5, 0.01, 0.2, 0.9, 0.01):
         flips = np.flatnonzero(rng.random(200) < share)
@@ -373,12 +383,11 @@ def test_a_matrix_that_overflows_gives_no_direction():
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=["hinge", "squared_hinge"])
 @pytest.mark.parametrize("C", [1.0, 1e4])
 def test_single_precision_in_the_hessian_costs_few_steps_and_no_accuracy(monkeypatch, d, loss, C):
-    monkeypatch.setattr("maxmargin.solvers.linear.newton.passes.SMALL_ELEMENTS", 0)
+    small_up_to(monkeypatch, 0)
     problem = LinearProblem.build(*labelled(400, d, 2.0, 1), C, loss)
     single = solve(problem, "newton", tol=1e-8)
-    monkeypatch.setattr(
-        "maxmargin.solvers.linear.newton.passes.FreeHessian", lambda *known: FreeHessian(*known, in_float32=False)
-    )
+    in_double = partial(FreeHessian, in_float32=False)
+    monkeypatch.setattr("maxmargin.solvers.linear.newton.passes.FreeHessian", in_double)
     double = solve(problem, "newton", tol=1e-8)
     assert single.status is double.status is Status.CERTIFIED
     assert single.epochs <= 1.5 * double.epochs + 5
@@ -391,7 +400,7 @@ def test_single_precision_in_the_hessian_costs_few_steps_and_no_accuracy(monkeyp
 @losses
 @pytest.mark.parametrize("problem_name", ["overlapping", "sparse", "weighted", "wide"])
 def test_threads_change_the_answer_by_rounding_alone(monkeypatch, problem_name, loss_name):
-    monkeypatch.setattr("maxmargin.solvers.linear.newton.passes.SMALL_ELEMENTS", 0)
+    small_up_to(monkeypatch, 0)
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     alone = solve(problem, "newton", tol=1e-11)
     three_threads(monkeypatch)
@@ -406,7 +415,7 @@ def test_threads_change_the_answer_by_rounding_alone(monkeypatch, problem_name, 
 
 @losses
 def test_a_step_of_three_threads_equals_a_step_of_one(monkeypatch, loss_name):
-    monkeypatch.setattr("maxmargin.solvers.linear.newton.passes.SMALL_ELEMENTS", 0)
+    small_up_to(monkeypatch, 0)
     problem, solver = PROBLEMS["sparse"](LOSSES[loss_name]), Newton()
     alone = solver.init(problem, None, 0)
     three_threads(monkeypatch)

@@ -32,7 +32,7 @@ from maxmargin.solvers.base import Budget, KernelSolver, Stage
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMOState, Work
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
-from maxmargin.solvers.kernel.held_smo import HeldState
+from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.presolve import MergedSamples
@@ -78,6 +78,7 @@ class KernelAutoPolicy:
     """The most columns of a factor of the kernel matrix."""
     newton_steps: int = 40
     """The steps that Newton's method is taken to need with a factor."""
+    held: HeldSMOPolicy = field(default_factory=HeldSMOPolicy)
 
 
 FIRST = Stage("batched-smo", "to find out which samples are at a bound")
@@ -121,7 +122,7 @@ class KernelAuto(KernelSolver):
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
         state = KernelAutoState(seed)
         if problem.held is not None and problem.kernel.is_positive_semidefinite and self._can_hold(problem):
-            state.few = HeldState.of(problem, problem.held, warm_start)
+            state.few = HeldState.of(problem, problem.held, warm_start, self.policy.held)
         else:
             state.many = self._many(problem, warm_start, seed, Work())
         return state

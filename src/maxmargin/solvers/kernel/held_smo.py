@@ -15,7 +15,7 @@ and whoever has called it can go on from its alpha.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -27,24 +27,36 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, solve_with_offset, solve_without_offset
-from maxmargin.solvers.kernel.held_smo_loops import MOST_FREE, MOVED, SINGULAR, leap, renew, survey
+from maxmargin.solvers.kernel.held_smo_loops import MOVED, SINGULAR, leap, renew, survey
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
 
-FIRST_VIOLATION, NEXT_VIOLATION = 1e-3, 1.0 / 30.0
-"""How far SMO goes in the first round, as a difference of margins, and by which factor farther in every round after it."""
-STEPS_A_SAMPLE = 50
-"""Steps of SMO for each sample, at most, in a round. Least squares cost less than more of them."""
-MOST_ROUNDS = 4
-MOST_SYSTEMS = 200
-"""Linear systems, at most, where the first one leads out of the box."""
-NEAR = 0.05
-"""Samples whose margin is within this of one, or within the violation, take part in those systems."""
-ALWAYS_SQUARE = 256
-"""So few samples are always finished to rounding: that costs little, and equal problems get equal answers."""
-NOISE = 4.0
-"""A gap is nothing but rounding when every margin is wrong by no more units in the last place of what it is added up from."""
-SAFETY = 0.5
-"""The share of the target that the solver's own gap must come down to: the certificate adds its rounding error."""
+
+@dataclass(frozen=True)
+class HeldSMOPolicy:
+    """How far SMO and least squares go where the whole kernel matrix is held."""
+
+    first_violation: float = 1e-3
+    """Violation, as a difference of margins, at which SMO ends in the first round."""
+    next_violation: float = 1.0 / 30.0
+    """What multiplies that violation in every round after the first."""
+    steps_a_sample: int = 50
+    """Steps of SMO for each sample in a round. Least squares cost less than more of them."""
+    most_rounds: int = 4
+    """Rounds before the solver for many samples takes over."""
+    most_systems: int = 200
+    """Linear systems where the solution of the first one is outside of the box."""
+    near: float = 0.05
+    """A sample is near when its margin is within this of one, or within the violation. The near ones take part in those
+    systems."""
+    few_samples: int = 256
+    """Problems with at most this many samples are solved to rounding error, whatever ``tol`` is: that costs little, and equal
+    problems get equal answers."""
+    most_free: int = 128
+    """Free variables up to which compiled code solves their system. LAPACK is faster with more."""
+    noise: float = 4.0
+    """Units in the last place by which a margin may be wrong. A gap that they explain is rounding."""
+    safety: float = 0.5
+    """Share of the target that the solver's own gap must come down to: the certificate adds its rounding error."""
 
 
 @dataclass
@@ -63,22 +75,27 @@ class HeldState:
     stage: ClassVar[Stage] = Stage("smo", "few samples: their kernel matrix is held")
     steps: int = 0
     rounds: int = 0
-    violation: float = FIRST_VIOLATION
-    target_share: float = SAFETY
+    violation: float = HeldSMOPolicy.first_violation
+    target_share: float = HeldSMOPolicy.safety
     b: float = 0.0
     relative_gap: float = np.inf
     is_at_rounding: bool = False
     looks_done: bool = False
     has_given_up: bool = False
     is_stuck: bool = False
+    policy: HeldSMOPolicy = field(default_factory=HeldSMOPolicy)
     kernel_evaluations: ClassVar[int] = 0
     """Beyond those of the matrix, which belongs to the problem."""
 
     @classmethod
-    def of(cls, problem: KernelProblem, held: HeldValues, warm_start: Array | None) -> HeldState:
+    def of(
+        cls, problem: KernelProblem, held: HeldValues, warm_start: Array | None, policy: HeldSMOPolicy | None = None
+    ) -> HeldState:
         signed = problem.signed(warm_start)
         y, lower, upper, s = (_lengthened(each, len(held.padded)) for each in signed)
         state = cls(held.padded, y, lower, upper, s, y.copy(), np.diagonal(held.padded).copy(), held.n, problem.has_offset)
+        if policy is not None:
+            state.policy, state.violation, state.target_share = policy, policy.first_violation, policy.safety
         if warm_start is not None:
             state.renew()
         return state
@@ -100,27 +117,27 @@ class HeldState:
         """Rounds until the gap is small enough, or one round when the certificate was refused."""
         if self.looks_done:
             self.looks_done, self.target_share = False, 0.1 * self.target_share
-            if self.rounds >= MOST_ROUNDS:
+            if self.rounds >= self.policy.most_rounds:
                 self.has_given_up = True
                 return
         goal, left = self.target_share * budget.target, budget.steps
-        while self.rounds < MOST_ROUNDS and left > 0:
+        while self.rounds < self.policy.most_rounds and left > 0:
             before = self.steps
             self.run_round(goal, left)
             left -= self.steps - before
-            if self.relative_gap <= goal and (self.n > ALWAYS_SQUARE or self.is_at_rounding):
+            if self.relative_gap <= goal and (self.n > self.policy.few_samples or self.is_at_rounding):
                 break
         self.looks_done = self.relative_gap <= goal or self.is_at_rounding
-        self.has_given_up = self.rounds >= MOST_ROUNDS and not self.looks_done
+        self.has_given_up = self.rounds >= self.policy.most_rounds and not self.looks_done
 
     def run_round(self, goal: float, max_steps: int) -> None:
         self.rounds += 1
-        self.run_smo(min(max_steps, STEPS_A_SAMPLE * self.n))
+        self.run_smo(min(max_steps, self.policy.steps_a_sample * self.n))
         self.survey()
-        if self.n <= ALWAYS_SQUARE or self.relative_gap > goal:
+        if self.n <= self.policy.few_samples or self.relative_gap > goal:
             self.finish()
             self.survey()
-        self.violation *= NEXT_VIOLATION
+        self.violation *= self.policy.next_violation
 
     def run_smo(self, max_steps: int) -> None:
         solve = solve_with_offset if self.has_offset else solve_without_offset
@@ -133,7 +150,7 @@ class HeldState:
         self.b, gap = here.b, here.gap
         self.relative_gap = relative(gap, here.dual + gap, here.dual)
         magnitude = 1.0 + abs(self.b) + here.size * self.greatest
-        self.is_at_rounding = gap <= NOISE * UNIT_ROUNDOFF * magnitude * here.room
+        self.is_at_rounding = gap <= self.policy.noise * UNIT_ROUNDOFF * magnitude * here.room
 
     def finish(self) -> None:
         """The optimum of the face that SMO has found, or, where that is outside of the box, of all samples near the margin."""
@@ -146,7 +163,7 @@ class HeldState:
         """One linear system. False where its solution is not inside the box, or there is none."""
         if not len(free):
             return False
-        if len(free) > MOST_FREE:
+        if len(free) > self.policy.most_free:
             return self.leap_by_elimination(free)
         outcome = leap(self.K, self.v, self.s, self.lower, self.upper, free, self.has_offset)
         self.steps += outcome == MOVED
@@ -173,11 +190,11 @@ class HeldState:
         n = self.n
         top, bottom = extremes(self.v[:n], self.s[:n], self.lower[:n], self.upper[:n])
         is_free = (self.lower < self.s) & (self.s < self.upper)
-        is_near = (np.abs(self.v - self.b) <= max(NEAR, top - bottom)) & (self.lower < self.upper)
+        is_near = (np.abs(self.v - self.b) <= max(self.policy.near, top - bottom)) & (self.lower < self.upper)
         near = np.flatnonzero(is_free | is_near)
         block = np.ascontiguousarray(self.K[np.ix_(near, near)])
         work = WorkingSet(block, self.s[near], self.v[near], self.lower[near], self.upper[near], self.has_offset)
-        found = optimise(work, max_iterations=MOST_SYSTEMS)
+        found = optimise(work, max_iterations=self.policy.most_systems)
         self.s[near] = found.s
         self.steps += found.iterations
 

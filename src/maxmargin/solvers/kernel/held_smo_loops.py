@@ -12,10 +12,9 @@ from maxmargin.data.caching import njit
 from maxmargin.solvers.kernel.batched_smo_loops import best_offset, gap_and_dual
 from maxmargin.solvers.kernel.irwls.cholesky_loops import factor, substitute
 
-MOST_FREE = 128
-"""So many free variables have their system solved here. LAPACK is quicker with more."""
 LEAST_PIVOT = 1e-10
-"""Of the factor, relative to the diagonal of K: with a smaller one the solution is mostly rounding."""
+"""Of the factor, relative to the diagonal of K: with a smaller one the solution is mostly rounding. Not a
+setting: it follows from float64."""
 MOVED, OUTSIDE, SINGULAR = 0, 1, 2
 """What ``leap`` did: it moved to the solution of the system; or that is outside of the box; or there is none."""
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}

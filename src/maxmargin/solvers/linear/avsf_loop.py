@@ -32,7 +32,7 @@ from maxmargin.solvers.linear.coordinate_loops import (
     slopes_of,
     target_of,
 )
-from maxmargin.solvers.linear.dcd_loop import FAR, NEAR, NONE
+from maxmargin.solvers.linear.dcd_loop import FETCHED_AHEAD, LOCATED_AHEAD, NONE
 
 COORDINATE = np.dtype([*OF_A_STEP.descr, ("preference", "f8"), ("stands_for", "f8")])
 """To what a step of dual coordinate descent needs of its sample come the preference p_i and, for the estimate of the gap,
@@ -106,7 +106,7 @@ def ascend(rows, terms, line, w, sweep, plan):
         preference_sum, reference_gain = state.preference_sum, state.reference_gain
 
         for s in range(state.cursor, last):
-            while drawn < length and drawn <= s + FAR:  # "in random order": Fisher-Yates, a few places ahead
+            while drawn < length and drawn <= s + LOCATED_AHEAD:  # "in random order": Fisher-Yates, a few places ahead
                 random = next_random(random)
                 other = drawn + below(random, length - drawn)
                 schedule[drawn], schedule[other] = schedule[other], schedule[drawn]
@@ -114,8 +114,8 @@ def ascend(rows, terms, line, w, sweep, plan):
                 prefetch_row_start(rows, ahead)
                 prefetch(samples, ahead)
                 drawn += ONE
-            if s + NEAR < length:
-                prefetch_row(rows, np.uint64(schedule[s + NEAR]))
+            if s + FETCHED_AHEAD < length:
+                prefetch_row(rows, np.uint64(schedule[s + FETCHED_AHEAD]))
 
             i = np.uint64(schedule[s])
             sample = samples[i]

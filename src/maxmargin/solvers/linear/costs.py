@@ -12,7 +12,7 @@ import numpy as np
 from maxmargin.data.threads import threads_for
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.frame import is_rotated
-from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS
+from maxmargin.solvers.linear.newton.policy import HessianPolicy
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LinearCosts:
 
     def _direction(self, problem: LinearProblem) -> float:
         size = newton_weights(problem)
-        if size <= MOST_MATRIX_WEIGHTS:
+        if size <= HessianPolicy.most_matrix_weights:
             return self.cholesky_ns * size**3
         return self.products_a_direction * self.product_element_ns * problem.rows.n_stored
 

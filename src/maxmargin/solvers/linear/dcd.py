@@ -12,7 +12,7 @@ and its least squares (section 6) are one code path through U and D; the losses 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -32,13 +32,7 @@ from maxmargin.solvers.base import (
     refuse_huber,
 )
 from maxmargin.solvers.linear.coordinate_loops import COORDINATE, TWO_SIDED_COORDINATE, OneSided, TwoSided
-from maxmargin.solvers.linear.dcd_loop import CHECK_SLACK, CYCLIC, ONLINE, PERMUTED, SWEEP, TIGHTER, Line, Plan, descend
-
-STILL_SWEEPS_ONLINE = 64
-"""A whole sweep without a move proves that no coordinate can move; random draws miss one with probability e^-64."""
-
-EPOCHS_TO_REFRESH = 30
-"""After so many epochs the rounding of the steps in w may show in a certificate."""
+from maxmargin.solvers.linear.dcd_loop import CYCLIC, ONLINE, PERMUTED, SWEEP, Line, Plan, descend
 
 
 class Order(Enum):
@@ -67,6 +61,23 @@ class Shrinking:
 
 
 @dataclass(frozen=True)
+class DCDPolicy:
+    """When rounding is washed out of w, and when samples that were shrunk are looked at again."""
+
+    still_sweeps_online: int = 64
+    """Sweeps without a move after which random draws count as stuck. A whole sweep proves that no coordinate can move; as many
+    random draws, 64 times over, miss one with probability e^-64."""
+    epochs_to_refresh: int = 30
+    """Epochs after which the rounding of the steps in w may show in a certificate. An estimate, not measured."""
+    tighter: float = 0.3
+    """Share of the violation that epsilon becomes when (17) holds and the gap is still too large."""
+    check_epochs: int = 4
+    """Epochs of work on the active samples after which the others are looked at."""
+    check_slack: float = 2.0
+    """Times the threshold beyond which a sample that was looked at is shrunk again at once."""
+
+
+@dataclass(frozen=True)
 class DCD:
     """Dual coordinate descent. ``epsilon`` is that of the rule (17), M - m < epsilon.
 
@@ -77,6 +88,7 @@ class DCD:
     shrinking: Shrinking | None = Shrinking()
     epsilon: float = 0.1
     stop: StoppingRule = "gap"
+    policy: DCDPolicy = field(default_factory=DCDPolicy)
 
     def __post_init__(self) -> None:
         check_stop(self.stop)
@@ -101,7 +113,8 @@ class DCD:
             pool=present if self.order is Order.PERMUTED else present.copy(),
             w=np.zeros(problem.rows.n_features + 1),
             sweep=np.zeros(1, SWEEP),
-            still_sweeps_to_be_stuck=STILL_SWEEPS_ONLINE if self.order is Order.ONLINE else 1,
+            policy=self.policy,
+            still_sweeps_to_be_stuck=self.policy.still_sweeps_online if self.order is Order.ONLINE else 1,
         )
         sweep = state.sweep[0]
         sweep["present"] = sweep["active"] = len(present)
@@ -118,7 +131,8 @@ class DCD:
             state.look_closer(problem)
         shrink_factor = np.inf if self.shrinking is None else float(self.shrinking.factor)
         target = 0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution
-        plan = Plan(self.order.value, shrink_factor, budget.steps, target)
+        checks = np.uint64(self.policy.check_epochs), self.policy.check_slack
+        plan = Plan(self.order.value, shrink_factor, budget.steps, target, *checks)
         line = Line(state.samples, state.index, state.pool)
         descend(problem.compiled_rows, dual_terms(problem), line, state.w, state.sweep, plan)
         if ends_by_own_rule(self):
@@ -138,6 +152,7 @@ class DCDState:
     w: Array
     sweep: Array
     still_sweeps_to_be_stuck: int
+    policy: DCDPolicy = field(default_factory=DCDPolicy)
     stage: ClassVar[Stage] = Stage("dcd")
     has_best_w: ClassVar[bool] = False
     caution: float = 1.0  # falls with every certificate that was refused
@@ -200,22 +215,22 @@ class DCDState:
         sweep = self.sweep[0]
         self._take_all_back()
         if sweep["violation"] < sweep["epsilon"]:
-            sweep["epsilon"] = max(0.0, TIGHTER * sweep["violation"])
+            sweep["epsilon"] = max(0.0, self.policy.tighter * sweep["violation"])
         self.caution *= 0.7
         sweep["looks_done"] = 0
         if self._is_still:
             self.was_refreshed_when_still = True
             sweep["still_sweeps"] = 0
             self.refresh(problem)
-        if self.steps - self.refreshed_at > EPOCHS_TO_REFRESH * problem.n_samples:
+        if self.steps - self.refreshed_at > self.policy.epochs_to_refresh * problem.n_samples:
             self.refresh(problem)
 
     def _take_all_back(self) -> None:
         sweep = self.sweep[0]
         if sweep["active"] < sweep["present"]:
             sweep["active"] = sweep["present"]
-            sweep["M_bar"] *= CHECK_SLACK
-            sweep["m_bar"] *= CHECK_SLACK
+            sweep["M_bar"] *= self.policy.check_slack
+            sweep["m_bar"] *= self.policy.check_slack
             np.copyto(self.index, self.pool)
 
     def refresh(self, problem: LinearProblem) -> None:

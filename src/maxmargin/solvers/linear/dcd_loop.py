@@ -69,24 +69,21 @@ class Line(NamedTuple):
 
 class Plan(NamedTuple):
     """``shrink_factor`` is infinite for no shrinking; ``target`` is the gap relative to the dual value that is looked for, and
-    zero leaves only the rule (17) with epsilon."""
+    zero leaves only the rule (17) with epsilon. The last two are fields of ``DCDPolicy``."""
 
     order: int
     shrink_factor: float
     steps: int
     target: float
+    check_epochs: np.uint64
+    check_slack: float
 
 
-FAR, NEAR = np.uint64(4), np.uint64(2)
+LOCATED_AHEAD, FETCHED_AHEAD = np.uint64(4), np.uint64(2)
 """How many steps ahead a coordinate is drawn and its row located, and how many ahead the row is fetched."""
 
 NONE = np.uint64(0)
 FAST = {"reassoc", "contract", "nsz", "arcp"}
-TIGHTER = 0.3
-"""By which factor epsilon falls below the violation when (17) is met and the gap is still too large."""
-CHECK_EPOCHS, CHECK_SLACK = np.uint64(4), 2.0
-"""How much work on the active samples makes a look at the others due; those beyond this many times the threshold are shrunk
-again at once."""
 
 
 @loop_by_type(
@@ -95,7 +92,7 @@ again at once."""
 def descend(rows, terms, line, w, sweep, plan):
     """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
     samples, index, pool = line.samples, line.index, line.pool
-    order, shrink_factor, target = plan.order, plan.shrink_factor, plan.target
+    order, shrink_factor = plan.order, plan.shrink_factor
     state = sweep[0]
     end = state.steps + np.uint64(plan.steps)
     while state.steps < end and state.looks_done == NONE:
@@ -106,7 +103,7 @@ def descend(rows, terms, line, w, sweep, plan):
         above, below_ = state.M_bar * shrink_factor, state.m_bar * shrink_factor
 
         for s in range(state.cursor, last):
-            while drawn < active and drawn <= s + FAR:
+            while drawn < active and drawn <= s + LOCATED_AHEAD:
                 if order == PERMUTED:  # section 3.1: Fisher-Yates, a few places ahead
                     random = next_random(random)
                     other = drawn + below(random, active - drawn)
@@ -118,8 +115,8 @@ def descend(rows, terms, line, w, sweep, plan):
                 prefetch_row_start(rows, ahead)
                 prefetch(samples, ahead)
                 drawn += ONE
-            if s + NEAR < active:
-                prefetch_row(rows, np.uint64(index[s + NEAR]))
+            if s + FETCHED_AHEAD < active:
+                prefetch_row(rows, np.uint64(index[s + FETCHED_AHEAD]))
 
             i = np.uint64(index[s])
             sample = samples[i]
@@ -155,14 +152,14 @@ def descend(rows, terms, line, w, sweep, plan):
         state.cursor, state.random, state.drawn, state.kept = last, random, drawn, kept
         state.M, state.m, state.gap, state.dual, state.moves = M, m, gap, dual, moves
         if state.cursor == active:
-            end_sweep(state, target)
+            end_sweep(state, plan)
             if order == CYCLIC and state.active > kept:
                 for k in range(state.present):  # all samples again, in their order
                     index[k] = pool[k]
 
 
 @njit(nogil=True, error_model="numpy")
-def end_sweep(state, target):
+def end_sweep(state, plan):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
     is_full = state.active == state.present
     state.sweeps += ONE
@@ -173,10 +170,10 @@ def end_sweep(state, target):
     # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
     state.relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
-    if target == 0.0:
+    if plan.target == 0.0:
         end_sweep_by_violation(state)
     else:
-        end_sweep_by_gap(state, target, is_full)
+        end_sweep_by_gap(state, plan, is_full)
     state.last_gap = state.gap
     state.gap = 0.0
     state.M, state.m = -np.inf, np.inf
@@ -197,17 +194,17 @@ def end_sweep_by_violation(state):
 
 
 @njit(inline="always")
-def end_sweep_by_gap(state, target, is_full):
+def end_sweep_by_gap(state, plan, is_full):
     """The like of (17) for the gap. When that of the active samples is small enough (the smaller, the cheaper they are), a
     certificate looks at all. Else those that were shrunk are looked at again when the others no longer move, or have cost a
     few times as much as that look."""
     if state.active + state.active >= state.present:
         state.checked = state.steps
     share = state.active / state.present
-    if state.relative_gap <= target * (0.5 + 0.5 * share) or (is_full and state.moves == NONE):
+    if state.relative_gap <= plan.target * (0.5 + 0.5 * share) or (is_full and state.moves == NONE):
         state.looks_done = ONE
     state.active = state.kept
-    if not is_full and (state.moves == NONE or state.steps - state.checked >= CHECK_EPOCHS * state.present):
+    if not is_full and (state.moves == NONE or state.steps - state.checked >= plan.check_epochs * state.present):
         state.active = state.present
-        state.M_bar *= CHECK_SLACK
-        state.m_bar *= CHECK_SLACK
+        state.M_bar *= plan.check_slack
+        state.m_bar *= plan.check_slack

@@ -115,7 +115,7 @@ INTERNAL: dict[str, Any] = {
     "no_cfunc_wrapper": True,
 }
 """Options of functions that only loops call. Python cannot call them, which saves the compilation of a wrapper each."""
-FAR, NEAR = np.uint64(16), np.uint64(8)
+LOCATED_AHEAD, FETCHED_AHEAD = np.uint64(16), np.uint64(8)
 """How many draws ahead a row is located and fetched."""
 ROUNDING = 4e-6
 """More than float32 margins take from v . w', relatively, between two times that it is computed anew."""
@@ -190,8 +190,8 @@ def decide(bounds, batch, pieces, moved):
     n_undecided, n_active = np.uint64(0), np.uint64(0)
     shift_negative, shift_positive = shifts[DIRECTIONS], shifts[DIRECTIONS + 1]
     for s in range(np.uint64(drawn.shape[0])):
-        if s + FAR < np.uint64(drawn.shape[0]):
-            prefetch(stored, np.uint64(drawn[s + FAR]))
+        if s + LOCATED_AHEAD < np.uint64(drawn.shape[0]):
+            prefetch(stored, np.uint64(drawn[s + LOCATED_AHEAD]))
         i = drawn[s]
         margin, radius = moved.factor * np.float64(stored[i].margin), np.float64(stored[i].radius)
         shift = product_with_code(stored[i].code, shifts)
@@ -208,10 +208,10 @@ def decide(bounds, batch, pieces, moved):
 @njit(**INTERNAL)
 def prefetch_first(rows, y, samples, count):
     """The rows that a loop begins with, before it fetches others ahead of itself: of a short list they are a large part."""
-    for s in range(min(FAR, count)):
+    for s in range(min(LOCATED_AHEAD, count)):
         prefetch_row_start(rows, np.uint64(samples[s]))
         prefetch(y, np.uint64(samples[s]))
-    for s in range(min(NEAR, count)):
+    for s in range(min(FETCHED_AHEAD, count)):
         prefetch_whole_row(rows, np.uint64(samples[s]))
 
 
@@ -222,11 +222,11 @@ def examine_draws(samples, point, pieces, chosen, n_chosen, batch, n_active):
     v, scale = point.v, point.record[0].scale
     prefetch_first(rows, y, chosen, n_chosen)
     for s in range(n_chosen):
-        if s + FAR < n_chosen:
-            prefetch_row_start(rows, np.uint64(chosen[s + FAR]))
-            prefetch(y, np.uint64(chosen[s + FAR]))
-        if s + NEAR < n_chosen:
-            prefetch_whole_row(rows, np.uint64(chosen[s + NEAR]))
+        if s + LOCATED_AHEAD < n_chosen:
+            prefetch_row_start(rows, np.uint64(chosen[s + LOCATED_AHEAD]))
+            prefetch(y, np.uint64(chosen[s + LOCATED_AHEAD]))
+        if s + FETCHED_AHEAD < n_chosen:
+            prefetch_whole_row(rows, np.uint64(chosen[s + FETCHED_AHEAD]))
         i = np.uint64(chosen[s])
         margin = np.float64(y[i]) * scale * row_dot(rows, i, v)
         active[n_active] = chosen[s]
@@ -246,11 +246,11 @@ def step_and_project(samples, stored, point, batch, descent, n_active, n_linear)
     push = 1.0 / (descent.penalty * state.t * k * state.scale)
     prefetch_first(rows, y, active, n_linear)
     for s in range(n_active):
-        if s + FAR < n_linear:
-            prefetch_row_start(rows, np.uint64(active[s + FAR]))
-            prefetch(y, np.uint64(active[s + FAR]))
-        if s + NEAR < n_linear:
-            prefetch_whole_row(rows, np.uint64(active[s + NEAR]))
+        if s + LOCATED_AHEAD < n_linear:
+            prefetch_row_start(rows, np.uint64(active[s + LOCATED_AHEAD]))
+            prefetch(y, np.uint64(active[s + LOCATED_AHEAD]))
+        if s + FETCHED_AHEAD < n_linear:
+            prefetch_whole_row(rows, np.uint64(active[s + FETCHED_AHEAD]))
         i = np.uint64(active[s])
         slope = batch.slopes[s] if s >= n_linear else 1.0
         step = push * samples.C[i * samples.stride] * slope * np.float64(y[i])

@@ -14,7 +14,8 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import is_rounded_hinge
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.frame import is_rotated
-from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS, has_few_elements
+from maxmargin.solvers.linear.newton.passes import has_few_elements
+from maxmargin.solvers.linear.newton.policy import HessianPolicy, default_policy
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class SwitchingPolicy:
     least_look_share: float = 0.25
     """Share of the samples that lies between two looks at the gap, where the active samples are so few that looking after each
     of their sweeps would cost more than the sweeps."""
-    small_elements: int = SMALL_ELEMENTS
+    small_elements: int = HessianPolicy.small_elements
     """Elements n d up to which a problem may be small. Small problems are solved to rounding error, whatever ``tol`` is."""
     small_weights: int = 256
     """Rows of Newton's matrix up to which a problem may be small."""
     few_weights: int = 128
     """Weights up to which a small problem is solved by one compiled call. LAPACK is quicker at factoring a larger matrix."""
-    most_matrix_weights: int = MOST_MATRIX_WEIGHTS
+    most_matrix_weights: int = HessianPolicy.most_matrix_weights
     """Rows of Newton's matrix up to which it is factored; beyond, directions come from conjugate gradients."""
     uses_products: bool = True
     """Whether Newton's method by conjugate gradients may be chosen."""
@@ -106,7 +107,7 @@ class Plan:
     @cached_property
     def is_small(self) -> bool:
         has_few = self.problem.n_samples * self.problem.n_weights <= self.policy.small_elements
-        is_quick = has_few_elements(self.problem) or self._suits_one_call
+        is_quick = has_few_elements(self.problem, default_policy().matrix) or self._suits_one_call
         return has_few and is_quick and self._newton_weights <= self.policy.small_weights
 
     @property

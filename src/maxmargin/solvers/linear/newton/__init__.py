@@ -1,6 +1,17 @@
-"""Semismooth Newton on the augmented Lagrangian (and on the primal for smooth losses).
+"""Semismooth Newton on the augmented Lagrangian, and on the primal for smooth losses.
 
-``newton`` is the iteration, ``passes`` what it asks of the data, ``hessian`` its matrix, ``conjugate_gradients`` its
-directions without
-a matrix, ``frame`` the coordinates it works in, ``line_search`` the step.
+=============================================================  =============================================
+what                                                           where
+=============================================================  =============================================
+the method and its mathematics                                 ``newton.py``
+its iteration: inner problems, anchor, penalty, best answer    ``state.py``
+its tuning constants                                           ``policy.py``
+the whole method in one compiled call, for small problems      ``small_newton.py``, ``small_newton_loop.py``
+what it asks of the samples, in NumPy and compiled             ``passes.py``, ``pass_loops.py``
+what a loss gives the dual                                     ``curves.py``
+the matrix, and its factor                                     ``hessian.py``
+directions without a matrix                                    ``conjugate_gradients.py``
+the exact step along a direction                               ``line_search.py``
+the coordinates: centred columns, rotated rows                 ``frame.py``
+=============================================================  =============================================
 """

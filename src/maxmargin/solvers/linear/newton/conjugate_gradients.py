@@ -17,15 +17,7 @@ from maxmargin.data.rows import Array, OneValueRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.hessian import Regulariser
-
-LOOSEST, TIGHTEST, FORCING = 0.1, 1e-8, 0.25
-"""The residual that ends the iteration, relative to the gradient: at first, at the least, and between them the power of
-|g|^2, relative to the first, that it follows. Of six choices on generated one-hot columns and text this one was never far from
-the best."""
-ELEMENTS_A_SOLVE = 200_000_000
-"""Stored elements that the products of one direction may touch: about half a second, so that Ctrl-C and limits are heard."""
-FEWEST_PRODUCTS, MOST_PRODUCTS = 10, 1000
-"""Products for one direction, whatever the number of elements says."""
+from maxmargin.solvers.linear.newton.policy import ProductPolicy
 
 
 class ProductHessian:
@@ -35,10 +27,10 @@ class ProductHessian:
     is_rough = True
     """Whether a direction is only about Newton's."""
 
-    def __init__(self, problem: LinearProblem, C: Array, crew: Crew) -> None:
+    def __init__(self, problem: LinearProblem, C: Array, crew: Crew, policy: ProductPolicy) -> None:
         from maxmargin.solvers.linear.newton import pass_loops as newton
 
-        self.problem, self.C, self.crew = problem, C, crew
+        self.problem, self.C, self.crew, self.policy = problem, C, crew, policy
         self.rows = problem.rows.compact(problem.intercept_scaling)
         self._add_diagonal: Any = newton.add_hessian_diagonal
         is_short = isinstance(self.rows, OneValueRows)
@@ -81,8 +73,7 @@ class ProductHessian:
         scaled = inverse * residual
         along, sqnorm = scaled, float(residual @ scaled)
         self._first_norm = max(self._first_norm, sqnorm)
-        share = min(LOOSEST, max(TIGHTEST, (sqnorm / self._first_norm) ** FORCING)) if self._first_norm > 0.0 else LOOSEST
-        enough = share**2 * sqnorm
+        enough = self._residual_share(sqnorm) ** 2 * sqnorm
         for _ in range(self._most_products):
             check_point()
             product = regulariser.times(along) + rate * self._times(along)
@@ -99,9 +90,17 @@ class ProductHessian:
             along = scaled + (sqnorm / previous) * along
         return direction if np.isfinite(direction).all() else None
 
+    def _residual_share(self, sqnorm: float) -> float:
+        """The residual that ends the iteration, relative to a gradient of this squared norm."""
+        if not self._first_norm > 0.0:
+            return self.policy.loosest
+        wanted = (sqnorm / self._first_norm) ** self.policy.forcing
+        return min(self.policy.loosest, max(self.policy.tightest, wanted))
+
     @property
     def _most_products(self) -> int:
-        return max(FEWEST_PRODUCTS, min(MOST_PRODUCTS, ELEMENTS_A_SOLVE // max(1, 2 * self.problem.rows.n_stored)))
+        affordable = self.policy.elements_a_solve // max(1, 2 * self.problem.rows.n_stored)
+        return max(self.policy.fewest_products, min(self.policy.most_products, affordable))
 
     def _times(self, v: Array) -> Array:
         """S v"""

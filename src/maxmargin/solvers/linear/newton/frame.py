@@ -15,16 +15,12 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.offset import best_offsets
+from maxmargin.solvers.linear.newton import policy
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.presolve import CentredColumns, PresolvePolicy, RotatedRows
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
 Reduction = CentredColumns | RotatedRows | ScaledTargets
-
-BORDER = 1e-12
-"""Outputs that differ by less than this share of the sums that they are made of are equal: it is some thousand roundings."""
-MOST_ROTATED = 50_000_000
-"""Elements of the dense copy of X that a rotation of its rows takes: 0.4 GB."""
 
 
 def lengthened(problem: LinearProblem, w: Array) -> Array:
@@ -56,7 +52,7 @@ def with_best_offset(problem: LinearProblem, w: Array) -> Array:
     level = kinks.level - float(problem.offset_prices.sum())  # type: ignore[union-attr]
     best = best_offsets(kinks.offsets, kinks.rises, level).middle
     magnitude = float(np.linalg.norm(w[:-1])) * math.sqrt(float(problem.rows.squared_norms().max()))
-    on_border = kinks.offsets[np.abs(kinks.offsets - best) <= BORDER * magnitude]
+    on_border = kinks.offsets[np.abs(kinks.offsets - best) <= policy.DEFAULT.border * magnitude]
     highest = float(on_border.max(initial=best)) + UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
     w[-1] = highest / problem.intercept_scaling
     return w
@@ -87,5 +83,5 @@ def regulariser_of(problem: LinearProblem, reductions: list[Reduction]) -> Regul
 
 def is_rotated(problem: LinearProblem) -> bool:
     n, n_features = problem.n_samples, problem.rows.n_features
-    is_dense = problem.rows.n_stored >= PresolvePolicy().dense_share * n * n_features
-    return n < n_features and n * n_features <= MOST_ROTATED and is_dense
+    is_dense = problem.rows.n_stored >= PresolvePolicy.dense_share * n * n_features
+    return n < n_features and n * n_features <= policy.DEFAULT.matrix.most_rotated and is_dense

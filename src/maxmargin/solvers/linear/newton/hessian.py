@@ -17,18 +17,7 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
-
-BLAS_DENSITY, BLAS_COLUMNS = 0.3, 32
-"""From this share of stored elements, and this many columns on, dense blocks are faster than accumulation."""
-ROWS_A_BLOCK = 1024
-ELEMENTS_A_SLICE = 100_000_000
-"""Elements that outer products touch between two looks at the clock."""
-JITTER, JITTERS = 2.0**-50, 10
-"""What each element of the diagonal grows by at first, relative to itself and to the length of w, and how often that is made
-16-fold."""
-
-MOST_REFLECTED = 5_000_000
-"""Elements of the free rows up to which they are factored by reflections where that is asked for: a fifth of a second."""
+from maxmargin.solvers.linear.newton.policy import HessianPolicy
 
 
 class Regulariser(NamedTuple):
@@ -89,11 +78,12 @@ class FreeHessian:
     in_float32: bool = True
     is_careful: bool = False  # factors by reflections instead of Cholesky's method
     pending: list[Array] = field(default_factory=list)
+    policy: HessianPolicy = field(default_factory=HessianPolicy)
 
     def __post_init__(self) -> None:
         rows = self.problem.rows
         density = rows.n_stored / (self.problem.n_samples * max(1, rows.n_features))
-        self.uses_blas = density >= BLAS_DENSITY and rows.n_features >= BLAS_COLUMNS
+        self.uses_blas = density >= self.policy.blas_density and rows.n_features >= self.policy.blas_columns
         self._allocate(rows.n_features + 1, 1 if self.uses_blas else self.crew.size)
 
     @property
@@ -130,7 +120,7 @@ class FreeHessian:
     def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
         """The direction -(R + rate S)^-1 g by Cholesky. A matrix that rounding made indefinite is made anew in float64, and
         then helped by a small multiple of its diagonal. None if it overflows."""
-        if self.is_careful and np.count_nonzero(free) * self.size <= MOST_REFLECTED:
+        if self.is_careful and np.count_nonzero(free) * self.size <= self.policy.most_reflected:
             factor = self._reflected(rate, regulariser, np.flatnonzero(free))
         else:
             factor = self._factored(rate, regulariser, free)
@@ -160,7 +150,7 @@ class FreeHessian:
         if factor is None:
             self.in_float32 = False
             self.rebuild(free)
-            jitters = (0.0, *(JITTER * self.size * 16.0**k for k in range(JITTERS)))
+            jitters = (0.0, *(self.policy.jitter * self.size * 16.0**k for k in range(self.policy.jitters)))
             factors = (self._factor(rate, regulariser, jitter) for jitter in jitters)
             factor = next((found for found in factors if found is not None), None)
         return factor
@@ -193,7 +183,7 @@ class FreeHessian:
     def _rows_a_slice(self) -> int:
         """Rows whose outer products take about a tenth of a second."""
         row_length = self.problem.rows.n_stored / self.problem.n_samples + 4.0
-        return max(1, int(ELEMENTS_A_SLICE / row_length**2))
+        return max(1, int(self.policy.elements_a_slice / row_length**2))
 
     def _accumulate(self, changed: Array, sums: Array, start: int, stop: int) -> None:
         from maxmargin.solvers.linear.newton.pass_loops import add_outer_products
@@ -204,10 +194,10 @@ class FreeHessian:
         from maxmargin.solvers.linear.newton.pass_loops import gather
 
         dtype: Any = np.float32 if self.in_float32 else np.float64
-        block = np.empty((min(ROWS_A_BLOCK, len(chosen)), self.size), dtype)
-        for start in range(0, len(chosen), ROWS_A_BLOCK):
+        block = np.empty((min(self.policy.rows_a_block, len(chosen)), self.size), dtype)
+        for start in range(0, len(chosen), self.policy.rows_a_block):
             check_point()
-            stop = min(start + ROWS_A_BLOCK, len(chosen))
+            stop = min(start + self.policy.rows_a_block, len(chosen))
             gather(self.problem.compiled_rows, self.weight, chosen, block, start, stop)
             part = block[: stop - start]
             self.sums[0] += sign * (part.T @ part)
@@ -216,8 +206,8 @@ class FreeHessian:
 class HessianOfFew(FreeHessian):
     """The same for the rows of a small dense matrix, in NumPy."""
 
-    def __init__(self, Z: Array, weight: Array) -> None:
-        self.Z, self.weight, self.pending = Z, weight, []
+    def __init__(self, Z: Array, weight: Array, policy: HessianPolicy) -> None:
+        self.Z, self.weight, self.pending, self.policy = Z, weight, [], policy
         self.in_float32 = self.is_careful = False
         self._allocate(Z.shape[1], 1)
 

@@ -5,34 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-MOST_LOOKS = 60
-"""Looks at the function for one root, at the most."""
-WIDE_BRACKET = 4.0
-"""A bracket whose ends differ by more than this factor is halved on a logarithmic scale."""
+from maxmargin.solvers.linear.newton.policy import LineSearchPolicy
 
 
-def rising_root(look: Callable[[float], tuple[float, float]], enough: float) -> float:
+def rising_root(look: Callable[[float], tuple[float, float]], enough: float, policy: LineSearchPolicy) -> float:
     """The t > 0 where a rising function is at most ``enough`` from zero; ``look`` gives its value and its slope.
 
     Newton from t = 1, kept between two bounds. Where they are far apart they are halved in geometric steps: on columns that
     nobody scaled the root can be 1e-20."""
     t, low, high, shrink = 1.0, 0.0, math.inf, 0.25
-    for _ in range(MOST_LOOKS):
+    for _ in range(policy.most_looks):
         value, slope = look(t)
         if abs(value) <= enough:
             break
         low, high = (t, high) if value < 0.0 else (low, t)
         t = t - value / slope if slope > 0.0 else math.inf
         if not low < t < high:
-            t = _between(low, high, shrink)
+            t = _between(low, high, shrink, policy.wide_bracket)
             shrink *= shrink if low == 0.0 else 1.0
     return t
 
 
-def _between(low: float, high: float, shrink: float) -> float:
+def _between(low: float, high: float, shrink: float, wide_bracket: float) -> float:
     """A point between two bounds, the lower of which may be zero and the upper infinite."""
     if math.isinf(high):
         return low / shrink
     if low == 0.0:
         return high * shrink
-    return math.sqrt(low) * math.sqrt(high) if high > WIDE_BRACKET * low else 0.5 * (low + high)
+    return math.sqrt(low) * math.sqrt(high) if high > wide_bracket * low else 0.5 * (low + high)

@@ -14,17 +14,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.curves import Curve, Tube
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, HessianOfFew
-
-SMALL_ELEMENTS = 100_000
-"""Up to this many elements, stored densely, a problem is small."""
-
-SMALL_REGRESSION_ELEMENTS = 10_000
-"""The same in regression, whose line searches are longer. On abalone (37,593 elements, epsilon_insensitive, C from 0.001 to
-100) a fit takes 14 to 75 ms in NumPy and to rounding, 1.3 to 26 ms with compiled loops and to 1e-6."""
-
-MOST_MATRIX_WEIGHTS = 2000
-"""Up to this many weights a Newton direction is found by a Cholesky factorisation, which takes a tenth of a second there; with
-more, by conjugate gradients."""
+from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy
 
 
 def curve_of(problem: LinearProblem) -> Curve | Tube:
@@ -61,14 +51,14 @@ class Found(NamedTuple):
     w: Array
 
 
-class Line(NamedTuple):
+class SearchLine(NamedTuple):
     """The margins, and how they change along a direction."""
 
     margin: Array
     along: Array
 
 
-class Sums(NamedTuple):
+class Response(NamedTuple):
     """sum_i p_i alpha_i - D_ii alpha_i^2 / 2, sum of the gap terms, sum of C_i loss_i, samples free, and w(alpha)."""
 
     linear: float
@@ -90,36 +80,40 @@ class Passes(Protocol):
     def products(self, w: Array, out: Array) -> None:
         """out_i = y_i (x_i . w)"""
 
-    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums: ...
+    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Response: ...
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
         """First and second derivative by t of sum_i phi_i(margin_i + t along_i)."""
 
 
-def passes_for(problem: LinearProblem, curve: Curve | Tube) -> Passes:
-    return DensePasses(problem, curve) if has_few_elements(problem) else CompiledPasses(problem, curve)
+def passes_for(problem: LinearProblem, curve: Curve | Tube, policy: NewtonPolicy) -> Passes:
+    if has_few_elements(problem, policy.matrix):
+        return DensePasses(problem, curve, policy.matrix)
+    return CompiledPasses(problem, curve, policy)
 
 
-def has_few_elements(problem: LinearProblem) -> bool:
+def has_few_elements(problem: LinearProblem, policy: HessianPolicy) -> bool:
     """Whether a problem is small."""
-    most = SMALL_REGRESSION_ELEMENTS if problem.loss.is_regression else SMALL_ELEMENTS
+    most = policy.small_regression_elements if problem.loss.is_regression else policy.small_elements
     return problem.n_samples * problem.n_weights <= most
 
 
-def hessian_of(problem: LinearProblem, C: Array, crew: Crew) -> FreeHessian | ProductHessian:
-    return FreeHessian(problem, C, crew) if problem.n_weights <= MOST_MATRIX_WEIGHTS else ProductHessian(problem, C, crew)
+def hessian_of(problem: LinearProblem, C: Array, crew: Crew, policy: NewtonPolicy) -> FreeHessian | ProductHessian:
+    if problem.n_weights <= policy.matrix.most_matrix_weights:
+        return FreeHessian(problem, C, crew, policy=policy.matrix)
+    return ProductHessian(problem, C, crew, policy.products)
 
 
 class CompiledPasses:
     """Compiled loops, shared among the cores."""
 
-    def __init__(self, problem: LinearProblem, curve: Curve | Tube) -> None:
+    def __init__(self, problem: LinearProblem, curve: Curve | Tube, policy: NewtonPolicy) -> None:
         from maxmargin.solvers.linear.newton import pass_loops as newton
 
         self._kernels: Any = newton
         self.problem, self.curve = problem, curve
         self.crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
-        self.hessian = hessian_of(problem, curve.C, self.crew)
+        self.hessian = hessian_of(problem, curve.C, self.crew, policy)
         is_short = isinstance(self.hessian.rows, OneValueRows)
         self._products: Any = newton.signed_products_in_order if is_short else newton.signed_products
         self._w_alpha = np.zeros((self.crew.size, problem.rows.n_features + 1))
@@ -138,7 +132,7 @@ class CompiledPasses:
         kernel, rows, y = self._products, self.hessian.rows, self.problem.signs
         self.crew.share(len(out), lambda k, *part: kernel(rows, y, w, out, *part))
 
-    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums:
+    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Response:
         kernel, n = self._kernels.respond, len(margin)
         found = Found(self.problem.signs, alpha, free, self._changed, self._sums[0], self._w_alpha[0])
         known = (self.hessian.rows, margin, self.curve, prox)
@@ -148,10 +142,10 @@ class CompiledPasses:
         for (start, _), length in zip(self.crew.parts(n), lengths, strict=True):
             self.hessian.note(self._changed[start : start + length])
         linear, gap_terms, loss, n_free = self._sums.sum(axis=0).tolist()
-        return Sums(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
+        return Response(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
-        kernel, known = self._kernels.slope, (Line(margin, along), self.curve, prox, t)
+        kernel, known = self._kernels.slope, (SearchLine(margin, along), self.curve, prox, t)
         self.crew.share(len(margin), lambda k, *part: kernel(*known, self._sums[k], *part))
         first, second = self._sums[:, :2].sum(axis=0).tolist()
         return first, second
@@ -160,14 +154,14 @@ class CompiledPasses:
 class DensePasses:
     """The same in NumPy, on a dense copy Z of the y_i x_i."""
 
-    def __init__(self, problem: LinearProblem, curve: Curve | Tube) -> None:
+    def __init__(self, problem: LinearProblem, curve: Curve | Tube, policy: HessianPolicy) -> None:
         self.curve = curve
         self._half_D = np.divide(0.5 * curve.softness, curve.C, out=np.zeros(len(curve.C)), where=curve.C > 0.0)
         dense = problem.rows.dense()
         self._Z = np.column_stack([dense, np.full(len(dense), problem.intercept_scaling)]) * problem.signs[:, None].astype(
             float
         )
-        self.hessian = HessianOfFew(self._Z, curve.C)
+        self.hessian = HessianOfFew(self._Z, curve.C, policy)
 
     def restart(self, alpha: Array) -> Array:
         return np.asarray(alpha @ self._Z)
@@ -175,7 +169,7 @@ class DensePasses:
     def products(self, w: Array, out: Array) -> None:
         np.dot(self._Z, w, out=out)
 
-    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums:
+    def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Response:
         slack = self.curve.target - margin
         gain = prox.rate * self.curve.C
         wanted = self._softened(gain * slack + prox.keep * prox.anchor, gain)
@@ -184,7 +178,7 @@ class DensePasses:
         changed = np.flatnonzero(is_free != free)
         self.hessian.note(np.where(is_free[changed], changed, ~changed))
         free[:] = is_free
-        return Sums(*self._values(slack, alpha), int(is_free.sum()), alpha @ self._Z)
+        return Response(*self._values(slack, alpha), int(is_free.sum()), alpha @ self._Z)
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
         gain = prox.rate * self.curve.C

@@ -8,18 +8,17 @@ begins anew.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from maxmargin.data.rows import Array, DenseRows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.newton.newton import Newton, NewtonState
+from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import curve_of
 from maxmargin.solvers.linear.newton.small_newton_loop import Outer, Start, solve_small
-
-MOST_STEPS = 100
-"""Newton steps of the compiled call. Scaled columns take 5 to 35."""
+from maxmargin.solvers.linear.newton.state import NewtonState
 
 POLISHING = Newton(polishes=True)
 
@@ -34,18 +33,29 @@ class SmallNewton:
     def name(self) -> str:
         return "newton"
 
-    @property
+    @cached_property
     def outer(self) -> Outer:
         careful = self.careful
         factors = tuple(careful.factor(steps) for steps in (3, 8, 20, 21))
-        return Outer(careful.penalty, careful.cold_penalty, careful.acceptance, factors)  # type: ignore[arg-type]
+        policy, search = careful.policy, careful.policy.line_search
+        return Outer(
+            careful.penalty,
+            careful.cold_penalty,
+            careful.acceptance,
+            factors,  # type: ignore[arg-type]
+            policy.converged,
+            policy.better_pair,
+            policy.small_idle,
+            search.accuracy,
+            search.most_looks,
+        )
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> SmallState:
         return SmallState(problem, warm_start)
 
     def advance(self, problem: LinearProblem, state: SmallState, budget: Budget) -> None:
         if state.is_fresh:
-            state.run(self.outer, budget)
+            state.run(self.outer, self.careful.policy.small_steps, budget)
         else:
             state.go_on(self.careful, budget)
 
@@ -82,17 +92,17 @@ class SmallState:
         """Whether the gap is within the target, as far as the solver can tell."""
         return bool(np.isfinite(self.gap) and self.gap <= target * abs(self.best_dual))
 
-    def run(self, outer: Outer, budget: Budget) -> None:
+    def run(self, outer: Outer, allowed_steps: int, budget: Budget) -> None:
         """The compiled call. If it was cut short by the budget, the careful method goes on from its alpha."""
         problem, self.is_fresh = self.problem, False
-        most_steps = max(1, min(MOST_STEPS, budget.steps // problem.n_samples))
+        most_steps = max(1, min(allowed_steps, budget.steps // problem.n_samples))
         linear = float(np.sum(problem.box.terms(self.alpha))) if self.warm_start is not None else 0.0
         start = Start(self.alpha, self.w, linear, problem.primal_at_zero, most_steps)
         found = solve_small(_rows(problem), problem.signs, curve_of(problem), outer, start)
         self.gap, self.best_dual, n_steps, self.active = found
         self.own_steps += max(1, n_steps) * problem.n_samples
         self.looks_done = self.meets(budget.target)
-        if n_steps == most_steps and n_steps < MOST_STEPS and not self.looks_done:
+        if n_steps == most_steps and n_steps < allowed_steps and not self.looks_done:
             self.warm_start = self.alpha
 
     def go_on(self, solver: Newton, budget: Budget) -> None:

@@ -19,28 +19,25 @@ from maxmargin.solvers.kernel.irwls.cholesky_loops import factor, substitute
 from maxmargin.solvers.linear.newton.pass_loops import FAST, add_outer, respond, signed_products, slope
 
 ROUNDING = 2.0**-52
-CONVERGED = 1e-12
-"""A relative gap below this is rounding, as far as the solver can tell."""
-BETTER_PAIR = 0.7
-"""A pair is copied when its gap is less than this share of the best one's."""
-SEARCH_ACCURACY = 1e-4
-"""How small the slope along the direction is to be at the end of the line search, relative to where it began."""
-MOST_LOOKS = 60
-"""Looks at the slope in one line search, at the most."""
-MOST_IDLE = 3
-"""Outer steps in a row that do not raise the dual value, at the most."""
+"""The distance from 1.0 to the next float64: mathematics, not a setting."""
 
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FAST}
 
 
 class Outer(NamedTuple):
     """The settings of the proximal-point method: the first penalty from a point that is given and from zero; when an inner
-    problem is solved; what multiplies the penalty after an inner problem of at most 3, at most 8, at most 20 and more steps."""
+    problem is solved; what multiplies the penalty after an inner problem of at most 3, at most 8, at most 20 and more steps.
+    The rest are fields of ``NewtonPolicy`` and ``LineSearchPolicy``."""
 
     penalty: float
     cold_penalty: float
     acceptance: float
     factors: tuple[float, float, float, float]
+    converged: float
+    better_pair: float
+    most_idle: int
+    search_accuracy: float
+    most_looks: int
 
 
 class Anchored(NamedTuple):
@@ -121,19 +118,20 @@ def solve_small(rows, signs, curve, outer, start):
     prox, penalty, anchor_dual, now = begin(rows, curve, outer, start, place, found)
     alpha[:], w[:] = found.alpha, place.w
     best, least_primal, inner_steps, idle, steps = now, now.primal, 0, 0, 0
-    while now.gap > CONVERGED * abs(now.dual) and steps < most_steps and idle < MOST_IDLE:
+    while now.gap > outer.converged * abs(now.dual) and steps < most_steps and idle < outer.most_idle:
         steps, inner_steps, before = steps + 1, inner_steps + 1, now
         follow(rows, curve, found.free, matrix)
         decrement = direct(prox.rate, place, matrix)
         is_at_rounding = not decrement > ROUNDING * least_primal
         if decrement > 0.0:
             signed_products(rows, signs, place.direction, place.along, 0, n)
-            move(place, search(place, curve, prox, found.sums, decrement))
+            move(place, search(place, curve, prox, found.sums, decrement, outer))
             now = answer(rows, curve, prox, place, found)
             is_at_rounding |= before.inner_gap == now.inner_gap and before.gap == now.gap
-            best, least_primal = keep(now, best, found.alpha, place.w, alpha, w), min(least_primal, now.primal)
+            best = keep(now, best, outer.better_pair, found.alpha, place.w, alpha, w)
+            least_primal = min(least_primal, now.primal)
         rise = now.dual - anchor_dual
-        is_solved = now.inner_gap <= outer.acceptance * rise or (is_at_rounding and rise > -CONVERGED * abs(now.dual))
+        is_solved = now.inner_gap <= outer.acceptance * rise or (is_at_rounding and rise > -outer.converged * abs(now.dual))
         if penalty < np.inf and is_solved:
             idle = 0 if rise > ROUNDING * abs(now.dual) else idle + 1
             if rise > 0.0:
@@ -141,7 +139,7 @@ def solve_small(rows, signs, curve, outer, start):
             penalty *= factor_after(inner_steps, outer.factors)
             prox, inner_steps = anchored(prox.anchor, penalty, curve.softness), 0
             now = answer(rows, curve, prox, place, found)
-            best = keep(now, best, found.alpha, place.w, alpha, w)
+            best = keep(now, best, outer.better_pair, found.alpha, place.w, alpha, w)
         elif is_at_rounding:
             break
     return Outcome(best.gap, best.dual, steps, np.sum(found.free))
@@ -167,9 +165,9 @@ def begin(rows, curve, outer, start, place, found):
 
 
 @njit(inline="always")
-def keep(now, best, its_alpha, its_w, alpha, w):
-    """The present pair, which is copied, if it is much better than the best; else the best."""
-    if not now.gap < BETTER_PAIR * best.gap:
+def keep(now, best, share, its_alpha, its_w, alpha, w):
+    """The present pair, which is copied, if its gap is below this share of the best pair's; else the best."""
+    if not now.gap < share * best.gap:
         return best
     alpha[:], w[:] = its_alpha, its_w
     return now
@@ -220,17 +218,17 @@ def direct(rate, place, matrix):
 
 
 @loop_by_type("curve", **OPTIONS)
-def search(place, curve, prox, sums, decrement):
+def search(place, curve, prox, sums, decrement, outer):
     """The t > 0 with F'(w + t direction) = 0, which rises with t: Newton from t = 1, kept between two bounds. Zero where
     there is no such t among the first numbers that are tried: then the columns are of very different scales."""
     linear, quadratic = 0.0, square(place.direction)
     for j in range(len(place.w)):
         linear += place.w[j] * place.direction[j]
     t, low, high = 1.0, 0.0, np.inf
-    for _ in range(MOST_LOOKS):
+    for _ in range(outer.most_looks):
         slope(place, curve, prox, t, sums, 0, len(place.margin))
         value, rise = sums[0] + linear + t * quadratic, sums[1] + quadratic
-        if abs(value) <= SEARCH_ACCURACY * decrement:
+        if abs(value) <= outer.search_accuracy * decrement:
             return t
         if value < 0.0:
             low = t

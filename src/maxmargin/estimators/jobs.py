@@ -9,12 +9,11 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from maxmargin.data.limits import Stop
+from maxmargin.estimators import policy
 from maxmargin.solving.driver import Callback, Limits
 from maxmargin.solving.solution import Progress, Solution
 
 Job = Callable[[Stop], Solution]
-
-HEAR_SECONDS = 0.2
 
 
 def run_jobs(jobs: Sequence[Job], n_jobs: int | None, max_seconds: float) -> list[Solution]:
@@ -50,7 +49,7 @@ def _within_share(job: Job, n_rounds: float) -> Job:
 
 def _wait(futures: list[Future[Solution]]) -> None:
     """Until all are done or one has failed. A Ctrl-C that comes just before a wait begins does not end it, so none is long."""
-    while wait(futures, HEAR_SECONDS, FIRST_EXCEPTION).not_done:
+    while wait(futures, policy.JOBS.hear_seconds, FIRST_EXCEPTION).not_done:
         if any(future.done() and future.exception() for future in futures):
             return
 

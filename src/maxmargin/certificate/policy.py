@@ -1,0 +1,85 @@
+"""The sizes and limits of the certificate, each with its unit. Tests replace a policy as a whole.
+
+No number here decides whether a certificate holds. They decide how much work is done at a time, and when a sharper bound is
+worth its price. Numbers that belong to a proof (unit roundoff, counts of roundings, errors of a series) stand beside the proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LinearJudgePolicy:
+    """How the gap of a linear problem is summed."""
+
+    rows_a_block: int = 1 << 13
+    """Rows that a pass takes at a time, so that their outputs stay in the caches. An estimate, not measured."""
+    precise_share: float = 0.1
+    """Share of the gap that the bound on rounding must exceed for the second, precise pass. That pass costs about three of the
+    first."""
+    precise_scale: float = 1e-11
+    """Share of the objective that the bound on rounding must exceed for the precise pass. An estimate, not measured."""
+
+
+@dataclass(frozen=True)
+class KernelJudgePolicy:
+    """How the gap of a kernel problem is summed."""
+
+    vectors_a_tile: int = 512
+    """Support vectors in a tile of kernel values. An estimate, not measured."""
+    samples_a_tile: int = 256
+    """Samples in a tile of kernel values: with 512 vectors a tile takes 1 MB. An estimate, not measured."""
+    samples_a_task: int = 1024
+    """Samples in a task of a thread. A task is some milliseconds of work, so that all cores end together and Ctrl-C is
+    heard."""
+    strips_a_turn: int = 16
+    """Strips of tiles whose sums are held at a time before they are added up."""
+    evaluations_to_prepare: int = 1 << 24
+    """Kernel values from which it pays to look for equal rows, and for zeros in a dense X. An estimate, not measured."""
+    most_distinct: float = 0.9
+    """Share of distinct rows up to which equal rows are counted once."""
+    most_nonzero: float = 0.3
+    """Share of nonzero elements up to which a large dense X is made sparse."""
+    few_elements: int = 1 << 19
+    """Elements, zeros counted, up to which a sparse X is judged as a dense one. The loops for a sparse X take 1.5 s to compile,
+    and save milliseconds."""
+    long_rows: int = 64
+    """Samples that are judged in long double between two check points."""
+    negligible: float = 0.1
+    """Share of a tolerance that the samples whose outputs are not made again may use up by rounding."""
+
+
+@dataclass(frozen=True)
+class PredictionProofPolicy:
+    """How the bounds on predictions, and on the intercept, are computed."""
+
+    elements_a_block: int = 1 << 20
+    """Stored elements in a copy of some rows: 8 MB, which the next block uses again. Copies of whole matrices are new pages
+    each time, and took ten times as long on a first call."""
+    sharpness: float = 0.01
+    """Share of its distance from b to which an end of the interval of the intercept is enclosed."""
+    most_doublings: int = 200
+    """Doublings of a distance before it counts as infinite."""
+    most_halvings: int = 60
+    """Halvings of an interval: more than float64 has digits."""
+
+
+@dataclass(frozen=True)
+class EllipsoidPolicy:
+    """How much work an ellipsoid may take."""
+
+    most_weights: int = 4096
+    """Weights up to which there is an ellipsoid: its matrix takes 134 MB there."""
+    elements_a_block: int = 1 << 22
+    """Elements of a dense copy of some rows: 32 MB. An estimate, not measured."""
+    kink_rounds: int = 5
+    """How often an ellipsoid's bound on the margins makes the next one smaller, where the loss has a kink."""
+    smooth_rounds: int = 2
+    """The same for a smooth loss."""
+
+
+LINEAR = LinearJudgePolicy()
+KERNEL = KernelJudgePolicy()
+PREDICTIONS = PredictionProofPolicy()
+ELLIPSOID = EllipsoidPolicy()

@@ -1,0 +1,37 @@
+"""The sizes and limits of the estimators, each with its unit. Tests replace a policy as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class JobPolicy:
+    """How the binary problems of a fit are shared among threads."""
+
+    hear_seconds: float = 0.2
+    """Seconds between two moments at which the main thread hears Ctrl-C."""
+    short_pair: int = 512
+    """Samples in the largest pair of classes up to which one thread solves all pairs. Such pairs take a millisecond each, most
+    of it in Python, where threads wait for each other: with 360 samples a pair, two threads took twice as long as one."""
+
+
+@dataclass(frozen=True)
+class FeaturePolicy:
+    """When the pairs of a kernel with a finite feature map are solved as linear problems."""
+
+    kept_share: float = 1.0 - 2.0**-7
+    """Share of tol that the linear problem is solved to. The rest is for the rounding of the features."""
+    few_weights: int = 256
+    """Monomials up to which their number may exceed that of the samples. A step then takes 0.2 ms, by the model of ``auto``."""
+    kernel_passes: float = 40.0
+    """Cost of a fit by SMO, in computations of the whole kernel matrix. An estimate, not measured by itself: with it and
+    ``preference`` the cost model sends the dense sets of a trial on generated data to Newton and the long sparse ones to
+    SMO."""
+    preference: float = 4.0
+    """Times the estimated cost of SMO that Newton's method may take. SMO makes no progress on columns of very different
+    scales."""
+
+
+JOBS = JobPolicy()
+FEATURES = FeaturePolicy()

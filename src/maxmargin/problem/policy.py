@@ -1,0 +1,45 @@
+"""The sizes and limits of the problems and their kernels, each with its unit. Tests replace a policy as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LinearProblemPolicy:
+    """What a linear problem takes for granted."""
+
+    balance: float = 1e-12
+    """Share of sum_i |alpha_i| up to which sum_i alpha_i sigma_i counts as zero: some thousand units of roundoff."""
+    precise_rows: int = 4096
+    """Rows that are brought to a higher precision at a time. An estimate, not measured."""
+
+
+@dataclass(frozen=True)
+class KernelProblemPolicy:
+    """What a kernel problem takes for granted, and how its values are made."""
+
+    symmetry: float = 1e-8
+    """Share of its greatest element by which a matrix of kernel values may differ from its transpose."""
+    dense_features: int = 1 << 12
+    """Features up to which a block of sparse rows may be made dense. An estimate, not measured."""
+    most_monomials: int = 1000
+    """The most features of a polynomial kernel. A matrix of that size takes 12 ms to factor, by the cost model of ``auto``."""
+
+
+@dataclass(frozen=True)
+class HeldValuesPolicy:
+    """When the whole kernel matrix is held in float64."""
+
+    most_samples: int = 1024
+    """Samples up to which it is held: 8 MB, which the caches take. With more samples, float32 values and a certificate that
+    keeps none are faster."""
+    rows_a_strip: int = 256
+    """Rows of kernel values that are made at a time. An estimate, not measured."""
+    share_of_budget: float = 0.5
+    """Share of the budget for kernel values that values shared between classes may take. An estimate, not measured."""
+
+
+LINEAR = LinearProblemPolicy()
+KERNEL = KernelProblemPolicy()
+HELD = HeldValuesPolicy()

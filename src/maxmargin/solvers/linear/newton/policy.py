@@ -1,0 +1,133 @@
+"""The tuning constants of Newton's method, each with its unit. They are settings of ``Newton``: ``Newton(policy=...)``.
+
+``benchmarks/linear_grid.py`` measures them together. Where a line names no measurement, none of that number alone is recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class HessianPolicy:
+    """Which passes over the samples and which matrix are used, and how the matrix is made and factored."""
+
+    small_elements: int = 100_000
+    """Elements n d, zeros counted, up to which a problem is small: its passes are made in NumPy, without compilation."""
+    small_regression_elements: int = 10_000
+    """The same in regression, whose line searches are longer. On abalone (37,593 elements, epsilon_insensitive, C from 0.001 to
+    100) a fit takes 14 to 75 ms in NumPy and to rounding, 1.3 to 26 ms with compiled loops and to 1e-6."""
+    most_matrix_weights: int = 2000
+    """Weights up to which a Newton direction comes from a Cholesky factorisation, which takes 0.1 s there. Beyond, it comes
+    from conjugate gradients."""
+    most_rotated: int = 50_000_000
+    """Elements of the dense copy of X that a rotation of its rows may take: 0.4 GB."""
+    blas_density: float = 0.3
+    """Share of stored elements from which dense blocks and BLAS are faster than accumulation."""
+    blas_columns: int = 32
+    """Columns from which dense blocks and BLAS are faster than accumulation."""
+    rows_a_block: int = 1024
+    """Rows that are gathered into a dense block at a time."""
+    elements_a_slice: int = 100_000_000
+    """Elements that outer products touch between two check points: about 0.1 s."""
+    jitter: float = 2.0**-50
+    """What each element of the diagonal grows by at first, relative to itself and to the length of w, where the matrix is
+    indefinite by rounding."""
+    jitters: int = 10
+    """Times that the jitter is made 16-fold."""
+    most_reflected: int = 5_000_000
+    """Elements of the free rows up to which a careful factorisation works by reflections: 0.2 s."""
+
+
+@dataclass(frozen=True)
+class ProductPolicy:
+    """How exactly conjugate gradients find a direction. Of six choices on generated one-hot columns and text this one was never
+    far from the best."""
+
+    loosest: float = 0.1
+    """Residual that ends the iteration at first, relative to the gradient."""
+    tightest: float = 1e-8
+    """The least residual that is asked for, relative to the gradient."""
+    forcing: float = 0.25
+    """The power of |g|^2, relative to the first, that the residual follows."""
+    elements_a_solve: int = 200_000_000
+    """Stored elements that the products of one direction may touch: about 0.5 s, so that Ctrl-C and limits are heard."""
+    fewest_products: int = 10
+    """Products for one direction, however many elements a product touches."""
+    most_products: int = 1000
+    """Products for one direction, however few elements a product touches."""
+
+
+@dataclass(frozen=True)
+class LineSearchPolicy:
+    """How the root of the slope along a direction is found."""
+
+    accuracy: float = 1e-4
+    """Slope that ends the search, relative to the slope at its beginning."""
+    rough_accuracy: float = 1e-3
+    """The same for a direction that is itself known to a tenth only."""
+    most_looks: int = 60
+    """Looks at the slope in one search."""
+    wide_bracket: float = 4.0
+    """Factor between the ends of a bracket beyond which it is halved on a logarithmic scale."""
+
+
+@dataclass(frozen=True)
+class NewtonPolicy:
+    """When the method moves its anchor, changes its penalty, takes more care, and ends."""
+
+    greatest_penalty: float = 1e8
+    """The greatest penalty s. Beyond it, the rounding of a margin times the penalty is more than is gained."""
+    least_penalty: float = 1e-100
+    """The smallest penalty s: its reciprocal has to be finite."""
+    trusted_difference: float = 1e-11
+    """Difference of a primal and a dual value, relative to the dual value, down to which it is taken for the gap."""
+    aim: float = 0.5
+    """Share of the target at which a rough direction is good enough: the gap that it leads to, as far as F is quadratic."""
+    border: float = 1e-12
+    """Share of the sums that outputs are made of by which outputs may differ and still count as equal: some thousand
+    roundings."""
+    converged: float = 1e-12
+    """Relative gap below which the rest is rounding, as far as the solver can tell."""
+    better_pair: float = 0.7
+    """Share of the best pair's gap below which a pair is copied."""
+    most_steps_a_call: int = 200
+    """Newton steps in one call of ``advance``. On small data a step is far cheaper than its elements say, and Ctrl-C is heard
+    only between calls."""
+    retreat: float = 1.0 / 16.0
+    """What multiplies the penalty when rounding hides the gain of an outer step."""
+    most_retreats: int = 3
+    """Retreats in a row, without a rise of the dual value, that end the iteration."""
+    refused_retreat: float = 1.0 / 64.0
+    """What multiplies the penalty after a certificate was refused at the end of the iteration."""
+    most_refusals: int = 4
+    """Certificates refused at the end of the iteration after which the solver is stuck."""
+    resolved: float = 1e6
+    """s C |x|^2 where rounding has forced a smaller penalty: see ``NewtonState._resolved_penalty``."""
+    refinements: int = 2
+    """Newton steps in higher precision before an answer is offered again."""
+    idle_share: float = 0.9
+    """Share of its least value below which the gap has fallen. Other steps are idle."""
+    careful_steps: int = 30
+    """Idle steps after which the matrix is factored by reflections."""
+    idle_steps: int = 100
+    """Idle steps that end the iteration."""
+    long_margin: float = 1e3
+    """The greatest sum of magnitudes that makes up a margin, as far as the solver guesses."""
+    noticeable: float = 1e-9
+    """Share of the objective below which the rounding of margins is not looked at."""
+    small_steps: int = 100
+    """Newton steps of the compiled call for small problems. Scaled columns take 5 to 35."""
+    small_idle: int = 3
+    """Outer steps in a row, without a rise of the dual value, that end the compiled call."""
+    matrix: HessianPolicy = HessianPolicy()
+    products: ProductPolicy = ProductPolicy()
+    line_search: LineSearchPolicy = LineSearchPolicy()
+
+
+DEFAULT = NewtonPolicy()
+
+
+def default_policy() -> NewtonPolicy:
+    """The policy of a ``Newton`` that is made without one."""
+    return DEFAULT

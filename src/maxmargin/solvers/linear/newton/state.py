@@ -1,0 +1,395 @@
+"""Where the semismooth Newton method stands: its points, its penalty, and the steps from one to the next.
+
+``newton.py`` has the mathematics. A *pair* is a primal and a dual point that answer each other. The *anchor* is the centre of
+the proximal term, and an *inner problem* is the one between two moves of the anchor."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.solvers.base import Stage
+from maxmargin.solvers.linear.newton.frame import Reduction, reduced, regulariser_of
+from maxmargin.solvers.linear.newton.hessian import Regulariser
+from maxmargin.solvers.linear.newton.line_search import rising_root
+from maxmargin.solvers.linear.newton.pair import PrimalDualPair
+from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
+from maxmargin.solvers.patience import IdleRounds
+from maxmargin.solvers.presolve import CentredColumns
+from maxmargin.solvers.scaled_targets import ScaledTargets
+
+if TYPE_CHECKING:
+    from maxmargin.solvers.linear.newton.newton import Newton
+
+ROUNDING = 2.0**-52
+"""The distance from 1.0 to the next float64: mathematics, not a setting."""
+
+
+class NewtonState:
+    """w with its margins, the answer ``alpha`` to them, and the ``anchor`` of the proximal term: the best dual point so far."""
+
+    has_best_w = True
+
+    def __init__(self, problem: LinearProblem, warm_start: Array | None, settings: Newton) -> None:
+        self.original, self.settings, self.policy = problem, settings, settings.policy
+        self.stage = Stage("newton")
+        self.steps = 0
+        self.kept: tuple[Array, Array] | None = None
+        reductions = reduced(problem)
+        alpha = problem.first_dual_point if warm_start is None else warm_start
+        for reduction in reductions:
+            alpha = reduction.reduce(alpha)
+        self._begin(reductions, alpha)
+
+    def _begin(self, reductions: list[Reduction], alpha: Array) -> None:
+        """Start from ``alpha`` on the problem as ``reductions`` leave it."""
+        self.reductions = reductions
+        self.problem = problem = reductions[-1].problem if reductions else self.original
+        n, box = problem.n_samples, problem.box
+        self.curve = curve_of(problem)
+        self.passes = passes_for(problem, self.curve, self.policy)
+        self.regulariser = regulariser_of(problem, reductions)
+        self.alpha = np.clip(alpha, box.L, box.U)
+        if problem.offset_prices is not None:
+            self.alpha = problem.balanced(self.alpha)
+        self.price = 0.0 if problem.offset_prices is None else problem.intercept_scaling * float(problem.offset_prices.sum())
+        self.anchor = self.alpha.copy()
+        self.margin, self.along = np.empty(n), np.empty(n)
+        self.free = np.zeros(n, bool)
+        self.inner_steps = self.n_free = self.retreats = self.refusals = 0
+        self.idle = IdleRounds(self.policy.idle_share)
+        self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = self.is_refined = False
+        self.caution = 1.0
+        self.least_primal = np.inf
+        w_alpha = self.passes.restart(self.alpha)
+        self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
+        self.w = self.regulariser.minimiser(w_alpha)
+        if self.price:
+            self.w[-1] = 0.0
+        self.best_w = self.w.copy()
+        self.best_pair = PrimalDualPair(np.inf, self.w.copy(), self.alpha.copy())
+        self.passes.products(self.w, self.margin)
+        self._set_penalty(self.settings.penalty)
+        self._respond()
+        self._start_at_zero_if_better(self.settings.cold_penalty)
+
+    def _set_penalty(self, penalty: float) -> None:
+        """A smooth loss needs no proximal term until rounding asks for one."""
+        limited = max(self.policy.least_penalty, min(penalty, self.policy.greatest_penalty))
+        self.penalty = np.inf if self.curve.is_smooth and self.refusals == 0 else limited
+        self.prox = Prox.of(self.anchor, self.penalty, self.curve.softness)
+
+    def _start_at_zero_if_better(self, penalty: float) -> None:
+        """w(alpha) of a poor alpha can have a primal value many orders of magnitude above that of w = 0."""
+        is_at_zero = not self.w.any()
+        if is_at_zero and self.curve.is_smooth and np.isinf(self.penalty):  # without a proximal term a penalty changes nothing
+            return
+        if self.least_primal < self.problem.primal_at_zero and not is_at_zero:
+            return
+        self.w[:] = 0.0
+        self.margin[:] = 0.0
+        self._set_penalty(penalty)
+        self._respond()
+
+    @property
+    def active(self) -> int:
+        return self.n_free
+
+    @property
+    def gap(self) -> float:
+        """Of the better of the two that ``answer`` chooses between."""
+        return min(self.best_pair.gap, self._difference)
+
+    def meets(self, target: float) -> bool:
+        """Whether the relative gap is within the target, as far as the solver can tell."""
+        return bool(np.isfinite(self.gap) and self.gap <= target * abs(self.best_dual))
+
+    @property
+    def best_dual(self) -> float:
+        return max(self.dual, self.anchor_dual)
+
+    @property
+    def _difference(self) -> float:
+        difference = self.least_primal - self.best_dual
+        return difference if difference > self.policy.trusted_difference * abs(self.best_dual) else np.inf
+
+    def answer(self) -> tuple[Array, Array]:
+        """The best pair so far; or the best w with the better of the two dual points, if their gap is less. After a refusal
+        the pair that met the target before it was polished, or the present pair, refined, is offered in turn with these."""
+        if self.refusals == 1 and self.kept is not None:
+            return self.kept
+        if self.refusals % 2 == 1:
+            w, alpha = self._refined()
+            return w, self._balanced(alpha)
+        if self.best_pair.gap <= self._difference:
+            return self.best_pair.w, self._balanced(self.best_pair.alpha)
+        return self.best_w, self._balanced(self.alpha if self.dual >= self.anchor_dual else self.anchor)
+
+    def meet_target(self, polishes: bool) -> None:
+        """The end; or, if the answer is to be polished, a pair to come back to."""
+        if not polishes or self.refusals > 0:
+            self.looks_done = True
+        elif self.kept is None:
+            w, alpha = self.answer()
+            self.kept = w.copy(), alpha.copy()
+
+    def _refined(self) -> tuple[Array, Array]:
+        """The present pair after Newton steps whose gradient w - w(alpha) is known to more than float64, and whose change of
+        alpha is added to alpha: an alpha_i that answers a rounded margin is wrong by rate C_i times the rounding."""
+        w, alpha = self.w.copy(), self.alpha.copy()
+        scales, along = self.prox.rate * self.curve.C * self.free, np.empty(len(alpha))
+        self.passes.hessian.update(self.free, self.n_free)
+        for _ in range(self.policy.refinements):
+            gradient = self._gradient(w, self.problem.precise_weights(alpha))
+            direction = self.passes.hessian.solve(self.prox.rate, self._damped_regulariser, gradient, self.free)
+            if direction is None:
+                break
+            self.passes.products(direction, along)
+            w += direction
+            alpha = np.clip(alpha - scales * along, self.problem.box.L, self.problem.box.U)
+        return w, alpha
+
+    def solves_inner_problem(self, acceptance: float) -> bool:
+        return np.isfinite(self.penalty) and self.inner_gap <= acceptance * self._rise
+
+    @property
+    def _rise(self) -> float:
+        return self.dual - self.anchor_dual
+
+    def go_outside(self, factor: float) -> None:
+        """The proximal-point step: alpha becomes the anchor of the next inner problem."""
+        rise = self._move_anchor()
+        self.retreats = 0 if rise > ROUNDING * abs(self.anchor_dual) else self.retreats + 1
+        if self.retreats >= self.policy.most_retreats or (self.retreats > 0 and self._has_converged):
+            self._end()
+            return
+        self._begin_inner_problem(self.penalty * factor)
+
+    def _move_anchor(self) -> float:
+        """Let the present alpha, made feasible, be the anchor if its dual value is greater; returns by how much it is."""
+        if self.problem.penalizes_intercept:
+            return self._take_anchor(self.alpha, self.dual)
+        alpha = self.problem.balanced(self.alpha)
+        weights = np.append(self.problem.weights(alpha)[:-1], 0.0)
+        return self._take_anchor(
+            alpha, float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights)
+        )
+
+    def _take_anchor(self, alpha: Array, dual: float) -> float:
+        rise = dual - self.anchor_dual
+        if rise > 0.0:
+            np.copyto(self.anchor, alpha)
+            self.anchor_dual = dual
+        return rise
+
+    def _has_risen_by_refinement(self) -> bool:
+        """Whether the present pair, refined, raises the dual value, once for each inner problem. If so it is the new anchor."""
+        if self.is_refined:
+            return False
+        self.is_refined = True
+        alpha = self._balanced(self._refined()[1])
+        weights = self.problem.precise_weights(alpha)
+        dual = float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights)
+        return self._take_anchor(alpha, dual) > ROUNDING * abs(dual)
+
+    def retreat(self, factor: float) -> None:
+        """No step lowers F any more, and still alpha is not good enough for an outer step: rounding hides what it would gain.
+
+        First the rounding of the steps that led here is washed out. A rise of the dual value that is there all the same, or
+        after a refinement in higher precision, is taken. Else the inner problem is made easier by a smaller penalty."""
+        if self._has_converged:
+            self._end()
+        elif not self.is_washed:
+            self.passes.hessian.is_careful = True
+            self._wash()
+        elif np.isinf(self.penalty):
+            self._end()
+        elif self._rise > -self.policy.converged * abs(self.dual):
+            self.go_outside(factor if self.inner_gap <= self.policy.converged * abs(self.dual) else 1.0)
+        elif self._has_risen_by_refinement():
+            self.retreats = 0
+            self._begin_inner_problem(self.penalty)
+        else:
+            self.retreats += 1
+            if self.retreats >= self.policy.most_retreats:
+                self._end()
+            else:
+                self._begin_inner_problem(self.penalty * self.policy.retreat)
+
+    @property
+    def _has_converged(self) -> bool:
+        """Whether what is left of the gap is rounding."""
+        return self.pair_gap <= self.policy.converged * abs(self.dual)
+
+    def _end(self) -> None:
+        self.looks_done = self.is_at_end = True
+
+    def _begin_inner_problem(self, penalty: float) -> None:
+        self._set_penalty(penalty)
+        self.inner_steps = 0
+        self.is_washed = self.is_refined = False
+        self._respond()
+
+    def _wash(self) -> None:
+        """Compute w(alpha) and the margins anew, free of the rounding of earlier steps."""
+        self.is_washed = True
+        self.passes.restart(self.alpha)
+        self.passes.products(self.w, self.margin)
+        self._respond()
+
+    @property
+    def hangs_on_rounding(self) -> bool:
+        """Whether margins of the free samples that are below one by rounding alone could cost a noticeable part of the primal
+        value."""
+        rounding = UNIT_ROUNDOFF * (self.problem.n_weights + 4) * self.policy.long_margin
+        cost = float(self.curve.C.max()) * self.n_free * rounding
+        return self.refusals > 0 or (not self.curve.is_smooth and cost > self.policy.noticeable * self.least_primal)
+
+    def look_closer(self, target: float) -> None:
+        """A certificate was refused: ask more of the inner test. At the end of what the penalty allows, take a far smaller one,
+        and go on from the best two points. (Where the target is zero every certificate is refused, and the end is the end.)"""
+        if target == 0.0 and self.is_at_end:
+            self.is_stuck = True
+            return
+        self.caution *= 0.5
+        self.looks_done = False
+        if not self.is_at_end:
+            self._wash()
+            return
+        self.refusals += 1
+        if self.refusals >= self.policy.most_refusals:
+            self._centre_or_give_up()
+            return
+        self.is_at_end, self.retreats = False, 0
+        self.idle = IdleRounds(self.policy.idle_share)
+        self._move_anchor()
+        self.best_pair.gap = np.inf  # as the certificate sees it, it is not that small
+        np.copyto(self.w, self.best_w)
+        self._wash()
+        smaller = min(1.0, self.penalty * self.policy.refused_retreat)
+        self._begin_inner_problem(smaller if self.refusals == 1 else min(smaller, self._resolved_penalty))
+
+    def _centre_or_give_up(self) -> None:
+        """A penalised intercept is small beside w . x in most data, and then centred columns only add rounding. Where they are
+        not centred yet, they are the last resort."""
+        targets = [reduction for reduction in self.reductions if isinstance(reduction, ScaledTargets)]
+        is_plain = len(targets) == len(self.reductions) and not self.price
+        centred = CentredColumns.of(self.problem) if is_plain else None
+        if centred is None:
+            self.is_stuck = self.looks_done = True
+        else:
+            self.kept = None
+            self._begin([*targets, centred], self.anchor)
+
+    @property
+    def _resolved_penalty(self) -> float:
+        """With this s the rounding of a margin of one moves alpha_i by 1e-10 of 1 / |x|^2: what alpha_i is about where the data
+        can be separated, however large C is."""
+        return max(self.policy.least_penalty, float(np.divide(self.policy.resolved, self.curve.C.max() * self._mean_sqnorm)))
+
+    def step(self, target: float = 0.0) -> None:
+        """One Newton step on the inner problem with an exact line search, for a relative gap of ``target``."""
+        self.steps += self.problem.n_samples
+        self.inner_steps += 1
+        hessian = self.passes.hessian
+        hessian.update(self.free, self.n_free)
+        if self.problem.penalizes_intercept:
+            hessian.aim(self.policy.aim * target * self.caution * self.least_primal)
+        direction = hessian.solve(self.prox.rate, self._damped_regulariser, self.gradient, self.free)
+        if direction is None:
+            self.is_stuck = self.looks_done = True
+            return
+        decrement = -float(self.gradient @ direction)
+        self.is_at_rounding = not decrement > ROUNDING * self.least_primal
+        if decrement > 0.0:
+            before = self.inner_gap, self.pair_gap
+            self.passes.products(direction, self.along)
+            self._move(direction, self._search(direction))
+            self.is_at_rounding |= before == (self.inner_gap, self.pair_gap)
+        self._note_progress()
+
+    def _note_progress(self) -> None:
+        idle_steps = self.idle.note(self.gap)
+        self.passes.hessian.is_careful |= idle_steps >= self.policy.careful_steps
+        if idle_steps >= self.policy.idle_steps:
+            self._end()
+
+    def _move(self, direction: Array, length: float) -> None:
+        n_free, inner_gap = self.n_free, self.inner_gap
+        self.w += length * direction
+        self.margin += length * self.along
+        self._respond()
+        hessian = self.passes.hessian
+        if hessian.in_float32 and self.n_free == n_free and not hessian.pending and self.inner_gap > 0.1 * inner_gap:
+            hessian.in_float32 = False  # nothing changed and still the step missed: the matrix is not good enough
+            hessian.rebuild(self.free)
+
+    @property
+    def _damped_regulariser(self) -> Regulariser:
+        """An intercept without penalty has no curvature while no sample is free: keep its step within about half a margin.
+        The damping is proportional to its gradient, so it vanishes as the inner problem is solved."""
+        if self.problem.penalizes_intercept:
+            return self.regulariser
+        damped = self.regulariser.ones.copy()
+        damped[-1] = 2.0 * abs(float(self.gradient[-1])) * self.problem.intercept_scaling or 1.0
+        return Regulariser(damped)
+
+    def _search(self, direction: Array) -> float:
+        """The t > 0 with F'(w + t direction) = 0."""
+        linear = float(self.regulariser.times(self.w) @ direction) + self.price * float(direction[-1])
+        quadratic = self.regulariser.sqnorm(direction)
+        accuracy = self.policy.line_search.rough_accuracy if self.passes.hessian.is_rough else self.policy.line_search.accuracy
+        enough = accuracy * abs(float(self.gradient @ direction))
+
+        def look(t: float) -> tuple[float, float]:
+            first, second = self.passes.slope(self.margin, self.along, self.prox, t)
+            return first + linear + t * quadratic, second + quadratic
+
+        return rising_root(look, enough, self.policy.line_search)
+
+    def _respond(self) -> None:
+        """alpha = a(m), and everything that is known from it."""
+        sums = self.passes.respond(self.margin, self.prox, self.alpha, self.free)
+        w_alpha, self.n_free = sums.w_alpha, sums.n_free
+        self.gradient = self._gradient(self.w, w_alpha)
+        self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + self._imbalance
+        self.pair_gap = sums.gap_terms + self.inner_gap
+        self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - self._imbalance
+        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss + self.price * float(self.w[-1])
+        if primal < self.least_primal:
+            self.least_primal = primal
+            np.copyto(self.best_w, self.w)
+        if self.pair_gap < self.policy.better_pair * self.best_pair.gap:
+            self.best_pair.take(self.pair_gap, self.w, self.alpha)
+
+    def _gradient(self, w: Array, w_alpha: Array) -> Array:
+        gradient = self.regulariser.times(w) - w_alpha
+        gradient[-1] += self.price
+        return gradient
+
+    @property
+    def _imbalance(self) -> float:
+        """About what it costs the dual to make r = sum_i alpha_i y_i zero, where an intercept without penalty asks for that:
+        |r| (|p| + |b|) in the linear terms, and r^2 / 2 times the mean of |x|^2 where w(alpha) moves."""
+        if self.problem.penalizes_intercept:
+            return 0.0
+        scaling = self.problem.intercept_scaling
+        excess = abs(float(self.gradient[-1])) / scaling
+        offset = abs(float(self.w[-1])) * scaling
+        return excess * (self._mean_target + offset) + 0.5 * excess * excess * self._mean_sqnorm
+
+    @cached_property
+    def _mean_sqnorm(self) -> float:
+        return float(np.mean(self.problem.rows.squared_norms()))
+
+    @cached_property
+    def _mean_target(self) -> float:
+        return float(np.mean(np.abs(self.problem.box.p))) + self.problem.box.e
+
+    def _balanced(self, alpha: Array) -> Array:
+        return alpha if self.problem.penalizes_intercept else self.problem.balanced(alpha)

@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "solve": "maxmargin.solving.driver",
     "LinearSVC": "maxmargin.estimators.linear_svc",
+    "LinearSVR": "maxmargin.estimators.linear_svr",
+    "LinearOneClassSVM": "maxmargin.estimators.linear_one_class_svm",
     "LinearProblem": "maxmargin.problem.linear",
     "Hinge": "maxmargin.problem.losses",
     "SquaredHinge": "maxmargin.problem.losses",
@@ -22,6 +24,8 @@ _HOMES = {
     "EpsilonInsensitive": "maxmargin.problem.regression_losses",
     "SquaredEpsilonInsensitive": "maxmargin.problem.regression_losses",
     "Quantile": "maxmargin.problem.regression_losses",
+    "Shortfall": "maxmargin.problem.one_class",
+    "one_class_problem": "maxmargin.problem.one_class",
     "Certificate": "maxmargin.certificate.certificate",
     "certify": "maxmargin.certificate.linear",
     "Solution": "maxmargin.solving.solution",
@@ -75,7 +79,9 @@ if TYPE_CHECKING:
     from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
     from maxmargin.certificate.linear import certify as certify
+    from maxmargin.estimators.linear_one_class_svm import LinearOneClassSVM as LinearOneClassSVM
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from maxmargin.estimators.linear_svr import LinearSVR as LinearSVR
     from maxmargin.estimators.svc import SVC as SVC
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
     from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation
@@ -94,6 +100,8 @@ if TYPE_CHECKING:
     from maxmargin.problem.losses import Huber as Huber
     from maxmargin.problem.losses import LeastSquares as LeastSquares
     from maxmargin.problem.losses import SquaredHinge as SquaredHinge
+    from maxmargin.problem.one_class import Shortfall as Shortfall
+    from maxmargin.problem.one_class import one_class_problem as one_class_problem
     from maxmargin.problem.regression_losses import EpsilonInsensitive as EpsilonInsensitive
     from maxmargin.problem.regression_losses import Quantile as Quantile
     from maxmargin.problem.regression_losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive

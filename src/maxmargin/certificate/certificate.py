@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -135,6 +135,15 @@ def assemble(parts: GapParts, imbalance: Imbalance, alpha: Array, is_at_bound: A
         n_support=int(np.count_nonzero(alpha)),
         n_at_bound=int(np.count_nonzero(is_at_bound & (alpha != 0.0))),
     )
+
+
+def or_zero(certificate: Certificate, value: float) -> Certificate:
+    """The same; but values that are all below ``value``, which is what rounding makes of zero, are zeros that are known to it.
+    There is nothing to be relative to then, and the gap with its rounding error is a bound as before."""
+    worst = certificate.scale + certificate.gap + certificate.rounding_error
+    if not worst <= value:
+        return certificate
+    return replace(certificate, primal=0.0, dual=0.0, gap=0.0, relative_gap=0.0, rounding_error=value)
 
 
 def refusal(alpha: Array) -> Certificate:

@@ -20,6 +20,15 @@ from maxmargin.certificate.predictions import Bounds, CertifiedLabels, Decisions
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
+from maxmargin.estimators.linear_fit import (
+    NOTHING,
+    all_of,
+    check_intercept,
+    checked_limits,
+    keep_proofs,
+    one_or_all,
+    scaling_of,
+)
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.estimators.parameters import explained
 from maxmargin.problem.linear import LinearProblem
@@ -28,9 +37,6 @@ from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
 from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.solution import Progress, Solution, Status
-
-NOTHING = np.empty(0)
-"""In place of an alpha that nobody asked to keep: with many classes they would outweigh X."""
 
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
@@ -118,18 +124,9 @@ class LinearClassifier:
         checks.one_of("loss", self.loss, tuple(LOSSES))
         checks.one_of("dual", self.dual, ("auto", True, False))
         checks.number("C", self.C, above=0.0)
-        checks.number("tol", self.tol, at_least=0.0)
-        checks.flag("fit_intercept", self.fit_intercept)
-        checks.flag("penalize_intercept", self.penalize_intercept)
-        checks.flag("warm_start", self.warm_start)
         checks.flag("sharp_proofs", self.sharp_proofs)
-        checks.number("intercept_scaling", self.intercept_scaling, above=0.0 if self.fit_intercept else -math.inf)
-        checks.thread_count(self.n_jobs)
-        solver_named(self.solver)
-        seed_from(self.random_state if isinstance(self.random_state, (int, np.integer)) else None)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be callable; got {self.callback!r}.")
-        return Limits(float(self.tol), checks.epochs_from(self.max_iter), checks.seconds_from(self.max_seconds))
+        check_intercept(self)
+        return checked_limits(self)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         classes = checks.classes_of(y)
@@ -142,7 +139,7 @@ class LinearClassifier:
         """One problem for two classes, else one for each class against the rest; all share X."""
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
         callback = serialised(self.callback, self.verbose)
-        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        scaling = scaling_of(self)
 
         def job(positive: Any, start: Array | None) -> Any:
             def run(stop: Stop) -> Solution:
@@ -177,12 +174,7 @@ class LinearClassifier:
         weights = [solution.w[:n_features] for solution in solutions]
         self.coef_ = weights[0].reshape(1, -1) if len(weights) == 1 else np.stack(weights)
         self.intercept_ = np.array([solution.b for solution in solutions])
-        self.n_iter_ = max(1, math.ceil(max(solution.epochs for solution in solutions)))
-        self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
-        self.certificate_ = one_or_all([solution.certificate for solution in solutions])
-        self.status_ = one_or_all([solution.status for solution in solutions])
-        self.trace_ = one_or_all([solution.trace for solution in solutions])
-        self.offset_bound_ = one_or_all([solution.offset_bound for solution in solutions])
+        keep_proofs(self, solutions)
         self.ellipsoid_ = one_or_all([solution.ellipsoid for solution in solutions])
         self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
 
@@ -227,13 +219,3 @@ def bounds_of(model: Any) -> Bounds:
     # A file written before offset bounds were kept has none: then a free intercept proves nothing.
     offsets = all_of(getattr(model, "offset_bound_", [math.inf] * len(certificates)))
     return Bounds(np.array([certificate.distance_bound for certificate in certificates]), np.array(offsets, dtype=float))
-
-
-def all_of(value: Any) -> list[Any]:
-    """The opposite of ``one_or_all``."""
-    return value if isinstance(value, list) else [value]
-
-
-def one_or_all(values: list[Any]) -> Any:
-    """What an estimator shows of several binary problems: the value of the only one, or the list."""
-    return values[0] if len(values) == 1 else values

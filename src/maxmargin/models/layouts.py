@@ -16,7 +16,8 @@ from scipy import sparse
 
 from maxmargin.certificate.ellipsoid import Ellipsoid
 from maxmargin.data.rows import Array
-from maxmargin.estimators.linear_classifier import all_of, dense_weights, one_or_all
+from maxmargin.estimators.linear_classifier import dense_weights
+from maxmargin.estimators.linear_fit import all_of, one_or_all
 from maxmargin.models import policy
 
 if TYPE_CHECKING:  # a linear model needs nothing of kernels

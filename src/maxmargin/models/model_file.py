@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 import maxmargin
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.data.rows import Array
-from maxmargin.estimators.linear_classifier import one_or_all
+from maxmargin.estimators.linear_fit import one_or_all
 from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.outputs import Output, written
 from maxmargin.models import policy

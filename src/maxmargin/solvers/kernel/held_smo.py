@@ -31,10 +31,10 @@ from maxmargin.solvers.kernel.batched_smo_loops import (
     best_offset,
     extremes,
     gap_and_dual,
-    solve_with_offset,
-    solve_without_offset,
 )
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
+from maxmargin.solvers.kernel.local_solve import solve_local
+from maxmargin.solvers.kernel.units import Cells, Units, cells_of, start_in_units
 
 FIRST_VIOLATION, NEXT_VIOLATION = 1e-3, 1.0 / 30.0
 """How far SMO goes in the first round, as a difference of margins, and by which factor farther in every round after it."""
@@ -66,12 +66,13 @@ class HeldState:
     diagonal: Array
     n: int
     has_offset: bool
+    units: Units
     stage: ClassVar[Stage] = Stage("smo", "few samples: their kernel matrix is held")
     steps: int = 0
     rounds: int = 0
     violation: float = FIRST_VIOLATION
     target_share: float = SAFETY
-    b: float = 0.0
+    offset: float = 0.0  # in the units
     relative_gap: float = np.inf
     is_at_rounding: bool = False
     looks_done: bool = False
@@ -82,9 +83,10 @@ class HeldState:
 
     @classmethod
     def of(cls, problem: KernelProblem, held: HeldValues, warm_start: Array | None) -> HeldState:
-        signed = problem.signed(warm_start)
+        signed, units = start_in_units(problem, warm_start)
         y, lower, upper, s = (_lengthened(each, len(held.padded)) for each in signed)
-        state = cls(held.padded, y, lower, upper, s, y.copy(), np.diagonal(held.padded).copy(), held.n, problem.has_offset)
+        diagonal = np.diagonal(held.padded).copy()
+        state = cls(held.padded, y, lower, upper, s, y.copy(), diagonal, held.n, problem.has_offset, units)
         if warm_start is not None:
             state.renew()
         return state
@@ -100,7 +102,11 @@ class HeldState:
 
     @property
     def alpha(self) -> Array:
-        return np.abs(self.s[: self.n])
+        return self.units.alpha_of(self.s[: self.n])
+
+    @property
+    def b(self) -> float:
+        return self.units.offset_of(self.offset)
 
     def advance(self, budget: Budget) -> None:
         """Rounds until the gap is small enough, or one round when the certificate was refused."""
@@ -126,54 +132,58 @@ class HeldState:
         self.violation *= NEXT_VIOLATION
 
     def run_smo(self, max_steps: int) -> None:
-        solve = solve_with_offset if self.has_offset else solve_without_offset
-        local = LocalProblem(self.K, self.diagonal, self.v, self.s, self.lower, self.upper)
-        self.steps += int(solve(local, self.violation, max_steps))
+        local = LocalProblem(self.K, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
+        self.steps += solve_local(local, self.violation, max_steps, self.has_offset)
 
     def survey(self) -> None:
         """The offset and the gap at the present v."""
         n = self.n
         v, y, s, lower, upper = (each[:n] for each in (self.v, self.y, self.s, self.lower, self.upper))
-        self.b = best_offset(v, lower, upper) if self.has_offset else 0.0
-        gap, dual = gap_and_dual(v, y, s, lower, upper, self.b)
+        epsilon = self.units.epsilon
+        self.offset = best_offset(v, lower, upper, epsilon) if self.has_offset else 0.0
+        gap, dual = gap_and_dual(v, y, s, lower, upper, self.offset, epsilon)
         self.relative_gap = relative(gap, dual + gap, dual)
-        magnitude = 1.0 + abs(self.b) + float(np.abs(s).sum()) * self.greatest
+        magnitude = 1.0 + abs(self.offset) + float(np.abs(s).sum()) * self.greatest
         self.is_at_rounding = gap <= NOISE * UNIT_ROUNDOFF * magnitude * float(np.sum(upper - lower))
 
     def finish(self) -> None:
         """The optimum of the face that SMO has found, or, where that is outside of the box, of all samples near the margin."""
-        free = np.flatnonzero((self.lower < self.s) & (self.s < self.upper))
-        if not self.leap(free):
-            self.climb()
+        cells = self.cells()
+        free = np.flatnonzero((cells.lower < self.s) & (self.s < cells.upper))
+        if not self.leap(free, cells):
+            self.climb(cells)
         self.renew()
 
-    def leap(self, free: Array) -> bool:
+    def cells(self) -> Cells:
+        return cells_of(self.s, self.v - self.offset, self.lower, self.upper, self.units.epsilon)
+
+    def leap(self, free: Array, cells: Cells) -> bool:
         """One linear system. False where its solution is not inside the box, or there is none."""
         m = len(free)
         if not m:
             return False
         system = np.ones((m + 1, m + 1))
         system[:m, :m], system[m, m] = self.K[np.ix_(free, free)], 0.0
-        right = np.append(self.v[free], 0.0)
+        right = np.append((self.v - cells.shift)[free], 0.0)
         try:
             change = np.linalg.solve(system, right)[:m] if self.has_offset else np.linalg.solve(system[:m, :m], right[:m])
         except np.linalg.LinAlgError:
             return False
         moved = self.s[free] + change
-        if not np.all((moved > self.lower[free]) & (moved < self.upper[free])):
+        if not np.all((moved > cells.lower[free]) & (moved < cells.upper[free])):
             return False
         self.s[free] = moved
         self.steps += 1
         return True
 
-    def climb(self) -> None:
-        n = self.n
-        top, bottom = extremes(self.v[:n], self.s[:n], self.lower[:n], self.upper[:n])
-        is_free = (self.lower < self.s) & (self.s < self.upper)
-        is_near = (np.abs(self.v - self.b) <= max(NEAR, top - bottom)) & (self.lower < self.upper)
+    def climb(self, cells: Cells) -> None:
+        n, v = self.n, self.v - cells.shift
+        top, bottom = extremes(self.v[:n], self.s[:n], self.lower[:n], self.upper[:n], self.units.epsilon)
+        is_free = (cells.lower < self.s) & (self.s < cells.upper)
+        is_near = (np.abs(v - self.offset) <= max(NEAR, top - bottom)) & (self.lower < self.upper)
         near = np.flatnonzero(is_free | is_near)
         block = np.ascontiguousarray(self.K[np.ix_(near, near)])
-        work = WorkingSet(block, self.s[near], self.v[near], self.lower[near], self.upper[near], self.has_offset)
+        work = WorkingSet(block, self.s[near], v[near], cells.lower[near], cells.upper[near], self.has_offset)
         found = optimise(work, max_iterations=MOST_SYSTEMS)
         self.s[near] = found.s
         self.steps += found.iterations
@@ -183,7 +193,7 @@ class HeldState:
         self.v = self.y - self.K @ self.s
 
     def take_outputs(self, outputs: Array) -> None:
-        self.v[: self.n] = self.y[: self.n] - outputs
+        self.v[: self.n] = self.y[: self.n] - self.units.outputs_of(outputs)
 
 
 def _lengthened(vector: Array, length: int) -> Array:

@@ -46,6 +46,7 @@ _HOMES = {
     "Order": "maxmargin.solvers.linear.dcd",
     "Shrinking": "maxmargin.solvers.linear.dcd",
     "SVC": "maxmargin.estimators.svc",
+    "SVR": "maxmargin.estimators.svr",
     "KernelProblem": "maxmargin.problem.kernel",
     "certify_kernel": "maxmargin.certificate.kernel",
     "KernelVerdict": "maxmargin.certificate.kernel",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
     from maxmargin.estimators.linear_svr import LinearSVR as LinearSVR
     from maxmargin.estimators.svc import SVC as SVC
+    from maxmargin.estimators.svr import SVR as SVR
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
     from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation
     from maxmargin.margin_bounds.sorted_sums import Resort as Resort

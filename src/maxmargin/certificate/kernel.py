@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -94,8 +95,8 @@ def _sharpened(
     problem: KernelProblem, alpha: Array, support: Array, verdict: KernelVerdict, b: float | None, tol: float
 ) -> KernelVerdict:
     """The verdict with precise outputs where they matter for this tolerance; the same one where there are none to be had."""
-    outputs, errors = problem.signs * (verdict.outputs + verdict.b), verdict.output_errors
-    effects = problem.loss.gap_sensitivity(outputs, alpha, problem.C, errors, problem.targets)
+    at, errors = _at_offset(problem, verdict.outputs, verdict.b), verdict.output_errors
+    effects = problem.loss.gap_sensitivity(at.outputs, alpha, problem.C, errors, at.targets)
     allowed = tol * verdict.certificate.scale
     decisive = np.flatnonzero(effects > NEGLIGIBLE * allowed / problem.n_samples)
     precise = precise_sums(problem.kernel, problem.points, support, (alpha * problem.signs)[support], decisive)
@@ -129,21 +130,40 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
     return Sums(outputs, errors + additions * (np.abs(held.values) @ sizes))
 
 
+class _AtOffset(NamedTuple):
+    """What a loss is given at an offset: outputs and targets, and the slopes of the dual's linear term that belong to them.
+    ``b`` is what is left of the offset: none in regression, where it is taken from the targets."""
+
+    outputs: Array
+    targets: Array
+    p: Array
+    b: float
+
+
+def _at_offset(problem: KernelProblem, outputs: Array, b: float) -> _AtOffset:
+    """In regression the targets t - b and the outputs f, instead of t and f + b: on the points with sum_i s_i = 0 that is the
+    same problem, and targets far from zero cost no digits."""
+    sigma, t = problem.signs, problem.targets
+    if problem.loss.is_regression and problem.has_offset:
+        return _AtOffset(outputs, t - b, problem.box.p - b, 0.0)
+    return _AtOffset(sigma * (outputs + b), t, problem.box.p, b)
+
+
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
-    sigma, C, t, loss = problem.signs, problem.C, problem.targets, problem.loss
-    outputs, signed = sigma * (sums.outputs + b), alpha * sigma
+    C, loss, signed = problem.C, problem.loss, alpha * problem.signs
+    outputs, t, p, left = _at_offset(problem, sums.outputs, b)
     sqnorm = float(signed @ sums.outputs)
     errors = sums.errors
-    if len(support):  # without them the outputs are +b and -b, exactly
-        errors = errors + 4.0 * UNIT_ROUNDOFF * (np.abs(t) + np.abs(outputs) + abs(b))
+    if len(support) or problem.loss.is_regression:  # without them the outputs of classes are +b and -b, exactly
+        errors = errors + 4.0 * UNIT_ROUNDOFF * (np.abs(t) + np.abs(outputs) + abs(left))
     parts = GapParts(
         primal=0.5 * sqnorm + float(C @ loss.value(outputs, t)),
-        dual=float(np.sum(problem.box.terms(alpha))) - 0.5 * sqnorm,
+        dual=float(np.sum(problem.box._replace(p=p).terms(alpha))) - 0.5 * sqnorm,
         gap=float(np.sum(loss.gap_terms(outputs, alpha, C, t))),
         error=float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, t))),
         roundings=gamma(float(PAIRWISE_ROUNDINGS)),
     )
-    imbalance = imbalance_of(problem, alpha, sums.outputs, b)
+    imbalance = imbalance_of(problem, alpha, p - problem.signs * sums.outputs, left)
     is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
     # A kernel that is positive semidefinite on trust may be found out.
     is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -(
@@ -152,8 +172,9 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sum
     return assemble(parts, imbalance, alpha, is_at_bound, is_proof=is_proof)
 
 
-def imbalance_of(problem: KernelProblem, alpha: Array, outputs: Array, b: float) -> Imbalance:
-    """The feasible alpha' has the heavier sign of s_i scaled by 1 - e, e <= 2 |r| / sum |alpha|, and the dual falls by at most
+def imbalance_of(problem: KernelProblem, alpha: Array, slopes: Array, b: float) -> Imbalance:
+    """``slopes`` are the p_i - sigma_i f_i. The feasible alpha' has the heavier sign of s_i scaled by 1 - e, with e <= 2 |r| /
+    sum |alpha|, and the dual falls by at most
 
         e sum_i |alpha_i| (|p_i - sigma_i f_i| + epsilon) + e^2 (sum_i |alpha_i| k(x_i, x_i)^1/2)^2 / 2;
 
@@ -162,7 +183,7 @@ def imbalance_of(problem: KernelProblem, alpha: Array, outputs: Array, b: float)
     total = float(size.sum())
     if not problem.has_offset or total == 0.0:
         return BALANCED
-    slope = float(size @ (np.abs(problem.box.p - problem.signs * outputs) + problem.box.e))
+    slope = float(size @ (np.abs(slopes) + problem.box.e))
     reach = float(size @ np.sqrt(np.abs(problem.diagonal)))
 
     def fall(r: float) -> float:

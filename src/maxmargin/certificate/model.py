@@ -101,5 +101,6 @@ def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha:
         apart=math.sqrt(sqdistance + sqdistance_error) if math.isfinite(sqdistance + sqdistance_error) else math.inf,
     )
     is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
-    certificate = assemble(parts, imbalance_of(problem, alpha, dual_w.outputs[:n], b), alpha, is_at_bound)
+    slopes = problem.box.p - problem.signs * dual_w.outputs[:n]
+    certificate = assemble(parts, imbalance_of(problem, alpha, slopes, b), alpha, is_at_bound)
     return replace(certificate, n_support=int(np.count_nonzero(w.signed)))

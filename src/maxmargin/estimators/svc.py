@@ -15,6 +15,7 @@ from maxmargin.certificate.predictions import OUTWARDS, CertifiedLabels, Decisio
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier
+from maxmargin.estimators.kernel_machine import checked_diagonal
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
@@ -182,19 +183,6 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
 
-    def _checked_diagonal(self, diagonal: Any, n_samples: int) -> Array | None:
-        if (self.kernel == "precomputed") != (diagonal is not None):
-            raise ValueError("diagonal, k(x, x) of each sample, is needed with kernel='precomputed', and with no other kernel.")
-        if diagonal is None:
-            return None
-        diagonal = np.asarray(diagonal, dtype=np.float64)
-        if diagonal.shape != (n_samples,):
-            raise ValueError(f"diagonal must hold k(x, x) for each of {n_samples} samples; its shape is {diagonal.shape}.")
-        wrong = np.flatnonzero(~(np.isfinite(diagonal) & (diagonal >= 0.0)))
-        if wrong.size:
-            raise ValueError(f"diagonal must be finite and not negative; it holds {diagonal[wrong[0]]}.")
-        return diagonal
-
     def _codes(self, X: Any) -> Array:
         return self._codes_of(self._checked_pair_values(X))
 
@@ -220,7 +208,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         if self._objects_ is not None:
             return self._decisions_of_objects(X)
         X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
-        return self._pair_decisions(X, self._checked_diagonal(diagonal, X.shape[0]))
+        return self._pair_decisions(X, checked_diagonal(self.kernel, diagonal, X.shape[0]))
 
     def _object_kernel(self) -> ObjectKernel:
         kernel: Any = self._kernel_

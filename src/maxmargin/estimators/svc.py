@@ -16,7 +16,6 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.kernel_machine import checked_diagonal
-from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
@@ -219,7 +218,7 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         kernel, error = self._object_kernel(), 4.0 * UNIT_ROUNDOFF
         lengths = np.sqrt(np.maximum(kernel.diagonal(X) + error, 0.0)) * OUTWARDS
         weights = pair_weights(self.dual_coef_, self.n_support_)
-        return kernel_decisions(kernel.values(X, self.support_), error, lengths, weights, self.intercept_, bounds_of(self))
+        return kernel_decisions(kernel.values(X, self.support_), error, lengths, weights, self.intercept_, self._bounds())
 
     def _checked_pair_values(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -119,7 +119,7 @@ def solve_with_offset(local, tolerance, max_steps):
         if not top - bottom > tolerance:
             return steps
         i = place_of(v, cannot_rise, top, top_run)
-        j = best_partner(K, diagonal, v, cannot_fall, i, top)
+        j = best_partner(local, cannot_fall, i, top, np.uint64(0), q)
 
         curvature = max(diagonal[i] + diagonal[j] - 2.0 * np.float64(K[i, j]), LEAST_CURVATURE)
         end_up = upper[i] if s[i] >= 0.0 else min(upper[i], 0.0)
@@ -136,12 +136,14 @@ def solve_with_offset(local, tolerance, max_steps):
 
 
 @njit(inline="always")
-def best_partner(K, diagonal, v, cannot_fall, i, top):
-    """The j with the greatest (v_i - v_j)^2 / (K_ii + K_jj - 2 K_ij) among those that can fall and have v_j < v_i."""
+def best_partner(local, cannot_fall, i, top, start, stop):
+    """The j with the greatest (v_i - v_j)^2 / (K_ii + K_jj - 2 K_ij) among those of start .. stop that can fall and have v_j <
+    v_i."""
+    K, diagonal, v = local.K, local.diagonal, local.v
     number = v.dtype.type
     zero, two, least, here = number(0.0), number(2.0), number(LEAST_CURVATURE), number(diagonal[i])
-    best, best_run = number(-1.0), np.uint64(0)
-    for first in range(np.uint64(0), np.uint64(v.shape[0]), RUN):
+    best, best_run = number(-1.0), start
+    for first in range(start, stop, RUN):
         run_best = number(-1.0)
         for k in range(first, first + RUN):
             fall = greater(top - (v[k] + cannot_fall[k]), zero)

@@ -29,9 +29,10 @@ from maxmargin.solvers.kernel.nu_loops import solve_in_groups
 from maxmargin.solvers.kernel.units import Units
 from maxmargin.solvers.scaled_targets import power_of_two
 
-ZERO = 1e-10
-"""Where w = 0 is optimal, both values are zero, and no gap is small relative to them. The solver gives up when they are this
-share of the greatest |w|^2 / 2."""
+ZERO, STEPS_TO_ZERO = 1e-4, 50
+"""Where w = 0 is optimal, both values are zero, no gap is small relative to them, and SMO gets there ever more slowly. The
+solver gives up when, after so many steps for each variable, the primal value is not below zero, which is that of w = 0, and the
+dual value is at most this share of the greatest |w|^2 / 2."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,9 @@ class NuState(BatchedSMOState):
         self.top, self.bottom, self.b = float(max(tops)), float(min(bottoms)), 0.0
         is_definite = problem.kernel.is_positive_semidefinite
         self.relative_gap = relative(gap, dual + gap, dual) if is_definite else max(0.0, self.top - self.bottom)
-        self.is_at_zero = is_definite and max(abs(dual), abs(dual + gap)) <= ZERO * self.largest_value
+        is_no_better = is_definite and dual + gap >= 0.0 and np.ptp(self.problem.targets) == 0.0
+        is_slow = self.steps > STEPS_TO_ZERO * len(self.y)
+        self.is_at_zero = is_no_better and is_slow and abs(dual) <= ZERO * self.largest_value
         if self.is_at_zero:
             self.relative_gap = 0.0
         self.is_stalled = self.patience.note(self.steps, dual, dual + gap)

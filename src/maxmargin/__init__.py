@@ -26,6 +26,7 @@ _HOMES = {
     "Quantile": "maxmargin.problem.regression_losses",
     "Shortfall": "maxmargin.problem.one_class",
     "one_class_problem": "maxmargin.problem.one_class",
+    "InseparableError": "maxmargin.certificate.hard_margin",
     "Certificate": "maxmargin.certificate.certificate",
     "certify": "maxmargin.certificate.linear",
     "Solution": "maxmargin.solving.solution",
@@ -35,6 +36,7 @@ _HOMES = {
     "AVSF": "maxmargin.solvers.linear.avsf",
     "DCD": "maxmargin.solvers.linear.dcd",
     "Newton": "maxmargin.solvers.linear.newton.newton",
+    "PairDescent": "maxmargin.solvers.linear.pair_descent",
     "Pegasos": "maxmargin.solvers.linear.pegasos",
     "PrunedGradient": "maxmargin.solvers.linear.pruned_gradient",
     "PrunedLoss": "maxmargin.margin_bounds.pruned_loss",
@@ -83,6 +85,7 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from maxmargin.certificate.certificate import Certificate as Certificate
+    from maxmargin.certificate.hard_margin import InseparableError as InseparableError
     from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
     from maxmargin.certificate.linear import certify as certify
@@ -138,6 +141,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.linear.dcd import Order as Order
     from maxmargin.solvers.linear.dcd import Shrinking as Shrinking
     from maxmargin.solvers.linear.newton.newton import Newton as Newton
+    from maxmargin.solvers.linear.pair_descent import PairDescent as PairDescent
     from maxmargin.solvers.linear.pegasos import Pegasos as Pegasos
     from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds as PrintedBounds
     from maxmargin.solvers.linear.pruned_gradient import PrunedGradient as PrunedGradient

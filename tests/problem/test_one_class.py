@@ -202,3 +202,42 @@ def test_prices_of_zero_are_an_ordinary_free_offset():
     priced = replace(plain, offset_prices=np.zeros(len(X)))
     w, alpha = np.ones(plain.n_weights), np.zeros(len(X))
     assert certify(priced, w, alpha).gap == pytest.approx(certify(plain, w, alpha).gap)
+
+
+@pytest.mark.parametrize("nu", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pair_descent_and_newton_agree_within_their_certified_distances(nu, is_sparse, weighted):
+    problem = made(nu, is_sparse, weighted, n=400)
+    pairs, newton = (solve(problem, solver, tol=1e-6) for solver in ("pair-descent", "newton"))
+    assert pairs.status is newton.status is Status.CERTIFIED
+    apart = np.linalg.norm((pairs.w - newton.w)[:-1])
+    assert apart <= pairs.certificate.distance_bound + newton.certificate.distance_bound
+
+
+def test_pair_descent_keeps_the_sum_and_the_box_and_never_raises_the_norm():
+    from maxmargin.solvers.base import Budget
+    from maxmargin.solvers.linear.pair_descent import PairDescent
+
+    problem, solver = made(0.2, n=300), PairDescent()
+    state, last = solver.init(problem, None, 0), np.inf
+    for _ in range(10):
+        solver.advance(problem, state, Budget(1, 0.0))
+        assert np.all((state.alpha >= 0.0) & (state.alpha <= problem.C))
+        assert state.alpha.sum() == pytest.approx(problem.offset_prices.sum(), rel=1e-12)
+        np.testing.assert_allclose(state.w[:-1], problem.weights(state.alpha)[:-1], rtol=1e-9)
+        assert state.w @ state.w <= last * (1.0 + 1e-12)
+        last = state.w @ state.w
+
+
+def test_pair_descent_is_for_one_class_only():
+    from maxmargin import LinearProblem
+
+    with pytest.raises(ValueError, match="is for one class"):
+        solve(LinearProblem.build(drawn(), np.ones(50) * (-1.0) ** np.arange(50)), "pair-descent")
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.5])
+def test_large_problems_go_from_pairs_to_newton_and_are_certified(nu):
+    problem = one_class_problem(drawn(4000, 6), nu)
+    assert solve(problem, tol=1e-9).status is Status.CERTIFIED

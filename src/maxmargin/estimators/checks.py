@@ -32,6 +32,12 @@ def number(name: str, value: Any, *, above: float | None = None, at_least: float
         raise ValueError(f"{name} must be at least {at_least:g}; got {value!r}.")
 
 
+def cost(C: Any) -> None:
+    """A positive number; infinity asks for the hard margin."""
+    if C != math.inf:
+        number("C", C, above=0.0)
+
+
 def between(name: str, value: Any, low: float, high: float) -> None:
     """A number strictly between two bounds."""
     number(name, value)

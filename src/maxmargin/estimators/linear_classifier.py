@@ -123,14 +123,15 @@ class LinearClassifier:
         checks.one_of("multi_class", self.multi_class, ("ovr",))
         checks.one_of("loss", self.loss, tuple(LOSSES))
         checks.one_of("dual", self.dual, ("auto", True, False))
-        checks.number("C", self.C, above=0.0)
+        checks.cost(self.C)
         checks.flag("sharp_proofs", self.sharp_proofs)
         check_intercept(self)
         return checked_limits(self)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         classes = checks.classes_of(y)
-        costs = checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y)
+        cost = 1.0 if self._has_hard_margin else self.C
+        costs = checks.sample_costs(cost, self.class_weight, sample_weight, X, classes, y)
         solutions = self._solve(Rows.from_matrix(X, check=False), y, classes, costs, limits)
         self._keep(X.shape[1], classes, solutions)
         return solutions
@@ -147,7 +148,12 @@ class LinearClassifier:
                 problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
                 if stop.is_due and start is None:
                     return unsolved(problem, solver, stop)
-                solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+                if self._has_hard_margin:
+                    from maxmargin.solving.hard_margin import solve_hard_margin
+
+                    solution = solve_hard_margin(problem, solver, limits, callback=callback, seed=seed, stop=stop)
+                else:
+                    solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
                 if self.sharp_proofs and not stop.is_due:
                     ellipsoid = enclose(problem, solution.w, solution.alpha, solution.certificate)
                     solution = replace(solution, ellipsoid=ellipsoid)
@@ -159,10 +165,14 @@ class LinearClassifier:
         starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
         return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
 
+    @property
+    def _has_hard_margin(self) -> bool:
+        return math.isinf(self.C)
+
     def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)
-        if not self.warm_start or last is None:
+        if not self.warm_start or last is None or self._has_hard_margin or math.isinf(last.C):
             return None
         if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, classes):
             return None

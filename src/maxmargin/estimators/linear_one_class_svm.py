@@ -39,7 +39,7 @@ class LinearOneClassSVM(OutlierMixin, LinearOneClass, BaseEstimator):
     max_iter : int, default -1
         Limit on epochs; -1 for none.
     solver : str or solver object, default "auto"
-        "auto" or "newton".
+        "auto", "pair-descent" or "newton".
     max_seconds : float, optional
         Limit on the time of the fit, heard within a second.
     warm_start : bool, default False

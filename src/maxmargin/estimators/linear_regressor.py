@@ -17,12 +17,11 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import check_intercept, checked_limits, keep_proofs, scaling_of, solve_all
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Loss
 from maxmargin.problem.regression_losses import EpsilonInsensitive, Quantile, SquaredEpsilonInsensitive
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
-LOSSES: dict[str, Callable[[Any], Loss]] = {
+LOSSES: dict[str, Callable[[Any], Any]] = {
     "epsilon_insensitive": lambda model: EpsilonInsensitive(float(model.epsilon)),
     "squared_epsilon_insensitive": lambda model: SquaredEpsilonInsensitive(float(model.epsilon)),
     "quantile": lambda model: Quantile(float(model.quantile)),

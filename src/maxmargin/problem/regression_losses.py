@@ -16,7 +16,6 @@ from maxmargin.problem.dual_box import (
     UNIT_ROUNDOFF,
     DualBox,
     Kinks,
-    Loss,
     ResidualPieces,
     Targets,
     half_inverse,
@@ -29,7 +28,7 @@ from maxmargin.problem.dual_box import (
 class Rescaled(NamedTuple):
     """A loss of residuals in another unit: C l(size r) = size^2 (cost_factor C) loss(r)."""
 
-    loss: Loss
+    loss: Any
     cost_factor: float
 
 

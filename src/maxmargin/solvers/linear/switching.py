@@ -13,7 +13,7 @@ import numpy as np
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import is_rounded_hinge
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
-from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS
+from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS, has_few_elements
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,8 @@ class Plan:
             return "the intercept is not penalised"
         if self.suits_products and self._is_hard_for_coordinates:
             return "the loss is smooth, and there are more samples than features"
+        if self.problem.loss.is_regression and self._is_smooth and self.is_narrow and self._is_hard_for_coordinates:
+            return "the loss is smooth on both sides, and the features are few"
         return None if self.has_coordinates else "the loss has no coordinate descent"
 
     @property
@@ -101,7 +103,7 @@ class Plan:
     @cached_property
     def is_small(self) -> bool:
         is_short = self.problem.n_samples * self.problem.n_weights <= self.policy.small_elements
-        return is_short and self._newton_weights <= self.policy.small_weights
+        return is_short and has_few_elements(self.problem) and self._newton_weights <= self.policy.small_weights
 
     @cached_property
     def is_narrow(self) -> bool:

@@ -7,6 +7,8 @@ longer, so that rounding falls on the cheap side.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from maxmargin.data.rows import Array
@@ -53,7 +55,7 @@ def with_best_offset(problem: LinearProblem, w: Array) -> Array:
     kinks = problem.loss.kinks(problem.margins(w), problem.C, problem.targets)  # type: ignore[attr-defined]
     level = kinks.level - float(problem.offset_prices.sum())  # type: ignore[union-attr]
     best = best_offsets(kinks.offsets, kinks.rises, level).middle
-    magnitude = float(np.abs(w[:-1]) @ problem.rows.column_magnitudes())
+    magnitude = float(np.linalg.norm(w[:-1])) * math.sqrt(float(problem.rows.squared_norms().max()))
     on_border = kinks.offsets[np.abs(kinks.offsets - best) <= BORDER * magnitude]
     highest = float(on_border.max(initial=best)) + UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
     w[-1] = highest / problem.intercept_scaling

@@ -112,7 +112,7 @@ class KernelMachine:
         if self._feature_weights_ is not None:
             return self._feature_weights_.values(X, self.intercept_)
         vectors = self.support_ if self._kernel_.is_given else self.support_vectors_
-        n_support = np.array([len(self.support_)])
+        n_support = np.array([self.dual_coef_.shape[1]])
         return OutputMachines(self._kernel_, vectors, self.dual_coef_, n_support, self.intercept_).values(X)
 
     def _decisions(self, X: Any, diagonal: Array | None) -> Decisions:

@@ -3,7 +3,7 @@ attributes, and the outputs of machines that share their support vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ class KernelMachine:
         gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X, sample_weight)
         return kernel_named(self.kernel, gamma, self.coef0, self.degree)
 
-    def _run(self, jobs: list[Callable[[Stop], Solution]], limits: Limits) -> list[Solution]:
+    def _run(self, jobs: Sequence[Callable[[Stop], Solution]], limits: Limits) -> list[Solution]:
         with single_threaded_blas():
             return run_jobs(jobs, getattr(self, "n_jobs", None), limits.max_seconds)
 

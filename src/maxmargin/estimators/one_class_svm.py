@@ -118,7 +118,7 @@ class OneClassSVM(OutlierMixin, KernelMachine, BaseEstimator):
             kernel = self._kernel(X, sample_weight)
             problem = one_class(Rows.from_matrix(X, check=False), kernel, float(self.nu), weights)
             callback = serialised(self.callback, self.verbose)
-            solutions = self._run([partial(nu_fit.solve_nu, problem, self._solver(), limits, callback)], limits)
+            solutions = self._run([partial(nu_fit.solve_nu, problem, nu_fit.nu_solver(self), limits, callback)], limits)
             self._keep(X, kernel, problem.coefficients(solutions[0].alpha)[None], solutions)
             self.offset_ = -self.intercept_
         warn_if_uncertified(solutions, limits)

@@ -139,7 +139,8 @@ class NuProblem:
 
 def _samples(X: Any, kernel: Kernel) -> KernelProblem:
     rows = X if isinstance(X, Rows) else Rows.from_matrix(X)
-    return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=EpsilonInsensitive())
+    loss: Any = EpsilonInsensitive()
+    return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=loss)
 
 
 def check_nu(nu: Any) -> None:

@@ -352,7 +352,7 @@ class ManyState:
 
     def _near(self) -> Array:
         smo = self.smo
-        return np.flatnonzero(smo.is_free | (np.abs(smo.errors(smo.b)) <= max(self.policy.near, smo.top - smo.bottom)))
+        return np.flatnonzero(smo.is_free | (np.abs(smo.cell_errors(smo.b)) <= max(self.policy.near, smo.top - smo.bottom)))
 
     def learn_from_refusal(self) -> None:
         """The certificate of a finished alpha was refused, and f is exact: finish again at once if it was worth it."""

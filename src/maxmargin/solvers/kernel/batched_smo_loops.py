@@ -310,8 +310,12 @@ def best_offset(v, lower, upper, epsilon):
     for _ in range(52):
         middle = 0.5 * (low + high)
         first, second, weight = middle + epsilon, middle - epsilon, 0.0
-        for i in range(np.uint64(v.shape[0])):
-            weight += (upper[i] if v[i] <= first else 0.0) - (lower[i] if v[i] <= second else 0.0)
+        if epsilon == 0.0:
+            for i in range(np.uint64(v.shape[0])):
+                weight += upper[i] - lower[i] if v[i] <= middle else 0.0
+        else:
+            for i in range(np.uint64(v.shape[0])):
+                weight += (upper[i] if v[i] <= first else 0.0) - (lower[i] if v[i] <= second else 0.0)
         if weight < level:
             low = middle
         else:

@@ -205,7 +205,7 @@ class BatchedSMOState(SignedPoint):
     @property
     def _far(self) -> float:
         """From the margin: several times the mean error of those that can move, and near the end twice the greatest one."""
-        error = self.errors(self.b)[self._can_move(0.0)]
+        error = self.cell_errors(self.b)[self._can_move(0.0)]
         if not len(error):
             return math.inf
         usual, greatest = math.sqrt(float(np.mean(np.square(error)))), self.top - self.bottom
@@ -226,7 +226,7 @@ class BatchedSMOState(SignedPoint):
     def recheck(self, problem: KernelProblem, doubtful: float) -> None:
         """f of those that were left out with a margin not further than this from one."""
         others = self.rows.others
-        self.compute_outputs(problem, others[np.abs(self.errors(self.b))[others] < doubtful], self.rows.dtype)
+        self.compute_outputs(problem, others[np.abs(self.cell_errors(self.b))[others] < doubtful], self.rows.dtype)
         self.is_complete = True
         self.survey(problem)
 
@@ -235,7 +235,7 @@ class BatchedSMOState(SignedPoint):
         and all samples near the margin: where the others are, their gap terms are zero, and rounding does not change that.
         What was reached with the old f is forgotten, for it may have been too good to be true."""
         if not self.is_exact:
-            is_near = np.abs(self.errors(self.b)) < self.policy.near
+            is_near = np.abs(self.cell_errors(self.b)) < self.policy.near
             self.compute_outputs(problem, np.flatnonzero(self.is_free | is_near))
         self.drift, self.is_exact = 0.0, True
         self.standstill.forget_values()

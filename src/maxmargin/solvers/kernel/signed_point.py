@@ -75,7 +75,7 @@ class SignedPoint:
             return v, v
         return v - np.where(self.s >= 0.0, epsilon, -epsilon), v - np.where(self.s > 0.0, epsilon, -epsilon)
 
-    def errors(self, b: float) -> Array:
+    def cell_errors(self, b: float) -> Array:
         """The slopes at the offset b in the cells: zero where a sample is on the edge of its tube, or has a margin of one."""
         error = self.v - b
         return error - self.cells(error).shift

@@ -74,7 +74,7 @@ def least_margin(problem: LinearProblem, w: Array) -> float:
 def certify_hard_margin(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
     """Judge the pair (w, alpha) for C = infinity. Only which C_i are zero counts of the problem's C."""
     if not (np.isfinite(w).all() and least_margin(problem, w) >= 1.0):
-        return refusal(alpha)
+        return refusal(int(np.count_nonzero(alpha)))
     greatest = ROOM * float(alpha.max(initial=0.0)) or 1.0
     return certify(replace(problem, C=np.where(problem.C > 0.0, greatest, 0.0), loss=Hinge()), w, alpha)
 

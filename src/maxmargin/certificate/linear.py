@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.certificate import BALANCED, Certificate, GapParts, Imbalance, assemble, or_zero, refusal
+from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, or_zero, refusal
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_product, two_sum, vector
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
@@ -60,7 +60,7 @@ class Judge:
         alpha = vector(alpha, self.problem.n_samples, "alpha")
         with np.errstate(all="ignore"):
             if not (np.isfinite(w).all() and self.problem.is_feasible(alpha)):
-                return refusal(alpha)
+                return refusal(int(np.count_nonzero(alpha)))
             sums = self._sums(w, alpha, margins, None)
             quick = self._verdict(alpha, sums, self._compare(w, alpha, sums))
             if not _is_in_doubt(quick):
@@ -184,7 +184,7 @@ class Judge:
             apart=difference + difference_error,
         )
         is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
-        certificate = assemble(parts, self._imbalance(alpha, comparison), alpha, is_at_bound)
+        certificate = assemble(parts, self._imbalance(alpha, comparison), Counts.of(alpha, is_at_bound))
         return certificate if problem.offset_prices is None else or_zero(certificate, self._zero_value(sums))
 
     def _zero_value(self, sums: _Sums) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate.certificate import Certificate, GapParts, Imbalance, assemble, refusal
+from maxmargin.certificate.certificate import Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.kernel import outputs_of
 from maxmargin.certificate.kernel_sums import Sums
 from maxmargin.certificate.predictions import OUTWARDS
@@ -56,7 +56,9 @@ def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None) -> NuVerd
     alpha = vector(alpha, problem.n_samples, "alpha")
     n = problem.samples.n_samples
     if not problem.is_feasible(alpha):
-        return NuVerdict(refusal(alpha), np.zeros(len(problem.totals)), np.zeros(n), np.full(n, np.inf), 0)
+        return NuVerdict(
+            refusal(int(np.count_nonzero(alpha))), np.zeros(len(problem.totals)), np.zeros(n), np.full(n, np.inf), 0
+        )
     with np.errstate(all="ignore"):
         coefficients = problem.coefficients(alpha)
         support = np.flatnonzero(coefficients)
@@ -91,7 +93,7 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Su
     imbalance = _imbalance(problem, alpha, h)
     noise = parts.error + imbalance.error + parts.roundings * parts.gap
     is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -noise
-    return assemble(parts, imbalance, alpha, alpha == C, is_proof=is_proof)
+    return assemble(parts, imbalance, Counts.of(alpha, alpha == C), is_proof=is_proof)
 
 
 def _imbalance(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:

@@ -19,6 +19,7 @@ from maxmargin.certificate.ellipsoid import enclose, sharpened
 from maxmargin.certificate.predictions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
+from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_fit import (
     NOTHING,
@@ -31,7 +32,7 @@ from maxmargin.estimators.linear_fit import (
 )
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.estimators.parameters import explained
-from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
@@ -139,13 +140,14 @@ class LinearClassifier:
     def _solve(self, rows: Rows, y: Array, classes: Array, costs: Array, limits: Limits) -> list[Solution]:
         """One problem for two classes, else one for each class against the rest; all share X."""
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
-        callback = serialised(self.callback, self.verbose)
+        callback = serialised(self._watcher(), self.verbose)
         scaling = scaling_of(self)
+        is_penalized, costs = bool(self.penalize_intercept) or scaling == 0.0, costs_of(costs, rows)
 
         def job(positive: Any, start: Array | None) -> Any:
             def run(stop: Stop) -> Solution:
                 signs = np.where(y == positive, np.int8(1), np.int8(-1))
-                problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
+                problem = LinearProblem(rows, signs, costs, LOSSES[self.loss], scaling, is_penalized)
                 if stop.is_due and start is None:
                     return unsolved(problem, solver, stop)
                 if self._has_hard_margin:
@@ -163,7 +165,12 @@ class LinearClassifier:
 
         positives = classes[1:] if len(classes) == 2 else classes
         starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
-        return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
+        with single_threaded_blas():
+            return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
+
+    def _watcher(self) -> Any:
+        """What is called at each certificate."""
+        return self.callback
 
     @property
     def _has_hard_margin(self) -> bool:

@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
@@ -16,9 +15,12 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import LinearClassifier
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
-class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
+class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     r"""Linear support vector classification, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \ell(y_i (w \cdot x_i + b))` for each class against the rest, with
@@ -106,15 +108,16 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type."""
-        with checks.unchanged_on_error(self):
-            limits = self._check_parameters()
-            X, y = validate_data(
-                self, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
-            )
-            check_classification_targets(y)
-            solutions = self._train(X, y, sample_weight, limits)
+        solutions, limits = self._fit(X, y, sample_weight)
         warn_if_uncertified(solutions, limits)
         return self
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
+            limits = self._check_parameters()
+            X, y = checks.validated(self, X, y)
+            return self._train(X, y, sample_weight, limits), limits
 
     def decision_function(self, X: Any) -> Array:
         """w . x + b: one column a class, or one value a sample when there are two classes."""

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.certificate.predictions import OUTWARDS, CertifiedLabels, Decisions, kernel_decisions, proved_votes, votes
@@ -19,11 +19,14 @@ from maxmargin.estimators.kernel_machine import checked_diagonal
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
 from maxmargin.problem.kernels import Custom, Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
-class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
+class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     r"""Support vector classification with kernels, trained to a certified optimum.
 
     For each pair of classes it minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (w \cdot \phi(x_i) + b))`,
@@ -101,17 +104,23 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
         X is the kernel matrix, with a callable kernel X may be a list of anything that the callable takes."""
-        with checks.unchanged_on_error(self):
-            limits = self._check_parameters()
-            X = self._rows_of(X)
-            X, y = validate_data(self, sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C", ensure_min_features=1)
-            check_classification_targets(y)
-            solutions = self._train(X, y, sample_weight, limits)
-            self.class_weight_ = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight
-            )
+        solutions, limits = self._fit(X, y, sample_weight)
         warn_if_uncertified(solutions, limits)
         return self
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
+            limits = self._check_parameters()
+            X, y = checks.validated(self, self._rows_of(X), y)
+            solutions = self._train(X, y, sample_weight, limits)
+            self.class_weight_ = self._class_weights(y, sample_weight)
+        return solutions, limits
+
+    def _class_weights(self, y: Array, sample_weight: Any) -> Array:
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
+        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight))
 
     @property
     def coef_(self) -> Array:

@@ -311,7 +311,7 @@ class KernelIncumbent:
         """There was no time for a certificate, and an alpha of which nothing is known is still better than none."""
         if self._verdict is None:
             nothing = np.zeros(len(alpha)), np.full(len(alpha), np.inf)
-            self._alpha, self._verdict = np.array(alpha), KernelVerdict(refusal(alpha), b, *nothing, 0)
+            self._alpha, self._verdict = np.array(alpha), KernelVerdict(refusal(int(np.count_nonzero(alpha))), b, *nothing, 0)
 
     def known(self) -> Known:
         return self._certified.certificate
@@ -366,5 +366,5 @@ class NuIncumbent(KernelIncumbent):
     def _keep_unproved(self, alpha: Array, b: float) -> None:
         if self._verdict is None:
             n, nothing = self.problem.samples.n_samples, np.zeros(len(self.problem.totals))
-            unproved: Any = NuVerdict(refusal(alpha), nothing, np.zeros(n), np.full(n, np.inf), 0)
+            unproved: Any = NuVerdict(refusal(int(np.count_nonzero(alpha))), nothing, np.zeros(n), np.full(n, np.inf), 0)
             self._alpha, self._verdict = np.array(alpha), unproved

@@ -50,8 +50,11 @@ from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
 from maxmargin.solvers.presolve import CentredColumns
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
-SEARCH_ACCURACY = 1e-4
-"""How small the slope along the direction is to be at the end of the line search, relative to where it began."""
+SEARCH_ACCURACY, ROUGH_ACCURACY = 1e-4, 1e-3
+"""How small the slope along the direction is to be at the end of the line search, relative to where it began; the second is for
+directions that are themselves known to a tenth only."""
+AIM = 0.5
+"""A rough direction is good enough when the gap that it leads to, as far as F is quadratic, is this share of the target."""
 ROUNDING = 2.0**-52
 GREATEST_PENALTY = 1e8
 """Beyond this the rounding of a margin, times the penalty, is more than is gained."""
@@ -120,11 +123,11 @@ class Newton:
             if state.looks_done:
                 state.look_closer(budget.target)
             while not state.looks_done and state.steps < end:
-                state.step()
+                state.step(budget.target)
                 if state.solves_inner_problem(self.acceptance):
-                    state.go_outside(self._factor(state.inner_steps))
+                    state.go_outside(self.factor(state.inner_steps))
                 elif state.is_at_rounding:
-                    state.retreat(self._factor(state.inner_steps))
+                    state.retreat(self.factor(state.inner_steps))
                 if state.gap <= budget.target * state.caution * abs(state.best_dual):
                     state.meet_target(self.polishes)
 
@@ -139,7 +142,8 @@ class Newton:
             is_lengthened = state.hangs_on_rounding and not problem.loss.is_regression
             return (lengthened(problem, w) if is_lengthened else w), alpha
 
-    def _factor(self, inner_steps: int) -> float:
+    def factor(self, inner_steps: int) -> float:
+        """What multiplies the penalty after an inner problem of so many steps."""
         return next((factor for most, factor in self.growth if inner_steps <= most), self.fall)
 
 
@@ -414,12 +418,14 @@ class NewtonState:
         can be separated, however large C is."""
         return max(LEAST_PENALTY, float(np.divide(RESOLVED, self.curve.C.max() * self._mean_sqnorm)))
 
-    def step(self) -> None:
-        """One Newton step on the inner problem with an exact line search."""
+    def step(self, target: float = 0.0) -> None:
+        """One Newton step on the inner problem with an exact line search, for a relative gap of ``target``."""
         self.steps += self.problem.n_samples
         self.inner_steps += 1
         hessian = self.passes.hessian
         hessian.update(self.free, self.n_free)
+        if self.problem.penalizes_intercept:
+            hessian.aim(AIM * target * self.caution * self.least_primal)
         direction = hessian.solve(self.prox.rate, self._damped_regulariser, self.gradient, self.free)
         if direction is None:
             self.is_stuck = self.looks_done = True
@@ -466,7 +472,8 @@ class NewtonState:
         """The t > 0 with F'(w + t direction) = 0."""
         linear = float(self.regulariser.times(self.w) @ direction) + self.price * float(direction[-1])
         quadratic = self.regulariser.sqnorm(direction)
-        enough = SEARCH_ACCURACY * abs(float(self.gradient @ direction))
+        accuracy = ROUGH_ACCURACY if self.passes.hessian.is_rough else SEARCH_ACCURACY
+        enough = accuracy * abs(float(self.gradient @ direction))
 
         def look(t: float) -> tuple[float, float]:
             first, second = self.passes.slope(self.margin, self.along, self.prox, t)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, OneValueRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
@@ -120,6 +120,8 @@ class CompiledPasses:
         self.problem, self.curve = problem, curve
         self.crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
         self.hessian = hessian_of(problem, curve.C, self.crew)
+        is_short = isinstance(self.hessian.rows, OneValueRows)
+        self._products: Any = newton.signed_products_in_order if is_short else newton.signed_products
         self._w_alpha = np.zeros((self.crew.size, problem.rows.n_features + 1))
         self._changed = np.empty(problem.n_samples, np.int64)
         self._sums = np.zeros((self.crew.size, 4))
@@ -127,22 +129,19 @@ class CompiledPasses:
     def restart(self, alpha: Array) -> Array:
         from maxmargin.data.row_loops import add_rows
 
-        rows, signed = self.problem.compiled_rows, alpha * self.problem.signs
+        rows, signed = self.hessian.rows, alpha * self.problem.signs
         self._w_alpha[:] = 0.0
         self.crew.share(len(signed), lambda k, *part: add_rows(rows, signed, self._w_alpha[k], *part))
         return np.asarray(self._w_alpha.sum(axis=0))
 
     def products(self, w: Array, out: Array) -> None:
-        kernel, rows, y = self._kernels.signed_products, self.problem.compiled_rows, self.problem.signs
+        kernel, rows, y = self._products, self.hessian.rows, self.problem.signs
         self.crew.share(len(out), lambda k, *part: kernel(rows, y, w, out, *part))
 
     def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Sums:
         kernel, n = self._kernels.respond, len(margin)
-        rows, found = (
-            self.problem.compiled_rows,
-            Found(self.problem.signs, alpha, free, self._changed, self._sums[0], self._w_alpha[0]),
-        )
-        known = (rows, margin, self.curve, prox)
+        found = Found(self.problem.signs, alpha, free, self._changed, self._sums[0], self._w_alpha[0])
+        known = (self.hessian.rows, margin, self.curve, prox)
         lengths = self.crew.share(
             n, lambda k, *part: kernel(*known, found._replace(sums=self._sums[k], w=self._w_alpha[k]), *part)
         )

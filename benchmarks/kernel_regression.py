@@ -40,9 +40,9 @@ TOLERANCES = (1e-2, 1e-3, 1e-4)
 REPEATS = 3
 RESULT = Path(__file__).parent / "results" / "kernel_regression.md"
 METHOD = f"""
-Columns and targets are standardised, gamma = 1 / number of columns, epsilon = {EPSILON:g}, nu = {NU["NuSVR"]:g}, and {NU["NuSVC"]:g} for
-NuSVC. Whole `fit` calls,
-compilation excluded, wall-clock seconds, the fastest of {REPEATS} interleaved runs. A peer's tolerance is the loosest of
+Columns and targets are standardised, gamma = 1 / number of columns, epsilon = {EPSILON:g}, nu = {NU["NuSVR"]:g}, and for
+NuSVC {NU["NuSVC"]:g}. Whole `fit` calls, compilation excluded, wall-clock seconds, the fastest of {REPEATS} interleaved runs.
+A peer's tolerance is the loosest of
 {", ".join(f"{tol:g}" for tol in TOLERANCES)} with which it gets to a relative gap of {TARGET:g} by our certificate. With none
 of them its time is that of the last, and the ratio is marked by >. maxmargin and oneDAL use all cores, LIBSVM one. The classes
 of NuSVC are the targets above and below their median.
@@ -69,9 +69,9 @@ def data(case: Case) -> tuple[Array, Array]:
 
 
 def settings(case: Case, X: Array) -> dict[str, Any]:
-    own = {"SVR": {"C": case.C, "epsilon": EPSILON}, "NuSVR": {"C": case.C, "nu": NU["NuSVR"]}}.get(
-        case.model, {"nu": NU.get(case.model)}
-    )
+    own: dict[str, Any] = {"epsilon": EPSILON} if case.model == "SVR" else {"nu": NU[case.model]}
+    if case.model in ("SVR", "NuSVR"):
+        own["C"] = case.C
     return {"gamma": 1.0 / X.shape[1], **own}
 
 
@@ -88,10 +88,8 @@ def relative_gap(case: Case, model: Any, X: Array, y: Array) -> float:
         found = nu_svc(X, y, kernel, NU[case.model])
         alpha = np.abs(signed) * float(found.totals.sum()) / float(np.abs(signed).sum())
     else:
-        found, alpha = (
-            nu_svr(X, y, kernel, NU[case.model], case.C),
-            np.concatenate([np.maximum(signed, 0.0), np.maximum(-signed, 0.0)]),
-        )
+        found = nu_svr(X, y, kernel, NU[case.model], case.C)
+        alpha = np.concatenate([np.maximum(signed, 0.0), np.maximum(-signed, 0.0)])
     return certify_nu(found, found.nearest_feasible(alpha)).certificate.relative_gap
 
 

@@ -11,6 +11,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = [
     "kernels.md",
     "regression.md",
+    "kernel_regression.md",
     "one_class.md",
     *sorted(f"papers/{path.name}" for path in (DOCS / "papers").glob("*.md") if path.name != "README.md"),
 ]

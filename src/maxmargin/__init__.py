@@ -48,6 +48,13 @@ _HOMES = {
     "Order": "maxmargin.solvers.linear.dcd",
     "Shrinking": "maxmargin.solvers.linear.dcd",
     "SVC": "maxmargin.estimators.svc",
+    "SVR": "maxmargin.estimators.svr",
+    "NuSVC": "maxmargin.estimators.nu_svc",
+    "NuSVR": "maxmargin.estimators.nu_svr",
+    "OneClassSVM": "maxmargin.estimators.one_class_svm",
+    "NuProblem": "maxmargin.problem.nu",
+    "certify_nu": "maxmargin.certificate.nu",
+    "NuSMO": "maxmargin.solvers.kernel.nu_smo",
     "KernelProblem": "maxmargin.problem.kernel",
     "certify_kernel": "maxmargin.certificate.kernel",
     "KernelVerdict": "maxmargin.certificate.kernel",
@@ -86,6 +93,7 @@ if TYPE_CHECKING:
     from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
     from maxmargin.certificate.linear import certify as certify
+    from maxmargin.certificate.nu import certify_nu as certify_nu
     from maxmargin.displays.convergence import ConvergenceDisplay as ConvergenceDisplay
     from maxmargin.displays.margin import MarginDisplay as MarginDisplay
     from maxmargin.displays.region import CertifiedRegionDisplay as CertifiedRegionDisplay
@@ -93,7 +101,11 @@ if TYPE_CHECKING:
     from maxmargin.estimators.linear_one_class_svm import LinearOneClassSVM as LinearOneClassSVM
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
     from maxmargin.estimators.linear_svr import LinearSVR as LinearSVR
+    from maxmargin.estimators.nu_svc import NuSVC as NuSVC
+    from maxmargin.estimators.nu_svr import NuSVR as NuSVR
+    from maxmargin.estimators.one_class_svm import OneClassSVM as OneClassSVM
     from maxmargin.estimators.svc import SVC as SVC
+    from maxmargin.estimators.svr import SVR as SVR
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
     from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation
     from maxmargin.margin_bounds.sorted_sums import Resort as Resort
@@ -111,6 +123,7 @@ if TYPE_CHECKING:
     from maxmargin.problem.losses import Huber as Huber
     from maxmargin.problem.losses import LeastSquares as LeastSquares
     from maxmargin.problem.losses import SquaredHinge as SquaredHinge
+    from maxmargin.problem.nu import NuProblem as NuProblem
     from maxmargin.problem.one_class import Shortfall as Shortfall
     from maxmargin.problem.one_class import one_class_problem as one_class_problem
     from maxmargin.problem.regression_losses import EpsilonInsensitive as EpsilonInsensitive
@@ -128,6 +141,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.kernel.irwls.selection import RandomViolators as RandomViolators
     from maxmargin.solvers.kernel.irwls.selection import Smallest as Smallest
     from maxmargin.solvers.kernel.irwls.table_1 import Table1 as Table1
+    from maxmargin.solvers.kernel.nu_smo import NuSMO as NuSMO
     from maxmargin.solvers.kernel.smo import SMO as SMO
     from maxmargin.solvers.linear.auto import Auto as Auto
     from maxmargin.solvers.linear.avsf import AVSF as AVSF

@@ -96,8 +96,8 @@ def _sharpened(
     problem: KernelProblem, alpha: Array, support: Array, verdict: KernelVerdict, b: float | None, tol: float
 ) -> KernelVerdict:
     """The verdict with precise outputs where they matter for this tolerance; the same one where there are none to be had."""
-    outputs, errors = problem.signs * (verdict.outputs + verdict.b), verdict.output_errors
-    effects = problem.loss.gap_sensitivity(outputs, alpha, problem.C, errors, problem.targets)
+    at, errors = _at_offset(problem, verdict.outputs, verdict.b), verdict.output_errors
+    effects = problem.loss.gap_sensitivity(at.outputs, alpha, problem.C, errors, at.targets)
     allowed = tol * verdict.certificate.scale
     decisive = np.flatnonzero(effects > policy.KERNEL.negligible * allowed / problem.n_samples)
     precise = precise_sums(problem.kernel, problem.points, support, (alpha * problem.signs)[support], decisive)
@@ -131,6 +131,25 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Kernel
     return KernelSums(outputs, errors + additions * (np.abs(held.values) @ sizes))
 
 
+class _AtOffset(NamedTuple):
+    """What a loss is given at an offset: outputs and targets, and the slopes of the dual's linear term that belong to them.
+    ``b`` is what is left of the offset: none in regression, where it is taken from the targets."""
+
+    outputs: Array
+    targets: Array
+    p: Array
+    b: float
+
+
+def _at_offset(problem: KernelProblem, outputs: Array, b: float) -> _AtOffset:
+    """In regression the targets t - b and the outputs f, instead of t and f + b: on the points with sum_i s_i = 0 that is the
+    same problem, and targets far from zero cost no digits."""
+    sigma, t = problem.signs, problem.targets
+    if problem.loss.is_regression and problem.has_offset:
+        return _AtOffset(outputs, t - b, problem.box.p - b, 0.0)
+    return _AtOffset(sigma * (outputs + b), t, problem.box.p, b)
+
+
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: KernelSums, b: float) -> Certificate:
     found = _totals(problem, alpha, sums, b, len(support) > 0)
     parts = GapParts(
@@ -140,7 +159,8 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Ker
         error=found.rounding,
         roundings=gamma(float(PAIRWISE_ROUNDINGS)),
     )
-    imbalance = imbalance_of(problem, alpha, found.balance, b)
+    is_moved = problem.loss.is_regression and problem.has_offset  # then the targets are counted from b
+    imbalance = imbalance_of(problem, alpha, found.balance, 0.0 if is_moved else b)
     # A kernel that is positive semidefinite on trust may be found out.
     rounding = parts.error + imbalance.error + parts.roundings * parts.gap
     is_proof = problem.kernel.is_positive_semidefinite and found.sqnorm >= -rounding
@@ -155,9 +175,10 @@ class Balance(NamedTuple):
     slope: float
 
     @classmethod
-    def of(cls, problem: KernelProblem, alpha: Array, outputs: Array) -> Balance:
+    def of(cls, problem: KernelProblem, alpha: Array, outputs: Array, p: Array | None = None) -> Balance:
+        """``p`` is in the place of the problem's own, where targets are counted from an offset."""
         size = np.abs(alpha)
-        slopes = np.abs(problem.box.p - problem.signs * outputs) + problem.box.e
+        slopes = np.abs((problem.box.p if p is None else p) - problem.signs * outputs) + problem.box.e
         return cls(float(size.sum()), float((alpha * problem.signs).sum()), float(size @ slopes))
 
 
@@ -175,7 +196,8 @@ class _Totals(NamedTuple):
 
 
 def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, has_support: bool) -> _Totals:
-    own_error = 4.0 * UNIT_ROUNDOFF if has_support else 0.0  # without support vectors the outputs are +b and -b, exactly
+    is_rounded = has_support or problem.loss.is_regression  # without support vectors the outputs of classes are +b and -b
+    own_error = 4.0 * UNIT_ROUNDOFF if is_rounded else 0.0
     if len(alpha) > SUMMED_SAMPLES or problem.loss.is_regression:
         return _totals_of_many(problem, alpha, sums, b, own_error)
     errors, C = np.ascontiguousarray(sums.errors), np.ascontiguousarray(problem.C)
@@ -185,17 +207,17 @@ def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, ha
 
 
 def _totals_of_many(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, own_error: float) -> _Totals:
-    C, t, loss = problem.C, problem.targets, problem.loss
-    outputs = problem.signs * (sums.outputs + b)
-    errors = sums.errors + own_error * (np.abs(t) + np.abs(outputs) + abs(b)) if own_error else sums.errors
+    C, loss = problem.C, problem.loss
+    outputs, t, p, left = _at_offset(problem, sums.outputs, b)
+    errors = sums.errors + own_error * (np.abs(t) + np.abs(outputs) + abs(left)) if own_error else sums.errors
     is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
     return _Totals(
         loss=float(C @ loss.value(outputs, t)),
         gap=float(np.sum(loss.gap_terms(outputs, alpha, C, t))),
         rounding=float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, t))),
         sqnorm=float((alpha * problem.signs) @ sums.outputs),
-        conjugate=float(np.sum(problem.box.terms(alpha))),
-        balance=Balance.of(problem, alpha, sums.outputs),
+        conjugate=float(np.sum(problem.box._replace(p=p).terms(alpha))),
+        balance=Balance.of(problem, alpha, sums.outputs, p),
         n_at_bound=int(np.count_nonzero(is_at_bound & (alpha != 0.0))),
     )
 

@@ -226,7 +226,7 @@ class KernelClassifier:
 
     def _pair_decisions(self, X: Any, diagonal: Array | None) -> Decisions:
         """``_pair_values`` in float64 by the definition of the kernel, and how far the exact optimum's can be from them."""
-        bounds = bounds_of(self)
+        bounds = self._bounds()
         if self._feature_weights_ is not None:
             return self._feature_weights_.decisions(X, self.intercept_, bounds)
         weights = pair_weights(self.dual_coef_, self.n_support_)
@@ -241,6 +241,10 @@ class KernelClassifier:
             for block in blocks
         ]
         return Decisions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def _bounds(self) -> Bounds:
+        """What is proved of the machines as they are kept."""
+        return bounds_of(self)
 
     def _exact_values(self, X: Any, diagonal: Array | None) -> tuple[Array, float, Array]:
         """k(x, support vector), its rounding error, and sqrt(k(x, x))."""

@@ -8,8 +8,8 @@ within e of phi relatively. With the true features, to first order, for which 1%
 
 - the output of sample i changes by at most :math:`e \sum_j |w_j \tilde\phi_{ij}|`, which goes through the gap terms by their
   slopes;
-- w(alpha) changes by at most :math:`\delta = e \, | \sum_i \alpha_i |\tilde\phi_i| |`, which adds at most :math:`\delta \, |w -
-  w(\alpha)| + \delta^2 / 2`, and :math:`|w - w(\alpha)|^2 \le 2 \, gap`.
+- w(alpha) changes by at most :math:`\delta = e \, | \sum_i |\alpha_i| |\tilde\phi_i| |`, which adds at most
+  :math:`\delta \, |w - w(\alpha)| + \delta^2 / 2`, and :math:`|w - w(\alpha)|^2 \le 2 \, gap`.
 
 Both are added to the rounding error, so that the certificate is one of the kernel's own problem."""
 
@@ -34,7 +34,7 @@ from maxmargin.kernel_matrix.tiles import TilePolicy
 from maxmargin.problem.feature_maps import FeatureMap, feature_map
 from maxmargin.problem.kernels import SECOND_ORDER, Kernel
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Hinge
+from maxmargin.problem.losses import Hinge, Loss
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.policy import HessianPolicy
@@ -97,12 +97,19 @@ class FeatureProblems:
         rows, scaling = Rows.from_matrix(pair.rows(self.matrix), check=False), 1.0 if self.has_offset else 0.0
         return LinearProblem(rows, pair.signs, self.costs[pair.samples], Hinge(), scaling, not self.has_offset)
 
+    def regression(self, targets: Array, loss: Loss) -> LinearProblem:
+        """The problem of all samples with real targets."""
+        rows, scaling = Rows.from_matrix(self.matrix, check=False), 1.0 if self.has_offset else 0.0
+        return LinearProblem(rows, targets, self.costs, loss, scaling, not self.has_offset)
+
     def finished(self, problem: LinearProblem, solution: Solution, tol: float) -> Solution:
         return solution if self.map.relative_error == 0.0 else _of_the_kernel(self.map, problem, solution, tol)
 
     def weights(self, solutions: list[Solution]) -> FeatureWeights:
         """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one."""
-        sign = -1.0 if len(solutions) == 1 else 1.0
+        return self.signed_weights(solutions, -1.0 if len(solutions) == 1 else 1.0)
+
+    def signed_weights(self, solutions: list[Solution], sign: float = 1.0) -> FeatureWeights:
         return FeatureWeights(self.map, sign * np.stack([solution.w[: self.map.n_features] for solution in solutions]))
 
 
@@ -125,8 +132,9 @@ def certificate_of_kernel(
         relative, absolute = SECOND_ORDER * map.relative_error, map.absolute_error
         errors = relative * (features @ weights) + absolute * float(weights.sum())
         margins = problem.margins(w)
-        through_margins = float(np.sum(problem.loss.gap_sensitivity(margins, alpha, problem.C, errors)))
-        delta = relative * float(np.linalg.norm(alpha @ features)) + absolute * float(alpha.sum()) * len(weights)
+        size, targets = np.abs(alpha), problem.targets
+        through_margins = float(np.sum(problem.loss.gap_sensitivity(margins, alpha, problem.C, errors, targets)))
+        delta = relative * float(np.linalg.norm(size @ features)) + absolute * float(size.sum()) * len(weights)
         worst = certificate.gap + certificate.rounding_error
         added = SECOND_ORDER * (through_margins + delta * math.sqrt(2.0 * worst) + 0.5 * delta * delta)
         if not math.isfinite(added):

@@ -17,7 +17,7 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.kernel_classifier import KernelClassifier
-from maxmargin.estimators.linear_classifier import bounds_of
+from maxmargin.estimators.kernel_machine import checked_diagonal
 from maxmargin.estimators.multiclass import OneAgainstOne
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.pairs import pair_weights
@@ -192,19 +192,6 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
 
-    def _checked_diagonal(self, diagonal: Any, n_samples: int) -> Array | None:
-        if (self.kernel == "precomputed") != (diagonal is not None):
-            raise ValueError("diagonal, k(x, x) of each sample, is needed with kernel='precomputed', and with no other kernel.")
-        if diagonal is None:
-            return None
-        diagonal = np.asarray(diagonal, dtype=np.float64)
-        if diagonal.shape != (n_samples,):
-            raise ValueError(f"diagonal must hold k(x, x) for each of {n_samples} samples; its shape is {diagonal.shape}.")
-        wrong = np.flatnonzero(~(np.isfinite(diagonal) & (diagonal >= 0.0)))
-        if wrong.size:
-            raise ValueError(f"diagonal must be finite and not negative; it holds {diagonal[wrong[0]]}.")
-        return diagonal
-
     def _codes(self, X: Any) -> Array:
         return self._codes_of(self._checked_pair_values(X))
 
@@ -228,7 +215,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         if self._objects_ is not None:
             return self._decisions_of_objects(X)
         X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
-        return self._pair_decisions(X, self._checked_diagonal(diagonal, X.shape[0]))
+        return self._pair_decisions(X, checked_diagonal(self.kernel, diagonal, X.shape[0]))
 
     def _object_kernel(self) -> ObjectKernel:
         kernel: Any = self._kernel_
@@ -239,7 +226,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         kernel, error = self._object_kernel(), 4.0 * UNIT_ROUNDOFF
         lengths = np.sqrt(np.maximum(kernel.diagonal(X) + error, 0.0)) * OUTWARDS
         weights = pair_weights(self.dual_coef_, self.n_support_)
-        return kernel_decisions(kernel.values(X, self.support_), error, lengths, weights, self.intercept_, bounds_of(self))
+        return kernel_decisions(kernel.values(X, self.support_), error, lengths, weights, self.intercept_, self._bounds())
 
     def _checked_pair_values(self, X: Any) -> Array:
         check_is_fitted(self)

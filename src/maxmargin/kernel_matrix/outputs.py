@@ -122,7 +122,7 @@ class PairMachines:
 
     def _added_up(self, values: Callable[[slice], Array], n: int) -> Array:
         """``values(rows)`` are all kernel values of some samples with the support vectors."""
-        coefficients, outputs = ClassCoefficients.of(self.dual_coef, self.n_support), self._zeros(n)
+        coefficients, outputs = self._coefficients(np.float64), self._zeros(n)
         for start in range(0, n, self.policy.rows_a_block):
             rows = slice(start, start + self.policy.rows_a_block)
             block = values(rows)
@@ -136,7 +136,7 @@ class PairMachines:
             return outputs + self.intercept
         points, size = Points.of(Rows.from_matrix(X, check=False).matrix), self.policy.rows_a_strip
         tiles = Tiles(self.kernel, Points.of(Rows.from_matrix(self.vectors, check=False).matrix), dtype)
-        coefficients = ClassCoefficients.of(self.dual_coef, self.n_support, dtype)
+        coefficients = self._coefficients(dtype)
         vectors = tiles.everyone
         assert len(points.sqnorms) == n  # computed once, before the threads ask for those of their strips
 
@@ -160,6 +160,24 @@ class PairMachines:
 
     def _zeros(self, n: int) -> Array:
         return np.zeros((n, number_of_pairs(len(self.n_support))))
+
+    def _coefficients(self, dtype: Any) -> list[ClassCoefficients]:
+        return ClassCoefficients.of(self.dual_coef, self.n_support, dtype)
+
+
+class OutputMachines(PairMachines):
+    """Machines that share their support vectors, a row of ``dual_coef`` each: the outputs of a regression. All digits of an
+    output count, so that every value is computed in float64."""
+
+    def values(self, X: Any) -> Array:
+        return self._values_by_definition(X) if self.kernel.dot_function is None else self._fast_values(X, np.float64)
+
+    def _zeros(self, n: int) -> Array:
+        return np.zeros((n, len(self.dual_coef)))
+
+    def _coefficients(self, dtype: Any) -> list[ClassCoefficients]:
+        n_outputs, n_vectors = self.dual_coef.shape
+        return [ClassCoefficients(0, n_vectors, np.ascontiguousarray(self.dual_coef.T, dtype), np.arange(n_outputs))]
 
 
 def _have_shared_first_place(is_for_first: Array, n_classes: int) -> Array:

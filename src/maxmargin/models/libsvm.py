@@ -1,4 +1,4 @@
-"""The text models of LIBSVM for classification, read and written.
+"""The text models of LIBSVM, read and written: here those of classification, in ``libsvm_outputs`` the others.
 
 Its labels stand in an order of its own, and the first class of a pair is the positive one. The coefficients of a support vector
 of class i stand in the order of the other classes, those before i and those after; the decision value of a pair is the sum over
@@ -22,11 +22,13 @@ from scipy import sparse
 
 from maxmargin.data.rows import Array
 from maxmargin.estimators.kernel_classifier import kernel_named
+from maxmargin.estimators.kernel_machine import KernelMachine
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import explained
 from maxmargin.io.outputs import Output, written
-from maxmargin.models import policy
+from maxmargin.models import libsvm_outputs, policy
 from maxmargin.models.liblinear import filled, with_positive_first
 from maxmargin.models.probabilities import Sigmoids
 from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
@@ -37,35 +39,49 @@ SETTINGS = {"linear": (), "poly": ("degree", "gamma", "coef0"), "rbf": ("gamma",
 """What the header says of each kernel, in LIBSVM's order."""
 
 
-def read_libsvm(path: str | os.PathLike[str]) -> LinearSVC | SVC:
-    """A C-SVC model: an SVC, or with linear kernel and two classes a LinearSVC, its support vectors added up to one vector."""
+def read_libsvm(path: str | os.PathLike[str]) -> Any:
+    """A C-SVC model: an SVC, or with linear kernel and two classes a LinearSVC, its support vectors added up to one vector. A
+    nu-SVC, epsilon-SVR, nu-SVR or one-class model: the estimator of that name."""
     path = Path(path)
     with explained(path, "it is no model of LIBSVM's, or it is damaged"):
         header, lines = header_and_rest(path, "SV")
         return _calibrated(_model(header, lines), header)
 
 
-def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | SVC:
+def _model(header: Header, lines: Iterator[Line]) -> Any:
     _check_type(header)
+    if header["svm_type"].text in libsvm_outputs.TYPES:
+        return _model_of_outputs(header, lines)
     labels = header.labels()
     rho = np.array(header["rho"].numbers(len(labels) * (len(labels) - 1) // 2))
     coefficients, vectors = _support_vectors(lines, len(labels) - 1)
     total = header["total_sv"]
     if len(coefficients) != total.whole():
         raise total.complaint(f"{len(coefficients)} support vectors where {total.text} belong: it is truncated or damaged")
-    if header["kernel_type"].text == "linear" and len(labels) == 2:
+    is_nu = header["svm_type"].text == "nu_svc"
+    if header["kernel_type"].text == "linear" and len(labels) == 2 and not is_nu:
         if vectors.shape[1] > max(policy.LIMITS.free_weights, policy.LIMITS.weights_a_value * vectors.nnz):
             raise total.complaint(f"{vectors.shape[1]} weights for {vectors.nnz} values of support vectors are no model")
         w = np.asarray(vectors.T @ coefficients).T
         return filled(LinearSVC(loss="hinge", penalize_intercept=False), labels, w, -rho)
-    model = SVC(**_settings(header))
+    model = NuSVC(**_settings(header)) if is_nu else SVC(**_settings(header))
     model._kernel_ = kernel_named(model.kernel, model.gamma, model.coef0, model.degree)
     return _filled(model, _Machine(labels, coefficients.T, rho, _counts(header), vectors))
 
 
+def _model_of_outputs(header: Header, lines: Iterator[Line]) -> Any:
+    coefficients, vectors = _support_vectors(lines, 1)
+    total = header["total_sv"]
+    if len(coefficients) != total.whole():
+        raise total.complaint(f"{len(coefficients)} support vectors where {total.text} belong: it is truncated or damaged")
+    rho = header["rho"].numbers(1)[0]
+    return libsvm_outputs.machine_with(header["svm_type"].text, _settings(header), coefficients, rho, vectors)
+
+
 def _calibrated(model: Any, header: Header) -> Any:
     """With the sigmoids of the file, if it has any."""
-    if "probA" in header.values or "probB" in header.values:
+    has_sigmoids = "probA" in header.values or "probB" in header.values
+    if has_sigmoids and header["svm_type"].text not in libsvm_outputs.TYPES:
         labels = header.labels()
         n_pairs = len(labels) * (len(labels) - 1) // 2
         A, B = (np.array(header[name].numbers(n_pairs)) for name in ("probA", "probB"))
@@ -80,15 +96,20 @@ def _sigmoid_lines(estimator: Any) -> str:
 
 
 def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
-    """A model that LIBSVM's ``svm-predict`` reads: an SVC, or two linear classes, their weights as the only support vector."""
-    name, machine = _linear_machine(estimator) if hasattr(estimator, "loss") else _machine(estimator)
+    """A model that LIBSVM's ``svm-predict`` reads: an SVC, NuSVC, SVR, NuSVR or OneClassSVM, or two linear classes, their
+    weights as the only support vector."""
+    if isinstance(estimator, KernelMachine):
+        kind, (name, machine), labels = libsvm_outputs.type_of(estimator), _output_machine(estimator), ""
+    else:
+        kind = "nu_svc" if isinstance(estimator, NuSVC) else "c_svc"
+        name, machine = _linear_machine(estimator) if hasattr(estimator, "loss") else _machine(estimator)
+        labels = f"label {' '.join(map(str, machine.labels))}\n{_sigmoid_lines(estimator)}"
+        labels += f"nr_sv {' '.join(map(str, machine.counts))}\n"
     settings = "".join(f"{key} {np.asarray(getattr(estimator._kernel_, key)).item()!r}\n" for key in SETTINGS[KERNELS[name]])
     with written(path) as file:
         file.write(
-            f"svm_type c_svc\nkernel_type {name}\n{settings}nr_class {len(machine.labels)}\n"
-            f"total_sv {machine.vectors.shape[0]}\nrho {_joined(machine.rho.tolist())}\n"
-            f"label {' '.join(map(str, machine.labels))}\n{_sigmoid_lines(estimator)}"
-            f"nr_sv {' '.join(map(str, machine.counts))}\nSV\n".encode()
+            f"svm_type {kind}\nkernel_type {name}\n{settings}nr_class {len(machine.labels)}\n"
+            f"total_sv {machine.vectors.shape[0]}\nrho {_joined(machine.rho.tolist())}\n{labels}SV\n".encode()
         )
         names, values, starts = (part.tolist() for part in _csr_parts(machine.vectors))
         for k, row in enumerate(machine.coefficients.T.tolist()):
@@ -96,9 +117,19 @@ def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
             file.write(f"{_joined(row)}{features} \n".encode())
 
 
+def _output_machine(estimator: Any) -> tuple[str, _Machine]:
+    """LIBSVM's files say two classes where there are none. A model that predicts by the weights of its features is written with
+    them as the only support vector, where its kernel is linear."""
+    rho, weights = -estimator.intercept_, estimator._feature_weights_
+    if weights is not None and estimator.kernel == "linear":
+        return "linear", _Machine([0, 1], np.ones((1, 1)), rho, [], np.asarray(weights.weights))
+    return _kernel_name(estimator), _Machine([0, 1], estimator.dual_coef_, rho, [], estimator.support_vectors_)
+
+
 def width_of(model: Any) -> int | None:
     """How many features a model has; None for a kernel model of LIBSVM's, which ends with the last of its support vectors'."""
-    is_open = isinstance(model, SVC) and not hasattr(model, "certificate_") and sparse.issparse(model.support_vectors_)
+    was_fitted = not isinstance(model, (SVC, KernelMachine)) or hasattr(model, "certificate_")
+    is_open = not was_fitted and sparse.issparse(model.support_vectors_)
     return None if is_open else int(model.n_features_in_)
 
 
@@ -139,13 +170,18 @@ def _filled(model: SVC, machine: _Machine) -> SVC:
 
 
 def _machine(estimator: Any) -> tuple[str, _Machine]:
+    labels, counts = whole_labels(estimator), estimator.n_support_.tolist()
+    machine = _Machine(labels, estimator.dual_coef_, -estimator.intercept_, counts, estimator.support_vectors_)
+    return _kernel_name(estimator), _swapped(machine) if len(labels) == 2 else machine
+
+
+def _kernel_name(estimator: Any) -> str:
+    """LIBSVM's."""
     names = {ours: theirs for theirs, ours in KERNELS.items()}
     if not isinstance(estimator.kernel, str) or estimator.kernel not in names:
         kind = "precomputed" if isinstance(estimator.kernel, str) else "a function"
         raise ValueError(f"LIBSVM's files have the kernels {', '.join(KERNELS)}; the kernel of this model is {kind}.")
-    labels, counts = whole_labels(estimator), estimator.n_support_.tolist()
-    machine = _Machine(labels, estimator.dual_coef_, -estimator.intercept_, counts, estimator.support_vectors_)
-    return names[estimator.kernel], _swapped(machine) if len(labels) == 2 else machine
+    return names[estimator.kernel]
 
 
 def _linear_machine(estimator: Any) -> tuple[str, _Machine]:
@@ -171,10 +207,11 @@ def _swapped(machine: _Machine) -> _Machine:
 
 def _check_type(header: Header) -> None:
     kind, kernel = header["svm_type"], header["kernel_type"]
-    for line, known in ((kind, ("c_svc",)), (kernel, KERNELS)):
+    types = ("c_svc", "nu_svc", *libsvm_outputs.TYPES)
+    for line, known in ((kind, types), (kernel, KERNELS)):
         if line.text not in known:
             what = f"svm_type {kind.text}, kernel_type {kernel.text}"
-            raise line.complaint(f"a LIBSVM model with {what}; only c_svc with {', '.join(KERNELS)} can be read")
+            raise line.complaint(f"a LIBSVM model with {what}; only {', '.join(types)} with {', '.join(KERNELS)} can be read")
 
 
 def _settings(header: Header) -> dict[str, Any]:

@@ -86,6 +86,12 @@ def refuse_huber(problem: LinearProblem, solver: str) -> None:
         raise ValueError(f"The solver {solver!r} cannot fit {problem.loss!r}: use 'newton' or 'auto'.")
 
 
+def refuse_regression(problem: KernelProblem, solver: str) -> None:
+    """For solvers of the papers on classification, whose variables have one sign each."""
+    if problem.loss.is_regression:
+        raise ValueError(f"The solver {solver!r} is for classification: use 'batched-smo' or 'auto'.")
+
+
 class Solver(Protocol):
     """A frozen dataclass of settings. It never decides that it is done, never prints, never reads a clock."""
 

@@ -245,8 +245,9 @@ class MergedSamples:
 
     @classmethod
     def of(cls, problem: KernelProblem, least_saving: float) -> MergedSamples | None:
-        """None when fewer than this share of the samples would go, or X is dense, or the rows of X are not the samples."""
-        if not problem.rows.is_sparse or problem.kernel.is_given:
+        """None when fewer than this share of the samples would go, or X is dense, or the rows of X are not the samples. Samples
+        with equal targets are rare in regression: there none are merged."""
+        if not problem.rows.is_sparse or problem.kernel.is_given or problem.loss.is_regression:
             return None
         merging = Merging.of(problem.rows.compiled(), problem.y, problem.C, least_saving)
         if merging is None:

@@ -35,7 +35,7 @@ class ScaledTargets:
         is_moved = not problem.penalizes_intercept and prices is None
         centre = float(np.median(problem.y[problem.C > 0.0])) if is_moved else 0.0
         moved = problem.y - centre
-        size = _power_of_two(moved if prices is None else _spread_of_outputs(problem, prices))
+        size = power_of_two(moved if prices is None else _spread_of_outputs(problem, prices))
         loss: Any = problem.loss
         scaled = loss.rescaled(size)
         costs = _times(problem.C, scaled.cost_factor)
@@ -59,7 +59,7 @@ def _spread_of_outputs(problem: LinearProblem, alpha: Array) -> Array:
     return np.asarray(outputs - outputs.mean())
 
 
-def _power_of_two(numbers: Array) -> float:
+def power_of_two(numbers: Array) -> float:
     """The power of two next to their root-mean-square; one if they are all zero or far out of range."""
     greatest = float(np.abs(numbers).max(initial=0.0))
     size = greatest * float(np.sqrt(np.mean(np.square(numbers / (greatest or 1.0)))))

@@ -21,6 +21,7 @@ from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_own_rule
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.registry import kernel_solver_named, solver_named
@@ -110,7 +111,7 @@ def seed_from(random_state: Any) -> int:
 
 
 def drive(
-    problem: LinearProblem | KernelProblem,
+    problem: LinearProblem | KernelProblem | NuProblem,
     solver: Solver | KernelSolver,
     limits: Limits,
     *,
@@ -146,7 +147,7 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
     return run.solution(status)
 
 
-def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem) -> Array | None:
+def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem) -> Array | None:
     if warm_start is None:
         return None
     alpha = np.asarray(warm_start.alpha if isinstance(warm_start, Solution) else warm_start, dtype=np.float64)
@@ -161,7 +162,7 @@ def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | Kern
 class _Run:
     """One solve under way."""
 
-    problem: LinearProblem | KernelProblem
+    problem: LinearProblem | KernelProblem | NuProblem
     solver: Any
     limits: Limits
     callback: Callback | None

@@ -15,12 +15,14 @@ from maxmargin.certificate.certificate import Certificate, refusal, relative
 from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
 from maxmargin.certificate.linear import Judge
+from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
 from maxmargin.certificate.rounding import gamma
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import KernelSolver, Solver
 from maxmargin.solvers.linear.primal_search import PrimalPoint
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
@@ -90,7 +92,9 @@ class Incumbent(Protocol):
         """How many steps until the next certificate, if the solver does not ask for one before."""
 
 
-def incumbent_of(problem: LinearProblem | KernelProblem, policy: DrivingPolicy = DEFAULT) -> Incumbent:
+def incumbent_of(problem: LinearProblem | KernelProblem | NuProblem, policy: DrivingPolicy = DEFAULT) -> Incumbent:
+    if isinstance(problem, NuProblem):
+        return NuIncumbent(problem, policy)
     if isinstance(problem, KernelProblem):
         return KernelIncumbent(problem, policy)
     return LinearIncumbent(problem, policy)
@@ -296,7 +300,7 @@ class KernelIncumbent:
     def _judged(self, solver: KernelSolver, state: Any, tol: float | None) -> tuple[Array, KernelVerdict]:
         alpha = solver.candidate(self.problem, state)
         try:
-            verdict = certify_kernel(self.problem, alpha, tol=tol)
+            verdict = self._certify(alpha, tol)
         except OutOfTimeError:
             self._keep_unproved(alpha, float(getattr(state, "b", 0.0)))
             raise
@@ -329,8 +333,38 @@ class KernelIncumbent:
     @property
     def _certified(self) -> KernelVerdict:
         if self._verdict is None:
-            self._verdict = certify_kernel(self.problem, self._alpha)
+            self._verdict = self._certify(self._alpha, None)
         return self._verdict
+
+    def _certify(self, alpha: Array, tol: float | None) -> Any:
+        return certify_kernel(self.problem, alpha, tol=tol)
 
     def spacing(self, steps: int) -> float:
         return math.inf
+
+
+class NuIncumbent(KernelIncumbent):
+    """The same for a problem with nu. The w of its answer are the thresholds, one for each group."""
+
+    problem: Any
+
+    def __init__(self, problem: NuProblem, policy: DrivingPolicy) -> None:
+        super().__init__(problem, policy)  # type: ignore[arg-type]
+        self._alpha = problem.first_point
+
+    def best(self) -> Answer:
+        verdict: Any = self._certified
+        return Answer(verdict.thresholds, self._alpha, verdict.b, verdict.certificate)
+
+    def offset_bound(self, answer: Answer) -> float:
+        verdict: Any = self._certified
+        return threshold_bound(self.problem, verdict)
+
+    def _certify(self, alpha: Array, tol: float | None) -> Any:
+        return certify_nu(self.problem, alpha)
+
+    def _keep_unproved(self, alpha: Array, b: float) -> None:
+        if self._verdict is None:
+            n, nothing = self.problem.samples.n_samples, np.zeros(len(self.problem.totals))
+            unproved: Any = NuVerdict(refusal(int(np.count_nonzero(alpha))), nothing, np.zeros(n), np.full(n, np.inf), 0)
+            self._alpha, self._verdict = np.array(alpha), unproved

@@ -34,6 +34,7 @@ from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMO
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
 from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
+from maxmargin.solvers.kernel.units import start_in_units
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.presolve import MergedSamples
 
@@ -260,7 +261,7 @@ class ManyState:
 
     @property
     def b(self) -> float:
-        return self.smo.b
+        return self.smo.units.offset_of(self.smo.b)
 
     @property
     def is_stuck(self) -> bool:
@@ -344,7 +345,7 @@ class ManyState:
         assert self.newton is not None
         self.newton.advance(budget._replace(target=0.0))
         if self.newton.is_over:
-            self.smo.take_point(self.smo.y * self.newton.alpha, Work(self.newton.steps))
+            self.smo.take_point(start_in_units(self.problem, self.newton.alpha)[0].s, Work(self.newton.steps))
             self.newton, self.L = None, None
             self.gap_before, self.is_finished, self.looks_done = self.smo.relative_gap, True, True
 
@@ -355,15 +356,17 @@ class ManyState:
         with single_threaded_blas():
             K, others = rows.square(near), np.setdiff1d(np.flatnonzero(smo.s), near, assume_unique=True)
             v = smo.y[near] - (K @ smo.s[near] + rows.sums_at(near, others, smo.s[others]))
-            work = WorkingSet(K, smo.s[near], v, smo.lower[near], smo.upper[near], self.problem.has_offset)
+            cells = smo.at(near).cells(v - smo.b)
+            work = WorkingSet(K, smo.s[near], v - cells.shift, cells.lower, cells.upper, self.problem.has_offset)
             found = optimise(work, max_iterations=self.policy.most_systems)
-        smo.take_part(near, found.s, smo.y[near] - found.v, Work(found.iterations, rows.kernel_evaluations))
+        f = smo.y[near] - (found.v + cells.shift)
+        smo.take_part(near, found.s, f, Work(found.iterations, rows.kernel_evaluations))
         self.gap_before, self.is_finished, self.looks_done = smo.relative_gap, True, True
         self.stage = Stage("irwls", f"least squares for the {len(near)} samples that are free or near the margin")
 
     def _near(self) -> Array:
         smo = self.smo
-        return np.flatnonzero(smo.is_free | (np.abs(smo.v - smo.b) <= max(self.policy.near, smo.top - smo.bottom)))
+        return np.flatnonzero(smo.is_free | (np.abs(smo.cell_errors(smo.b)) <= max(self.policy.near, smo.top - smo.bottom)))
 
     def learn_from_refusal(self) -> None:
         """The certificate of a finished alpha was refused, and f is exact: finish again at once if it was worth it."""

@@ -20,7 +20,8 @@ samples set aside that were nearest to the margin, and in the end the certificat
 after all come back (papers/safe_screening, Algorithm 1).
 
 Here are the settings, and when to stop; where the solver stands is in ``maxmargin.solvers.kernel.batched_smo_state``, and the
-loops are in ``maxmargin.solvers.kernel.batched_smo_loops``. All of them use the signed variables s_i = y_i alpha_i.
+loops are in ``maxmargin.solvers.kernel.batched_smo_loops``. All of them use the signed variables s_i = y_i alpha_i, and in
+regression the units of ``maxmargin.solvers.kernel.units``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.solvers.base import Budget, KernelSolver
 from maxmargin.solvers.kernel.active_rows import ActiveRows, HoldingPolicy
 from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMOState
+from maxmargin.solvers.kernel.units import start_in_units
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,10 @@ class BatchedSMO(KernelSolver):
         return replace(self, cache_mb=budget_mb)
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> BatchedSMOState:
+        signed, units = start_in_units(problem, warm_start)
         state = BatchedSMOState(
-            **problem.signed(warm_start)._asdict(),
+            **signed._asdict(),
+            units=units,
             f=np.zeros(problem.n_samples),
             rows=self._rows(problem, self._first_dtype(problem)),
             random=np.random.default_rng(seed),

@@ -15,7 +15,8 @@ from maxmargin.kernel_matrix.matrix import KernelMatrix, padded
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.kernel.active_rows import ActiveRows
-from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, solve_with_offset, solve_without_offset
+from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem
+from maxmargin.solvers.kernel.local_solve import solve_local
 from maxmargin.solvers.kernel.signed_point import SignedPoint
 from maxmargin.solvers.patience import IdleRounds, Patience, Standstill
 
@@ -145,7 +146,7 @@ class BatchedSMOState(SignedPoint):
 
     def take_outputs(self, outputs: Array) -> None:
         """The f of the present point, which a certificate has computed anyway: saves the solver doing it again."""
-        self.f[:] = outputs
+        self.f[:] = self.units.outputs_of(outputs)
         self.f_before, self.b_before = self.f.copy(), self.b
         self.drift = 0.0
         self.is_exact = self.is_complete = True
@@ -204,7 +205,7 @@ class BatchedSMOState(SignedPoint):
     @property
     def _far(self) -> float:
         """From the margin: several times the mean error of those that can move, and near the end twice the greatest one."""
-        error = (self.v - self.b)[self._can_move(0.0)]
+        error = self.cell_errors(self.b)[self._can_move(0.0)]
         if not len(error):
             return math.inf
         usual, greatest = math.sqrt(float(np.mean(np.square(error)))), self.top - self.bottom
@@ -212,8 +213,8 @@ class BatchedSMOState(SignedPoint):
 
     def _can_move(self, far: float) -> Array:
         """Not at a bound that their margin, with so much room, says they should be at."""
-        error = self.v - self.b
-        mask: Array = ((self.s < self.upper) & (error > -far)) | ((self.s > self.lower) & (error < far))
+        rise, fall = self.slopes
+        mask: Array = ((self.s < self.upper) & (rise - self.b > -far)) | ((self.s > self.lower) & (fall - self.b < far))
         return mask & (self.lower < self.upper)
 
     @property
@@ -225,7 +226,7 @@ class BatchedSMOState(SignedPoint):
     def recheck(self, problem: KernelProblem, doubtful: float) -> None:
         """f of those that were left out with a margin not further than this from one."""
         others = self.rows.others
-        self.compute_outputs(problem, others[np.abs(self.v - self.b)[others] < doubtful], self.rows.dtype)
+        self.compute_outputs(problem, others[np.abs(self.cell_errors(self.b))[others] < doubtful], self.rows.dtype)
         self.is_complete = True
         self.survey(problem)
 
@@ -234,7 +235,7 @@ class BatchedSMOState(SignedPoint):
         and all samples near the margin: where the others are, their gap terms are zero, and rounding does not change that.
         What was reached with the old f is forgotten, for it may have been too good to be true."""
         if not self.is_exact:
-            is_near = np.abs(self.v - self.b) < self.policy.near
+            is_near = np.abs(self.cell_errors(self.b)) < self.policy.near
             self.compute_outputs(problem, np.flatnonzero(self.is_free | is_near))
         self.drift, self.is_exact = 0.0, True
         self.standstill.forget_values()
@@ -255,30 +256,32 @@ class BatchedSMOState(SignedPoint):
 
     def choose(self, problem: KernelProblem, size: int) -> Array:
         """The working set, in the order of the samples."""
-        v = self.v
+        rise, fall = self.slopes
         can_rise, can_fall = self.s < self.upper, self.s > self.lower
         can_rise[self.rows.others] = can_fall[self.rows.others] = False
         middle = 0.5 * (self.top + self.bottom) if problem.has_offset else 0.0
         slack = 0.5 * self.local_tolerance * (self.top - self.bottom)
-        is_free = can_rise & can_fall
-        rising = np.flatnonzero((can_rise & (v > middle + slack)) | (is_free & (v >= middle)))
-        falling = np.flatnonzero((can_fall & (v < middle - slack)) | (is_free & (v < middle)))
+        is_free = can_rise & can_fall & self.is_free
+        rising = np.flatnonzero((can_rise & (rise > middle + slack)) | (is_free & (rise >= middle)))
+        falling = np.flatnonzero((can_fall & (fall < middle - slack)) | (is_free & (fall < middle)))
         if len(rising) + len(falling) <= size:
             enough = max(self.policy.smallest_set, self.policy.room * (len(rising) + len(falling)))
-            return self._worst(v, can_rise, can_fall, min(size, enough))
+            return self._worst(can_rise, can_fall, min(size, enough))
         half = size // 2
         n_rising = min(len(rising), max(half, size - len(falling)))
         drawn = [self._draw(rising, n_rising), self._draw(falling, size - n_rising)]
-        worst = [side[[np.argmax(np.abs(v[side] - middle))]] for side in (rising, falling) if len(side)]
-        return _rising(len(v), drawn + worst)
+        sides = ((rising, rise), (falling, fall))
+        worst = [side[[np.argmax(np.abs(slopes[side] - middle))]] for side, slopes in sides if len(side)]
+        return _rising(len(rise), drawn + worst)
 
     def _draw(self, among: Array, count: int) -> Array:
         return among if count >= len(among) else self.random.choice(among, count, replace=False, shuffle=False)
 
-    def _worst(self, v: Array, can_rise: Array, can_fall: Array, size: int) -> Array:
-        """The greatest v of those that can rise, and the least of those that can fall, as many of each."""
-        rising, falling = np.flatnonzero(can_rise), np.flatnonzero(can_fall)
-        return _rising(len(v), [rising[_greatest(v[rising], size // 2)], falling[_greatest(-v[falling], size // 2)]])
+    def _worst(self, can_rise: Array, can_fall: Array, size: int) -> Array:
+        """The greatest slopes of those that can rise, and the least of those that can fall, as many of each."""
+        (rise, fall), rising, falling = self.slopes, np.flatnonzero(can_rise), np.flatnonzero(can_fall)
+        parts = [rising[_greatest(rise[rising], size // 2)], falling[_greatest(-fall[falling], size // 2)]]
+        return _rising(len(rise), parts)
 
     def solve(self, problem: KernelProblem, chosen: Array, max_steps: int) -> int:
         """SMO on the local block. The steps made."""
@@ -287,11 +290,11 @@ class BatchedSMOState(SignedPoint):
         is_single = self.rows.dtype == np.float32 and violation > self.policy.single_steps_above
         number = np.float32 if is_single else np.float64
         v, s, lower, upper = (np.zeros(len(K), kind) for kind in (number, np.float64, np.float64, np.float64))
+        tolerance = number(min(self.local_tolerance * violation, self.greatest_local_tolerance))
         v[:size], s[:size] = self.v[chosen], self.s[chosen]
         lower[:size], upper[:size] = self.lower[chosen], self.upper[chosen]
-        tolerance = number(min(self.local_tolerance * violation, self.greatest_local_tolerance))
-        solve = solve_with_offset if problem.has_offset else solve_without_offset
-        steps = solve(LocalProblem(K, np.diagonal(K).astype(number), v, s, lower, upper), tolerance, max_steps)
+        local = LocalProblem(K, np.diagonal(K).astype(number), v, s, lower, upper, self.units.epsilon)
+        steps = solve_local(local, tolerance, max_steps, problem.has_offset)
         self.s[chosen] = s[:size]
         return int(steps)
 

@@ -21,7 +21,7 @@ from maxmargin.data.rows import Array, Rows
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import UNIT_ROUNDOFF, Hinge
+from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.newton import Newton
 
@@ -83,7 +83,7 @@ class FactoredNewton:
     def __init__(self, problem: KernelProblem, L: Array, alpha: Array) -> None:
         scaling = 1.0 if problem.has_offset else 0.0
         rows = Rows.from_matrix(L, check=False)
-        self.problem = LinearProblem(rows, problem.y, problem.C, Hinge(), scaling, not problem.has_offset)
+        self.problem = LinearProblem(rows, problem.y, problem.C, problem.loss, scaling, not problem.has_offset)
         self.solver = Newton()
         self.state = self.solver.init(self.problem, alpha, 0)
 
@@ -100,4 +100,4 @@ class FactoredNewton:
 
     @property
     def alpha(self) -> Array:
-        return np.clip(self.solver.candidate(self.problem, self.state)[1], 0.0, self.problem.C)
+        return np.clip(self.solver.candidate(self.problem, self.state)[1], self.problem.box.L, self.problem.box.U)

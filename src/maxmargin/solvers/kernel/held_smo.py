@@ -26,9 +26,11 @@ from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, solve_with_offset, solve_without_offset
+from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes
 from maxmargin.solvers.kernel.held_smo_loops import MOVED, SINGULAR, leap, renew, survey
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
+from maxmargin.solvers.kernel.local_solve import solve_local
+from maxmargin.solvers.kernel.units import Cells, Units, cells_of, start_in_units
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,13 @@ class HeldState:
     diagonal: Array
     n: int
     has_offset: bool
+    units: Units
     stage: ClassVar[Stage] = Stage("smo", "few samples: their kernel matrix is held")
     steps: int = 0
     rounds: int = 0
     violation: float = HeldSMOPolicy.first_violation
     target_share: float = HeldSMOPolicy.safety
-    b: float = 0.0
+    offset: float = 0.0  # in the units
     relative_gap: float = np.inf
     is_at_rounding: bool = False
     looks_done: bool = False
@@ -91,9 +94,10 @@ class HeldState:
     def of(
         cls, problem: KernelProblem, held: HeldValues, warm_start: Array | None, policy: HeldSMOPolicy | None = None
     ) -> HeldState:
-        signed = problem.signed(warm_start)
+        signed, units = start_in_units(problem, warm_start)
         y, lower, upper, s = (_lengthened(each, len(held.padded)) for each in signed)
-        state = cls(held.padded, y, lower, upper, s, y.copy(), np.diagonal(held.padded).copy(), held.n, problem.has_offset)
+        diagonal = np.diagonal(held.padded).copy()
+        state = cls(held.padded, y, lower, upper, s, y.copy(), diagonal, held.n, problem.has_offset, units)
         if policy is not None:
             state.policy, state.violation, state.target_share = policy, policy.first_violation, policy.safety
         if warm_start is not None:
@@ -111,7 +115,11 @@ class HeldState:
 
     @property
     def alpha(self) -> Array:
-        return np.abs(self.s[: self.n])
+        return self.units.alpha_of(self.s[: self.n])
+
+    @property
+    def b(self) -> float:
+        return self.units.offset_of(self.offset)
 
     def advance(self, budget: Budget) -> None:
         """Rounds until the gap is small enough, or one round when the certificate was refused."""
@@ -140,60 +148,64 @@ class HeldState:
         self.violation *= self.policy.next_violation
 
     def run_smo(self, max_steps: int) -> None:
-        solve = solve_with_offset if self.has_offset else solve_without_offset
-        local = LocalProblem(self.K, self.diagonal, self.v, self.s, self.lower, self.upper)
-        self.steps += int(solve(local, self.violation, max_steps))
+        local = LocalProblem(self.K, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
+        self.steps += solve_local(local, self.violation, max_steps, self.has_offset)
 
     def survey(self) -> None:
         """The offset and the gap at the present v."""
-        here = survey(self.v, self.y, self.s, self.lower, self.upper, self.has_offset)
-        self.b, gap = here.b, here.gap
+        here = survey(self.v, self.y, self.s, self.lower, self.upper, self.has_offset, self.units.epsilon)
+        self.offset, gap = here.b, here.gap
         self.relative_gap = relative(gap, here.dual + gap, here.dual)
-        magnitude = 1.0 + abs(self.b) + here.size * self.greatest
+        magnitude = 1.0 + abs(self.offset) + here.size * self.greatest
         self.is_at_rounding = gap <= self.policy.noise * UNIT_ROUNDOFF * magnitude * here.room
 
     def finish(self) -> None:
         """The optimum of the face that SMO has found, or, where that is outside of the box, of all samples near the margin."""
-        free = np.flatnonzero((self.lower < self.s) & (self.s < self.upper))
-        if not self.leap(free):
-            self.climb()
+        cells = self.cells()
+        free = np.flatnonzero((cells.lower < self.s) & (self.s < cells.upper))
+        if not self.leap(free, cells):
+            self.climb(cells)
         self.renew()
 
-    def leap(self, free: Array) -> bool:
+    def cells(self) -> Cells:
+        return cells_of(self.s, self.v - self.offset, self.lower, self.upper, self.units.epsilon)
+
+    def leap(self, free: Array, cells: Cells) -> bool:
         """One linear system. False where its solution is not inside the box, or there is none."""
         if not len(free):
             return False
         if len(free) > self.policy.most_free:
-            return self.leap_by_elimination(free)
-        outcome = leap(self.K, self.v, self.s, self.lower, self.upper, free, self.has_offset)
+            return self.leap_by_elimination(free, cells)
+        v = self.v - cells.shift if self.units.epsilon else self.v
+        outcome = leap(self.K, v, self.s, cells.lower, cells.upper, free, self.has_offset)
         self.steps += outcome == MOVED
-        return self.leap_by_elimination(free) if outcome == SINGULAR else bool(outcome == MOVED)
+        return self.leap_by_elimination(free, cells) if outcome == SINGULAR else bool(outcome == MOVED)
 
-    def leap_by_elimination(self, free: Array) -> bool:
+    def leap_by_elimination(self, free: Array, cells: Cells) -> bool:
         """The same by LAPACK, which does not need a positive definite matrix."""
         m = len(free)
         system = np.ones((m + 1, m + 1))
         system[:m, :m], system[m, m] = self.K[np.ix_(free, free)], 0.0
-        right = np.append(self.v[free], 0.0)
+        right = np.append((self.v - cells.shift)[free], 0.0)
         try:
             change = np.linalg.solve(system, right)[:m] if self.has_offset else np.linalg.solve(system[:m, :m], right[:m])
         except np.linalg.LinAlgError:
             return False
         moved = self.s[free] + change
-        if not np.all((moved > self.lower[free]) & (moved < self.upper[free])):
+        if not np.all((moved > cells.lower[free]) & (moved < cells.upper[free])):
             return False
         self.s[free] = moved
         self.steps += 1
         return True
 
-    def climb(self) -> None:
-        n = self.n
-        top, bottom = extremes(self.v[:n], self.s[:n], self.lower[:n], self.upper[:n])
-        is_free = (self.lower < self.s) & (self.s < self.upper)
-        is_near = (np.abs(self.v - self.b) <= max(self.policy.near, top - bottom)) & (self.lower < self.upper)
+    def climb(self, cells: Cells) -> None:
+        n, v = self.n, self.v - cells.shift
+        top, bottom = extremes(self.v[:n], self.s[:n], self.lower[:n], self.upper[:n], self.units.epsilon)
+        is_free = (cells.lower < self.s) & (self.s < cells.upper)
+        is_near = (np.abs(v - self.offset) <= max(self.policy.near, top - bottom)) & (self.lower < self.upper)
         near = np.flatnonzero(is_free | is_near)
         block = np.ascontiguousarray(self.K[np.ix_(near, near)])
-        work = WorkingSet(block, self.s[near], self.v[near], self.lower[near], self.upper[near], self.has_offset)
+        work = WorkingSet(block, self.s[near], v[near], cells.lower[near], cells.upper[near], self.has_offset)
         found = optimise(work, max_iterations=self.policy.most_systems)
         self.s[near] = found.s
         self.steps += found.iterations
@@ -203,7 +215,7 @@ class HeldState:
         renew(self.K, self.y, self.s, self.v)
 
     def take_outputs(self, outputs: Array) -> None:
-        self.v[: self.n] = self.y[: self.n] - outputs
+        self.v[: self.n] = self.y[: self.n] - self.units.outputs_of(outputs)
 
 
 def _lengthened(vector: Array, length: int) -> Array:

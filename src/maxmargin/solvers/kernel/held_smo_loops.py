@@ -69,9 +69,9 @@ def renew(K, y, s, v):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
-def survey(v, y, s, lower, upper, has_offset):
-    b = best_offset(v, lower, upper) if has_offset else 0.0
-    gap, dual = gap_and_dual(v, y, s, lower, upper, b)
+def survey(v, y, s, lower, upper, has_offset, epsilon):
+    b = best_offset(v, lower, upper, epsilon) if has_offset else 0.0
+    gap, dual = gap_and_dual(v, y, s, lower, upper, b, epsilon)
     size = room = 0.0
     for i in range(len(s)):
         size += abs(s[i])

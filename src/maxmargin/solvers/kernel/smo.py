@@ -22,7 +22,7 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.offset import best_offsets, offset_interval, offset_level
 from maxmargin.screening.rules import Screened, gap_ball, gap_terms, gradient_reach
 from maxmargin.screening.shrinking import DEFAULT_RULE, ActiveSet, FSafeAsPrinted, ShrinkingRule
-from maxmargin.solvers.base import Budget, KernelSolver, Stage, StoppingRule, check_stop, ends_by_own_rule
+from maxmargin.solvers.base import Budget, KernelSolver, Stage, StoppingRule, check_stop, ends_by_own_rule, refuse_regression
 from maxmargin.solvers.kernel.position_rows import DefinedValues, PositionRows
 from maxmargin.solvers.kernel.smo_loops import (
     NEEDS_ROW,
@@ -91,6 +91,7 @@ class SMO(KernelSolver):
         return replace(self, cache_mb=budget_mb)
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> SMOState:
+        refuse_regression(problem, self.name)
         if problem.has_offset and self.working_set == 1:
             raise ValueError("With an offset a step must change two samples: set working_set=2.")
         if problem.has_offset and isinstance(self.shrinking, FSafeAsPrinted):

@@ -72,11 +72,11 @@ class Survey(NamedTuple):
 def survey(variables, v, has_offset):
     """How far from optimal all samples are."""
     y, lower, upper, s, _ = variables
-    top, bottom = extremes(v, s, lower, upper)
+    top, bottom = extremes(v, s, lower, upper, 0.0)
     if not has_offset:
         top, bottom = max(top, 0.0), min(bottom, 0.0)
     middle = 0.5 * (top + bottom) if has_offset else 0.0
-    gap, dual = gap_and_dual(v, y, s, lower, upper, middle)
+    gap, dual = gap_and_dual(v, y, s, lower, upper, middle, 0.0)
     return Survey(top, bottom, gap, dual)
 
 
@@ -176,7 +176,7 @@ def solve_block(block, s, v, b, effort):
         return outcome == OPTIMAL, systems, new_b, False
     move_pairs(block, s, v, effort.tolerance, STEPS_A_VARIABLE * len(s))
     restore_sum(block, s, v, total)
-    top, bottom = extremes(v, s, block.lower, block.upper)
+    top, bottom = extremes(v, s, block.lower, block.upper, 0.0)
     return np.isfinite(v.sum()), systems, 0.5 * (top + bottom), True
 
 

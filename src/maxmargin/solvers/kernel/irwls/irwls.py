@@ -30,7 +30,7 @@ from maxmargin.kernel_matrix.matrix import KernelMatrix, matrix_of
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.screening.shrinking import NoShrinking, ShrinkingRule
-from maxmargin.solvers.base import Budget, KernelSolver, StoppingRule, check_stop
+from maxmargin.solvers.base import Budget, KernelSolver, StoppingRule, check_stop, refuse_regression
 from maxmargin.solvers.kernel.active_rows import ActiveRows, HoldingPolicy
 from maxmargin.solvers.kernel.irwls.chunk_loops import Plan
 from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Engine, EnginePolicy, Task, jitter_of
@@ -127,6 +127,7 @@ class IRWLS(KernelSolver):
         return replace(self, cache_mb=budget_mb)
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> IRWLSState:
+        refuse_regression(problem, self.name)
         state = IRWLSState(
             **problem.signed(warm_start)._asdict(),
             f=np.zeros(problem.n_samples),

@@ -59,7 +59,7 @@ def move_pairs(block, s, v, tolerance, most):
     for i in range(len(s)):
         diagonal[i] = block.K[i, i]
     for steps in range(most):
-        top, bottom = extremes(v, s, block.lower, block.upper)
+        top, bottom = extremes(v, s, block.lower, block.upper, 0.0)
         if not top - bottom > tolerance:
             return steps
         rise = place_at(v, top, s, block.upper)

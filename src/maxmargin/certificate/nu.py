@@ -1,0 +1,160 @@
+r"""The judge of the problems with nu: the duality gap of alpha, recomputed from the data by the definition of the kernel.
+
+With :math:`h_i = \theta_{g(i)} + a_i - m_i` and sums that are right the gap is
+
+.. math:: P - D = \sum_i (c_i - \alpha_i) \max(0, h_i) + \alpha_i \max(0, -h_i) ,
+
+none of whose terms is negative, at the thresholds that are best for w(alpha). Where the sum of a group is wrong by r, a point
+alpha' with the right sum has moved by :math:`|r| q_i`, where the :math:`q_i` add up to one: what is too much is taken in
+proportion to :math:`\alpha_i`, what is lacking is added in proportion to :math:`c_i - \alpha_i`. The gap of alpha' is greater
+by at most :math:`|r| \sum_i q_i |h_i| + (|r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, for two groups too. That is charged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxmargin.certificate.certificate import Certificate, Counts, GapParts, Imbalance, assemble, refusal
+from maxmargin.certificate.kernel import outputs_of
+from maxmargin.certificate.kernel_sums import KernelSums
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma, vector
+from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+from maxmargin.problem.nu import NuProblem
+from maxmargin.problem.offset import offset_interval
+
+
+@dataclass(frozen=True, eq=False)
+class NuVerdict:
+    """The certificate, a threshold for each group, and f of every sample. ``violation`` is LIBSVM's, where there is no
+    proof."""
+
+    certificate: Certificate
+    thresholds: Array
+    outputs: Array
+    output_errors: Array
+    kernel_evaluations: int
+    violation: float = math.inf
+
+    @property
+    def b(self) -> float:
+        """The offset of nu-SVC and nu-SVR; minus the threshold of one class."""
+        return float(-self.thresholds[0] if len(self.thresholds) == 1 else 0.5 * (self.thresholds[1] - self.thresholds[0]))
+
+    def meets(self, tol: float) -> bool:
+        if self.certificate.is_proof:
+            return self.certificate.meets(tol)
+        return math.isfinite(self.certificate.gap) and self.violation <= tol
+
+
+def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None) -> NuVerdict:
+    """Judge alpha with the thresholds that are best for it, or with those given."""
+    alpha = vector(alpha, problem.n_samples, "alpha")
+    n = problem.samples.n_samples
+    if not problem.is_feasible(alpha):
+        return NuVerdict(
+            refusal(int(np.count_nonzero(alpha))), np.zeros(len(problem.totals)), np.zeros(n), np.full(n, np.inf), 0
+        )
+    with np.errstate(all="ignore"):
+        coefficients = problem.coefficients(alpha)
+        support = np.flatnonzero(coefficients)
+        sums = outputs_of(problem.samples, coefficients, support)
+        outputs = problem.of_variables(sums.outputs)
+        if thresholds is None:
+            thresholds = [interval.middle for interval in problem.best_thresholds(outputs)]
+        thresholds = np.asarray(thresholds, dtype=np.float64)
+        certificate = _certificate(problem, alpha, coefficients, sums, thresholds)
+        violated = math.inf if certificate.is_proof else violation(problem, alpha, outputs)
+        evaluations = n * len(support) if problem.samples.held is None else 0
+        return NuVerdict(certificate, thresholds, sums.outputs, sums.errors, evaluations, violated)
+
+
+def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: KernelSums, thresholds: Array) -> Certificate:
+    outputs, C, theta = problem.of_variables(sums.outputs), problem.C, thresholds[problem.group]
+    kinks = problem.kinks(outputs)
+    h = theta - kinks
+    errors = problem.of_variables(np.asarray(sums.errors))
+    errors = errors + 4.0 * UNIT_ROUNDOFF * (np.abs(theta) + np.abs(outputs) + np.abs(problem.targets))
+    sqnorm = float(coefficients @ sums.outputs)
+    price = float(problem.totals @ thresholds)
+    slopes = np.where(h > errors, C - alpha, np.where(h < -errors, alpha, np.maximum(C - alpha, alpha)))
+    lacking = np.array([alpha[members].sum() for members in problem.members]) - problem.totals
+    parts = GapParts(
+        primal=0.5 * sqnorm + float(C @ np.maximum(0.0, h)) - price,
+        dual=float((problem.signs * problem.targets) @ alpha) - 0.5 * sqnorm + float(lacking @ thresholds),
+        gap=float(np.sum((C - alpha) * np.maximum(0.0, h) + alpha * np.maximum(0.0, -h))),
+        error=float(np.sum(slopes * errors)),
+        roundings=gamma(float(PAIRWISE_ROUNDINGS)),
+    )
+    imbalance = _imbalance(problem, alpha, h)
+    noise = parts.error + imbalance.error + parts.roundings * parts.gap
+    is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -noise
+    return assemble(parts, imbalance, Counts.of(alpha, alpha == C), is_proof=is_proof)
+
+
+def _imbalance(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:
+    """Of all groups together: see the head of this module."""
+    roots = problem.of_variables(np.sqrt(np.abs(np.asarray(problem.samples.diagonal))))
+    charges = [
+        _charge(problem, g, alpha[members], np.abs(h[members]), roots[members]) for g, members in enumerate(problem.members)
+    ]
+    return Imbalance(*(sum(values) for values in zip(*charges, strict=True)))
+
+
+def _charge(problem: NuProblem, g: int, alpha: Array, h: Array, roots: Array) -> Imbalance:
+    C = problem.C[problem.members[g]]
+    if problem.is_full(g) and np.all(alpha == C):
+        return Imbalance()
+    excess = float(alpha.sum()) - float(problem.totals[g])
+    moved = alpha if excess > 0.0 else C - alpha
+    room, scale = float(moved.sum()), float(C.sum())
+    if not room > abs(excess):
+        return Imbalance(fall=math.inf)
+    slope, reach = float(moved @ h) / room, float(moved @ roots) / room
+    # The sum and the total are known to a few units in the last place; near zero the other direction may be the right one.
+    hidden = gamma(float(PAIRWISE_ROUNDINGS)) * scale
+    worst = max(slope, float(h.max(initial=0.0))), max(reach, float(roots.max(initial=0.0)))
+
+    def fall(r: float, slope: float, reach: float) -> float:
+        return r * slope + (r * reach) ** 2
+
+    return Imbalance(0.0, fall(abs(excess), slope, reach), fall(hidden, *worst), abs(excess) * reach + hidden * worst[1])
+
+
+def violation(problem: NuProblem, alpha: Array, outputs: Array) -> float:
+    """LIBSVM's: the greatest of a group's, the greatest h that can rise minus the least that can fall."""
+    h = -problem.kinks(outputs)
+    found = [0.0]
+    for members in problem.members:
+        own, a, C = h[members], alpha[members], problem.C[members]
+        found.append(float(own[a < C].max(initial=-math.inf)) - float(own[a > 0.0].min(initial=math.inf)))
+    return max(found)
+
+
+def threshold_bound(problem: NuProblem, verdict: NuVerdict) -> float:
+    """How far each threshold can be from any optimal one: the weighted quantiles of kinks that are moved by the ball around w.
+    Offset and half-width, which are means of two thresholds, are no farther."""
+    if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
+        return math.inf
+    samples = problem.samples
+    with np.errstate(all="ignore"):
+        entry_error = samples.held.error if samples.held else samples.kernel.rounding_error(samples.points, samples.points)
+        lengths = np.sqrt(np.maximum(np.asarray(samples.diagonal) + entry_error, 0.0)) * OUTWARDS
+        reach = problem.of_variables(verdict.certificate.distance_bound * lengths + verdict.output_errors)
+        kinks = problem.kinks(problem.of_variables(verdict.outputs))
+        reach = reach + 2.0 * UNIT_ROUNDOFF * (np.abs(kinks) + np.abs(problem.targets) + reach)
+        bounds = [_bound_of_group(problem, g, kinks, reach, float(theta)) for g, theta in enumerate(verdict.thresholds)]
+    return max(bounds)
+
+
+def _bound_of_group(problem: NuProblem, g: int, kinks: Array, reach: Array, theta: float) -> float:
+    """Where every variable is at its bound, any threshold above the greatest kink is optimal: the least is meant."""
+    members = problem.members[g]
+    if problem.is_full(g):
+        return float(np.max(reach[members]))
+    interval = offset_interval(kinks[members], problem.C[members], float(problem.totals[g]), reach[members])
+    farthest = max(interval.high - theta, theta - interval.low)
+    return float(farthest * OUTWARDS) if math.isfinite(farthest) else math.inf

@@ -1,0 +1,219 @@
+"""Regression with kernels, without scikit-learn: the parameters, one problem for each output, and the fitted attributes.
+
+``SVR`` adds scikit-learn's checks and interface. Several outputs share X, the kernel and, where it fits in the budget, the
+kernel matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from maxmargin.certificate.predictions import CertifiedValues
+from maxmargin.data.limits import Stop
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import available_cores
+from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import serialised, thread_count
+from maxmargin.estimators.kernel_machine import KernelMachine
+from maxmargin.estimators.linear_regressor import LOSSES as ALL_LOSSES
+from maxmargin.estimators.pair_features import FeatureProblems
+from maxmargin.estimators.parameters import explained
+from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.problem.held_values import HeldValues
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Kernel
+from maxmargin.problem.losses import Loss
+from maxmargin.solvers.base import KernelSolver
+from maxmargin.solving.driver import Limits, drive
+from maxmargin.solving.solution import Solution
+
+LOSSES: dict[str, Callable[[Any], Loss]] = {name: ALL_LOSSES[name] for name in ("epsilon_insensitive", "quantile")}
+"""The losses of kernel regression by name: those that are piecewise linear."""
+SHARE_OF_BUDGET = 0.5
+"""The share of the budget for kernel values that a matrix for all outputs may take."""
+
+
+class KernelRegressor(KernelMachine):
+    """What :class:`maxmargin.SVR` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
+
+    @explained
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float = 500.0,
+        verbose: int = 0,
+        max_iter: int = -1,
+        loss: str = "epsilon_insensitive",
+        quantile: float = 0.5,
+        solver: Any = "auto",
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        callback: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.loss = loss
+        self.quantile = quantile
+        self.solver = solver
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite targets."""
+        with checks.unchanged_on_error(self):
+            self._train(X, y, sample_weight, self._check_parameters())
+        return self
+
+    def _check_parameters(self) -> Limits:
+        checks.one_of("loss", self.loss, tuple(LOSSES))
+        checks.number("C", self.C, above=0.0)
+        checks.number("epsilon", self.epsilon, at_least=0.0)
+        checks.between("quantile", self.quantile, 0.0, 1.0)
+        return self._checked_limits()
+
+    def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
+        """One problem for each column of y."""
+        costs = np.broadcast_to(checks.weighted_costs(self.C, sample_weight, X), X.shape[0])
+        kernel, loss = self._kernel(X, sample_weight), LOSSES[self.loss](self)
+        columns = np.ascontiguousarray(np.atleast_2d(np.asarray(y, dtype=np.float64).T))
+        problems = self._problems(X, kernel, costs, loss, len(columns))
+        solutions = self._solve(problems, columns, limits)
+        self._keep(X, kernel, np.stack([solution.alpha for solution in solutions]), solutions)
+        self._is_one_ = np.ndim(y) == 1
+        self._feature_weights_ = problems.weights(solutions)
+        self._warm_start = _WarmStart(self.C, [s.alpha for s in solutions]) if self.warm_start else None
+        return solutions
+
+    def _problems(self, X: Any, kernel: Kernel, costs: Array, loss: Loss, n_outputs: int) -> OutputProblems:
+        """Linear ones where the features of the kernel are few, else those of the kernel."""
+        solver, n_threads = self._solver(), min(thread_count(self.n_jobs, n_outputs), available_cores())
+        features = FeatureProblems.where_it_pays(X, kernel, costs, True, solver, X.shape[0], self.cache_size)
+        return OutputProblems(X, kernel, costs, loss, solver, n_outputs, n_threads, features)
+
+    def _solve(self, problems: OutputProblems, columns: Array, limits: Limits) -> list[Solution]:
+        callback, own_limits = serialised(self.callback, self.verbose), problems.limits(limits)
+
+        def job(y: Array, start: Array | None, stop: Stop) -> Solution:
+            problem = problems.problem(y)
+            solver, seed = problems.present_solver, 0
+            solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+            return problems.finished(problem, solution, limits.tol)
+
+        starts = self._starts(columns)
+        return self._run([partial(job, *each) for each in zip(columns, starts, strict=True)], limits)
+
+    def _starts(self, columns: Array) -> list[Array | None]:
+        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
+        last: _WarmStart | None = getattr(self, "_warm_start", None)
+        if not self.warm_start or last is None or np.shape(last.alphas) != columns.shape:
+            return [None] * len(columns)
+        return [alpha * (self.C / last.C) for alpha in last.alphas]
+
+    def _shaped(self, values: Array) -> Array:
+        """One value a sample where y had one column."""
+        return values[:, 0] if self._is_one_ else values
+
+    def _certified_values(self, X: Any, diagonal: Array | None) -> CertifiedValues:
+        """For X that is known to be sound."""
+        decisions = self._decisions(X, diagonal)
+        return CertifiedValues(self._shaped(decisions.values), self._shaped(decisions.reach))
+
+
+class OutputProblems:
+    """The problems of all outputs, which differ in their targets alone, and what solves them."""
+
+    def __init__(
+        self,
+        X: Any,
+        kernel: Kernel,
+        costs: Array,
+        loss: Loss,
+        solver: KernelSolver,
+        n_outputs: int,
+        n_threads: int,
+        features: FeatureProblems | None,
+    ) -> None:
+        self.X, self.kernel, self.costs, self.loss = X, kernel, costs, loss
+        self.solver, self.n_outputs, self.n_threads, self.features = solver, n_outputs, n_threads, features
+
+    @cached_property
+    def first(self) -> KernelProblem:
+        """A problem with all targets zero."""
+        zeros = np.zeros(self.X.shape[0])
+        return KernelProblem.build(self.X, zeros, self.costs, self.kernel, loss=self.loss, check=False)
+
+    @cached_property
+    def values(self) -> KernelMatrix | None:
+        """All kernel values, where several outputs share them and they fit."""
+        budget_mb = self.solver.budget_mb
+        if self.n_outputs == 1 or budget_mb is None or not self.solver.shares_values or self.first.held is not None:
+            return None
+        matrix = KernelMatrix(self.kernel, self.first.points, np.float32)
+        if self.kernel.dot_function is None or matrix.megabytes_to_hold > SHARE_OF_BUDGET * budget_mb:
+            return None
+        matrix.hold()
+        return matrix
+
+    @property
+    def present_solver(self) -> Any:
+        """The solver with its part of the budget."""
+        if self.features is not None:
+            return self.features.solver
+        budget_mb = self.solver.budget_mb
+        if budget_mb is None:
+            return self.solver
+        left_mb = budget_mb - (self.values.megabytes_to_hold if self.values is not None else 0.0)
+        return self.solver.within(left_mb / self.n_threads)
+
+    def limits(self, limits: Limits) -> Limits:
+        return self.features.limits(limits) if self.features is not None else limits
+
+    def problem(self, y: Array) -> Any:
+        if self.features is not None:
+            return self.features.regression(y, self.loss)
+        first = self.first
+        held = first.held
+
+        def matrix() -> HeldValues:
+            assert held is not None
+            return held
+
+        return replace(first, y=y, fast_values=self.values, matrix=matrix if held is not None else None)
+
+    def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
+        return self.features.finished(problem, solution, tol) if self.features is not None else solution
+
+    def weights(self, solutions: list[Solution]) -> Any:
+        return self.features.signed_weights(solutions) if self.features is not None else None
+
+
+class _WarmStart(NamedTuple):
+    """What the next fit may start from."""
+
+    C: float
+    alphas: list[Array]

@@ -1,0 +1,31 @@
+"""What the estimators with nu do alike: check it, name the solver, and solve a problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maxmargin.data.limits import Stop
+from maxmargin.estimators import checks
+from maxmargin.problem.nu import NuProblem, check_nu
+from maxmargin.solvers.kernel.nu_smo import NuSMO
+from maxmargin.solving.driver import Callback, Limits, drive
+from maxmargin.solving.solution import Solution
+
+
+def check(model: Any) -> None:
+    """Of the parameters ``nu`` and ``solver``."""
+    checks.number("nu", model.nu)
+    check_nu(model.nu)
+    nu_solver(model)
+
+
+def nu_solver(model: Any, share: float = 1.0) -> NuSMO:
+    """The solver with a share of ``cache_size``, unless it is an object with settings of its own."""
+    if isinstance(model.solver, NuSMO):
+        return model.solver
+    checks.one_of("solver", model.solver, ("auto", "nu-smo"))
+    return NuSMO(cache_mb=share * float(model.cache_size))
+
+
+def solve_nu(problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:
+    return drive(problem, solver, limits, warm_start=None, callback=callback, seed=0, stop=stop)

@@ -1,0 +1,23 @@
+"""SMO on a working set, whatever its problem: with an offset or without, with a tube or without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, solve_with_offset, solve_without_offset
+from maxmargin.solvers.kernel.units import cells_of
+
+
+def solve_local(local: LocalProblem, tolerance: Any, max_steps: int, has_offset: bool) -> int:
+    """Move ``local.s``, and ``local.v`` with it. The steps made.
+
+    Without an offset the loop knows no kink: it is given the cells in which the variables are, and a variable that wants to
+    cross zero does so in the next working set."""
+    if has_offset:
+        return int(solve_with_offset(local, tolerance, max_steps))
+    cells = cells_of(local.s, local.v, local.lower, local.upper, local.epsilon)
+    local.v[:] -= cells.shift
+    inside = local._replace(lower=cells.lower, upper=cells.upper, epsilon=0.0)
+    steps = int(solve_without_offset(inside, tolerance, max_steps))
+    local.v[:] += cells.shift
+    return steps

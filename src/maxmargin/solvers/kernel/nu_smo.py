@@ -1,0 +1,237 @@
+r"""Batched SMO for the problems with nu: the sums of one or two groups of variables are fixed.
+
+Everything is as in ``maxmargin.solvers.kernel.batched_smo``, with two differences. A pair of variables belongs to one group.
+And each group has an offset of its own: where the state of batched SMO has v and compares it with b, the state here has
+:math:`v_i - b_{g(i)}` and compares it with zero. :math:`b_g` is minus the sign of the group times its threshold
+(``maxmargin.problem.nu``). Samples are not set aside.
+
+In nu-SVR a sample has two variables. They share their kernel values (``CopiedRows``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from maxmargin.certificate.certificate import relative
+from maxmargin.data.rows import Array
+from maxmargin.kernel_matrix.matrix import KernelMatrix, padded
+from maxmargin.problem.nu import NuProblem
+from maxmargin.problem.offset import best_offsets
+from maxmargin.solvers.base import Budget
+from maxmargin.solvers.kernel.active_rows import ActiveRows
+from maxmargin.solvers.kernel.batched_smo import BatchedSMO
+from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, gap_and_dual, solve_with_offset
+from maxmargin.solvers.kernel.batched_smo_state import BatchedSMOState
+from maxmargin.solvers.kernel.nu_loops import solve_in_groups
+from maxmargin.solvers.kernel.units import Units
+from maxmargin.solvers.scaled_targets import power_of_two
+
+ZERO, STEPS_TO_ZERO = 1e-4, 50
+"""Where w = 0 is optimal, both values are zero, no gap is small relative to them, and SMO gets there ever more slowly. The
+solver gives up when, after so many steps for each variable, the primal value is not below zero, which is that of w = 0, and the
+dual value is at most this share of the greatest |w|^2 / 2."""
+
+
+@dataclass(frozen=True)
+class NuSMO(BatchedSMO):
+    """The settings are those of :class:`BatchedSMO`; ``shrinks`` is not looked at."""
+
+    @property
+    def name(self) -> str:
+        return "nu-smo"
+
+    few_samples: int = 256
+    """Problems with at most this many variables are solved to rounding error, whatever ``tol`` is: that costs next to nothing,
+    and equal problems get equal answers."""
+    few_target: float = 1e-10
+    """The relative gap at which the linear system of the free variables of such a problem is solved."""
+
+    def init(self, problem: NuProblem, warm_start: Array | None, seed: int) -> NuState:  # type: ignore[override]
+        rows = self._rows(problem.samples, self._first_dtype(problem.samples))
+        state = NuState(
+            **problem.signed(warm_start)._asdict(),
+            f=np.zeros(problem.n_samples),
+            rows=CopiedRows(rows.matrix, problem.n_copies) if problem.n_copies > 1 else rows,
+            random=np.random.default_rng(seed),
+            policy=self.policy,
+            problem=problem,
+        )
+        state.begin()
+        return state
+
+    def advance(self, problem: Any, state: Any, budget: Budget) -> None:
+        is_few = problem.n_samples <= self.few_samples
+        target = min(budget.target, self.few_target) if is_few else budget.target
+        super().advance(problem.samples, state, budget._replace(target=target))
+        if is_few and (state.looks_done or state.is_stuck):
+            state.leap()
+        state.is_stuck = state.is_stuck or state.is_at_zero
+
+    def _first_dtype(self, problem: Any) -> Any:
+        """Few samples need no float32."""
+        return np.float64 if problem.n_samples <= self.few_samples else super()._first_dtype(problem)
+
+    def candidate(self, problem: Any, state: Any) -> Array:
+        return np.asarray(np.minimum(state.units.size * np.abs(state.s), problem.C))
+
+    def _look_closer(self, problem: Any, state: Any) -> None:
+        super()._look_closer(problem, state)
+        if state.problem.n_copies > 1 and not isinstance(state.rows, CopiedRows):  # float64 rows took the place of others
+            state.rows = CopiedRows(state.rows.matrix, state.problem.n_copies)
+
+
+@dataclass
+class NuState(BatchedSMOState):
+    """``offsets`` is b_g for each group, in the units of the state."""
+
+    problem: NuProblem = field(kw_only=True)
+    offsets: Array = field(default_factory=lambda: np.zeros(2), kw_only=True)
+    is_at_zero: bool = False
+
+    @property
+    def v(self) -> Array:
+        """The gradient of the dual, less the offset of the variable's group."""
+        return np.asarray(self.y - self.f - self.offsets[self.problem.group])
+
+    @cached_property
+    def largest_value(self) -> float:
+        """|w|^2 / 2 is never greater, in the units of the state."""
+        total = float(self.problem.totals.sum()) / self.units.size
+        return 0.5 * total**2 * float(np.abs(self.problem.samples.diagonal).max(initial=0.0))
+
+    @property
+    def is_small(self) -> bool:
+        """Samples are never set aside."""
+        return True
+
+    def begin(self) -> None:
+        """Find f and the units."""
+        everyone = np.arange(len(self.y))
+        if self.problem.coefficients(np.abs(self.s)).any():
+            self.compute_outputs(self.problem, everyone, self.rows.dtype)
+            self.drift, self.is_exact = float(np.abs(self.s).sum()), False
+        targets = self.problem.targets
+        centre = float(np.median(targets))
+        size = power_of_two(targets - centre if np.ptp(targets) > 0.0 else self.f - self.f.mean())
+        self.units = Units(size, centre, is_signed=True)
+        self.y = (self.y - centre) / size
+        self.lower, self.upper, self.s, self.f = (each / size for each in (self.lower, self.upper, self.s, self.f))
+        self.drift /= size
+        self.survey(self.problem)
+
+    def take_outputs(self, outputs: Array) -> None:
+        super().take_outputs(self.problem.of_variables(outputs))
+
+    def compute_outputs(self, problem: Any, samples: Array, dtype: Any = np.float64) -> None:
+        """f of these variables from s."""
+        rows, n = KernelMatrix(problem.kernel, problem.points, dtype), self.problem.samples.n_samples
+        coefficients = self.s.reshape(-1, n).sum(axis=0)
+        places, support = np.unique(samples % n), np.flatnonzero(coefficients)
+        found = np.zeros(n)
+        found[places] = rows.sums_at(places, support, coefficients[support])
+        self.f[samples] = found[samples % n]
+        self.evaluations_before += rows.kernel_evaluations
+
+    def survey(self, problem: Any) -> None:
+        """The violation and the gap at the present f, group by group, and whether they are getting better."""
+        v, gap, dual, tops, bottoms = self.y - self.f, 0.0, 0.0, [], []
+        for g, members in enumerate(self.problem.members):
+            own = [each[members] for each in (v, self.y, self.s, self.lower, self.upper)]
+            sign, C, total = self.problem.signs[members[0]], self.problem.C[members], float(self.problem.totals[g])
+            self.offsets[g] = -sign * best_offsets(-sign * own[0], C, total).middle
+            top, bottom = extremes(own[0], *own[2:], 0.0)
+            more = gap_and_dual(*own, float(self.offsets[g]), 0.0)
+            gap, dual = gap + more[0], dual + more[1]
+            tops.append(top - self.offsets[g])
+            bottoms.append(bottom - self.offsets[g])
+        self.top, self.bottom, self.b = float(max(tops)), float(min(bottoms)), 0.0
+        is_definite = problem.kernel.is_positive_semidefinite
+        self.relative_gap = relative(gap, dual + gap, dual) if is_definite else max(0.0, self.top - self.bottom)
+        is_no_better = is_definite and dual + gap >= 0.0 and np.ptp(self.problem.targets) == 0.0
+        is_slow = self.steps > STEPS_TO_ZERO * len(self.y)
+        self.is_at_zero = is_no_better and is_slow and abs(dual) <= ZERO * self.largest_value
+        if self.is_at_zero:
+            self.relative_gap = 0.0
+        self.is_stalled = self.patience.note(self.steps, dual, dual + gap)
+        self.standstill.note(gap, dual)
+
+    def solve(self, problem: Any, chosen: Array, max_steps: int) -> int:
+        """SMO on the local block. The places of the first group are filled up with copies that cannot move."""
+        group = self.problem.group[chosen]
+        first, second = chosen[group == 0], chosen[group == 1]
+        split = padded(len(first)) if len(second) else 0
+        fill = np.repeat(first[:1], max(0, split - len(first)))
+        places = np.concatenate([first, fill, second])
+        K = self._block_of(places)
+        size, violation = len(places), self.top - self.bottom
+        is_single = self.rows.dtype == np.float32 and violation > self.policy.single_steps_above
+        number = np.float32 if is_single else np.float64
+        v, s, lower, upper = (np.zeros(len(K), kind) for kind in (number, np.float64, np.float64, np.float64))
+        can_move = np.ones(size, np.bool_)
+        can_move[len(first) : len(first) + len(fill)] = False
+        v[:size], s[:size] = self.v[places], np.where(can_move, self.s[places], 0.0)
+        lower[:size], upper[:size] = (np.where(can_move, each[places], 0.0) for each in (self.lower, self.upper))
+        local = LocalProblem(K, np.diagonal(K).astype(number), v, s, lower, upper, 0.0)
+        tolerance = number(min(self.local_tolerance * violation, self.greatest_local_tolerance))
+        if len(second) and len(first):
+            steps = solve_in_groups(local, split, tolerance, max_steps)
+        else:
+            steps = solve_with_offset(local, tolerance, max_steps)
+        self.s[places[can_move]] = s[:size][can_move]
+        return int(steps)
+
+    def leap(self) -> None:
+        """The optimum of the face that SMO has found, by one linear system (papers/irwls_svc, Table 1, step 1, with a row for
+        the sum of each group); nothing where it is outside of the box. A system of copies is singular, and its shortest
+        solution will do."""
+        free = np.flatnonzero(self.is_free)
+        if not len(free):
+            return
+        groups = (self.problem.group[free][:, None] == np.arange(len(self.problem.totals))).astype(np.float64)
+        places = free % self.problem.samples.n_samples
+        K = KernelMatrix(self.problem.kernel, self.problem.points, np.float64).square(np.unique(places))
+        own = np.searchsorted(np.unique(places), places)
+        zeros = np.zeros((groups.shape[1], groups.shape[1]))
+        system = np.block([[K[np.ix_(own, own)], groups], [groups.T, zeros]])
+        right = np.concatenate([self.v[free], np.zeros(len(zeros))])
+        change = np.linalg.lstsq(system, right, rcond=1e-14)[0][: len(free)]
+        moved = self.s[free] + change
+        if np.all((moved > self.lower[free]) & (moved < self.upper[free])):
+            self.s[free] = moved
+            self.steps += 1
+            self.compute_outputs(self.problem, self.everyone)
+            self.survey(self.problem)
+
+    def _block_of(self, places: Array) -> Array:
+        K = self._memory(padded(len(places)))
+        K[len(places) :], K[:, len(places) :] = 0.0, 0.0
+        self.rows.block(places, out=K)
+        return K
+
+
+class CopiedRows(ActiveRows):
+    """Kernel rows for variables of which several belong to a sample: variable k to sample k modulo their number."""
+
+    def __init__(self, matrix: KernelMatrix, n_copies: int) -> None:
+        super().__init__(matrix)
+        self.n_copies = n_copies
+
+    @property
+    def whole(self) -> Array | None:
+        """There is none of all variables."""
+        return None
+
+    def block(self, chosen: Array, out: Array | None = None) -> Array:
+        return super().block(chosen % self.matrix.n_samples, out)
+
+    def add_to(self, f: Array, chosen: Array, scales: Array) -> None:
+        n = self.matrix.n_samples
+        coefficients = np.bincount(chosen % n, scales, n)
+        moved = np.flatnonzero(coefficients)
+        own = f[:n].copy()
+        super().add_to(own, moved, coefficients[moved])
+        for k in range(self.n_copies):
+            f[k * n : (k + 1) * n] = own

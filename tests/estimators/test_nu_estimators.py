@@ -1,0 +1,138 @@
+"""OneClassSVM, NuSVC and NuSVR: scikit-learn's contract, LIBSVM's answers, and what is proved."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import svm
+from sklearn.datasets import load_iris
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from maxmargin import NuSVC, NuSVR, OneClassSVM, Status
+
+CLASS_WEIGHTS = {"check_class_weight_classifiers": "with its class weights no nu above 3e-7 is feasible, and that is refused"}
+
+
+def expected_failures(estimator):
+    return CLASS_WEIGHTS if isinstance(estimator, NuSVC) else {}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # random labels: |w|^2 is next to nothing
+@parametrize_with_checks([OneClassSVM(), NuSVC(nu=0.3), NuSVR()], expected_failed_checks=expected_failures)
+def test_scikit_learns_own_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", ["OneClassSVM", "NuSVC", "NuSVR"])
+def test_defaults_are_those_of_scikit_learn_but_for_the_cache(name):
+    theirs = getattr(svm, name)().get_params()
+    theirs.pop("probability", None)
+    ours = {"OneClassSVM": OneClassSVM, "NuSVC": NuSVC, "NuSVR": NuSVR}[name]().get_params()
+    assert {key: ours[key] for key in theirs} == {**theirs, "cache_size": 500.0, "verbose": 0}
+
+
+def drawn(n: int = 300, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+def test_one_class_is_that_of_libsvm(kernel):
+    X = drawn()[0] + 2.0
+    settings = {"kernel": kernel, "gamma": 0.2, "nu": 0.15, "coef0": 1.0}
+    theirs, ours = svm.OneClassSVM(**settings, tol=1e-9).fit(X), OneClassSVM(**settings, tol=1e-9).fit(X)
+    scale = abs(theirs.offset_[0])
+    np.testing.assert_allclose(ours.offset_, theirs.offset_, rtol=1e-4)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=2e-4 * scale)
+    np.testing.assert_allclose(ours.score_samples(X), theirs.score_samples(X), rtol=2e-4)
+    assert np.mean(ours.predict(X) == -1) <= 0.15
+    if kernel == "linear":
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3)
+
+
+def test_proved_inliers_and_outliers_are_those_of_the_exact_optimum():
+    X = drawn(400)[0]
+    exact = OneClassSVM(nu=0.2, tol=1e-11).fit(X)
+    rough = OneClassSVM(nu=0.2, tol=1e-2).fit(X)
+    labels, proved = rough.certified_predict(X)
+    assert 0 < proved.sum() < len(X)
+    np.testing.assert_array_equal(labels[proved], exact.predict(X)[proved])
+    assert exact.certified_predict(X).proved.mean() > rough.certified_predict(X).proved.mean()
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_nu_svc_is_that_of_libsvm_with_three_classes(is_sparse):
+    X, y = load_iris(return_X_y=True)
+    settings = {"nu": 0.25, "gamma": 0.5}
+    theirs = svm.NuSVC(**settings, tol=1e-9).fit(X, y)
+    ours = NuSVC(**settings, tol=1e-9).fit(sparse.csr_array(X) if is_sparse else X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    assert ours.rho_.shape == (3,)
+    assert ours.status_ == [Status.CERTIFIED] * 3
+
+
+def test_proved_labels_of_nu_svc_are_those_of_the_exact_optimum():
+    X, _ = drawn(400)
+    y = np.where(X[:, 0] + 0.3 * X[:, 1] ** 2 > 0.3, 1, 0)
+    exact, rough = NuSVC(nu=0.3, tol=1e-10).fit(X, y), NuSVC(nu=0.3, tol=1e-2).fit(X, y)
+    labels, proved = rough.certified_predict(X)
+    assert 0 < proved.sum() < len(X)
+    np.testing.assert_array_equal(labels[proved], exact.predict(X)[proved])
+
+
+def test_balanced_class_weights_make_every_nu_feasible():
+    X, _ = drawn(200)
+    y = (np.arange(200) < 20).astype(int)
+    X[y == 1] += 1.0
+    with pytest.raises(ValueError, match=r"the largest nu that works is 0\.2"):
+        NuSVC(nu=0.6).fit(X, y)
+    assert NuSVC(nu=0.6, class_weight="balanced").fit(X, y).status_ is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.5, 1.0])
+def test_nu_svr_is_that_of_libsvm_and_its_tube_that_of_svr(nu):
+    X, y = drawn()
+    theirs, ours = svm.NuSVR(nu=nu, C=2.0, tol=1e-9).fit(X, y), NuSVR(nu=nu, C=2.0, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=2e-3)
+    same = svm.SVR(C=2.0, epsilon=max(0.0, ours.epsilon_), tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), same.predict(X), atol=2e-3)
+    assert np.mean(np.abs(y - ours.predict(X)) > ours.epsilon_ + 1e-3) <= nu
+
+
+def test_the_exact_prediction_of_nu_svr_lies_within_the_radius():
+    X, y = drawn()
+    truth = NuSVR(tol=1e-10).fit(X, y).certified_predict(X)
+    values, radius = NuSVR(tol=1e-2).fit(X, y).certified_predict(X)
+    assert np.all(np.abs(values - truth.values) <= radius + truth.radius)
+    assert radius.mean() > truth.radius.mean()
+
+
+def test_a_column_of_several_targets_is_fitted_as_it_is_alone():
+    X, y = drawn(120)
+    both = NuSVR(tol=1e-9, n_jobs=2).fit(X, np.column_stack([y, 1e3 - 50.0 * y]))
+    assert both.epsilon_.shape == (2,)
+    np.testing.assert_allclose(both.predict(X)[:, 0], NuSVR(tol=1e-9).fit(X, y).predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [OneClassSVM(), NuSVR(), NuSVC()], ids=["one-class", "nu-svr", "nu-svc"])
+def test_a_model_survives_pickling(model):
+    X, y = drawn(60)
+    model.fit(X, (y > np.median(y)).astype(int))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("model", [OneClassSVM, NuSVR, NuSVC])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"nu": 0.0}, "nu must lie in"), ({"nu": 1.01}, "nu must lie in"), ({"solver": "smo"}, "solver must be one of")],
+)
+def test_bad_parameters_are_refused_by_a_sentence(model, settings, message):
+    X, y = drawn(20)
+    with pytest.raises(ValueError, match=message):
+        model(**settings).fit(X, (y > 0).astype(int))

@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "solve": "maxmargin.solving.driver",
+    "path": "maxmargin.model_selection.path",
+    "Path": "maxmargin.model_selection.path",
     "LinearSVC": "maxmargin.estimators.linear_svc",
     "LinearProblem": "maxmargin.problem.linear",
     "Hinge": "maxmargin.problem.losses",
@@ -82,6 +84,8 @@ if TYPE_CHECKING:
     from maxmargin.margin_bounds.sorted_sums import Resort as Resort
     from maxmargin.margin_bounds.sorted_sums import SortedSums as SortedSums
     from maxmargin.margin_bounds.spheres import Spheres as Spheres
+    from maxmargin.model_selection.path import Path as Path
+    from maxmargin.model_selection.path import path as path
     from maxmargin.problem.kernel import KernelProblem as KernelProblem
     from maxmargin.problem.kernels import RBF as RBF
     from maxmargin.problem.kernels import Custom as Custom

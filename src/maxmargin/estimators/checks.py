@@ -70,6 +70,14 @@ def classes_of(y: Array) -> Array:
     return classes
 
 
+def two_classes_of(y: Array) -> Array:
+    """The two labels, the smaller one first."""
+    classes = classes_of(y)
+    if len(classes) > 2:
+        raise ValueError(f"This takes two classes; y has {len(classes)}.")
+    return classes
+
+
 def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classes: Array, y: Array) -> Array:
     """C_i = C x class weight x sample weight: one number when it is the same for all, else one for each sample."""
     if class_weight is None and sample_weight is None:

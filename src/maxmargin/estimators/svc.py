@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from maxmargin.certificate.predictions import OUTWARDS, CertifiedLabels, Decisions, kernel_decisions, proved_votes, votes
 from maxmargin.data.rows import DTYPES, Array, sound
@@ -19,6 +19,7 @@ from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
+from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Custom, Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
@@ -112,6 +113,18 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
             )
         warn_if_uncertified(solutions, limits)
         return self
+
+    def binary_problem(self, X: Any, y: Any, sample_weight: Any = None) -> KernelProblem:
+        """The problem of two classes that ``fit`` solves, with the costs of C = 1: what :func:`maxmargin.path` takes. The
+        second class is the positive one."""
+        self._check_parameters()
+        if callable(self.kernel) and are_objects(X):
+            raise ValueError("binary_problem takes rows of numbers; with other objects give their kernel matrix.")
+        X, y = check_X_y(sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C")
+        classes = checks.two_classes_of(y)
+        costs = checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y)
+        signs = np.where(y == classes[1], 1, -1)
+        return KernelProblem.build(X, signs, costs, super()._kernel(X, sample_weight), self.fit_intercept)
 
     @property
     def coef_(self) -> Array:

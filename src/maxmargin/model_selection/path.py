@@ -3,9 +3,10 @@ r"""A solution for every C of a range, with a certified objective.
 The path keeps fits at some values of C, its *knots*. Between two knots the solution is the mixture of theirs, and
 :class:`maxmargin.model_selection.transfer.Between` bounds its gap on the whole interval. An interval whose bound is above
 ``tol`` is divided, and the fit in its middle starts from the mixture of the two alphas. The optimum P*(C) rises with C and
-is concave, so that the dual values of two knots bound it from below in between. Joachim Giesen, Jens Mueller, Soeren Laue and Sascha
-Swiercy, "Approximating concavely parameterized optimization problems", NeurIPS 2012, show that a multiple of
-:math:`1 / \sqrt{\text{tol}}` fits suffices, and that fewer do not."""
+is concave, so that the dual values of two knots bound it from below in between.
+
+Joachim Giesen, Jens Mueller, Soeren Laue and Sascha Swiercy, "Approximating concavely parameterized optimization problems",
+NeurIPS 2012, show that a multiple of :math:`1 / \sqrt{\text{tol}}` fits suffices, and that fewer do not."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ _HOMES = {
     "path": "maxmargin.model_selection.path",
     "Path": "maxmargin.model_selection.path",
     "LinearSVC": "maxmargin.estimators.linear_svc",
+    "LinearSVCCV": "maxmargin.estimators.linear_svc_cv",
     "LinearProblem": "maxmargin.problem.linear",
     "Hinge": "maxmargin.problem.losses",
     "SquaredHinge": "maxmargin.problem.losses",
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
     from maxmargin.certificate.linear import certify as certify
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from maxmargin.estimators.linear_svc_cv import LinearSVCCV as LinearSVCCV
     from maxmargin.estimators.svc import SVC as SVC
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
     from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation

@@ -1,0 +1,165 @@
+"""LinearSVCCV: LinearSVC that chooses its own C by cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from maxmargin.data.rows import DTYPES, sound
+from maxmargin.estimators import checks
+from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
+from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.one_vs_rest import warn_if_uncertified
+from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.search import ListSearch, bounded_metric
+
+OWN = ("Cs", "cv", "scoring", "refit", "n_jobs")
+"""Parameters of the search, and not of the model."""
+
+
+class LinearSVCCV(LinearSVC):
+    """Linear support vector classification with C chosen by cross-validation.
+
+    All values of C share each fold's rows, and each fit starts from the dual variables of its neighbour. A fold is done when
+    all its validation labels are proved to be those of the exact optimum, or at ``tol``. A value of C that provably cannot be
+    the best one is not trained any further.
+
+    Parameters
+    ----------
+    Cs : int or list of float, default 13
+        The values to try. A number means so many values from 1e-3 to 1e3, at equal ratios.
+    cv : int, splitter or iterable, optional
+        As in scikit-learn; the default is five stratified folds.
+    scoring : str or callable, optional
+        As in scikit-learn; the default is accuracy. "accuracy", "balanced_accuracy" and, with two classes, "f1" have bounds.
+        With any other score, every value is trained to ``tol`` on every fold.
+    refit : bool, default True
+        Train the model on all samples with the best C. Without it there is nothing that predicts.
+    n_jobs : int, optional
+        Threads for the folds.
+    loss, penalty, dual, tol, multi_class, fit_intercept, intercept_scaling, class_weight, verbose, random_state, max_iter, \
+solver, max_seconds, penalize_intercept, sharp_proofs
+        As in :class:`maxmargin.LinearSVC`. ``max_iter`` and ``max_seconds`` limit each fit, and not the whole search.
+
+    Attributes
+    ----------
+    C_ : float
+        The best C; of several the smallest.
+    Cs_ : array of shape (n_Cs,)
+        The values, in rising order.
+    scores_ : array of shape (n_folds, n_Cs)
+        NaN where a value was not trained because it cannot be the best one.
+    score_bounds_ : array of shape (2, n_folds, n_Cs)
+        The least and the greatest score that the exact optimum can have; infinite where the score has no bounds.
+    best_score_ : float
+        The mean of ``scores_`` at ``C_``.
+    outcomes_ : array of str of shape (n_folds, n_Cs)
+        How each training ended.
+    coef_, intercept_, classes_, certificate_, ...
+        Those of the :class:`maxmargin.LinearSVC` that was trained on all samples.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from maxmargin import LinearSVCCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = LinearSVCCV(Cs=[0.01, 0.1, 1.0]).fit(StandardScaler().fit_transform(X), y)
+    >>> bool(search.best_score_ > 0.96)
+    True
+    """
+
+    @explained
+    def __init__(
+        self,
+        Cs: Any = 13,
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        penalty: Literal["l1", "l2"] = "l2",
+        loss: Literal["hinge", "squared_hinge"] = "squared_hinge",
+        dual: Literal["auto"] | bool = "auto",
+        tol: float = 1e-4,
+        multi_class: Literal["ovr", "crammer_singer"] = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int = -1,
+        solver: Any = "auto",
+        max_seconds: float | None = None,
+        penalize_intercept: bool = True,
+        sharp_proofs: bool = False,
+    ) -> None:
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.solver = solver
+        self.max_seconds = max_seconds
+        self.penalize_intercept = penalize_intercept
+        self.sharp_proofs = sharp_proofs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LinearSVCCV:
+        """Choose C, and train with it on all samples. ``groups`` go to the splitter; other metadata is routed as in
+        scikit-learn."""
+        with checks.unchanged_on_error(self):
+            model = self._model()
+            limits = model._check_parameters()
+            checks.flag("refit", self.refit)
+            Cs = values_of(self.Cs)
+            X, y = validate_data(
+                self, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
+            )
+            check_classification_targets(y)
+            metric = bounded_metric(self.scoring, checks.classes_of(y))
+            folds = folds_of(self, model.set_params(warm_start=True), X, y, sample_weight, routed(self, sample_weight, params))
+            search = ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs).run()
+            self._keep_search(search)
+            solutions = list(search.solutions)
+            if self.refit:
+                model = self._model().set_params(C=self.C_, n_jobs=self.n_jobs)
+                solutions += model._train(X, y, sample_weight, limits)
+                adopt(self, model)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    def _model(self) -> LinearSVC:
+        """The estimator whose C is searched."""
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
+        return LinearSVC(**parameters)
+
+    def _keep_search(self, search: ListSearch) -> None:
+        best = int(np.argmax(search.mean_scores))
+        self.Cs_, self.C_ = search.Cs, float(search.Cs[best])
+        self.scores_, self.best_score_ = search.scores, float(search.mean_scores[best])
+        self.score_bounds_ = np.stack([search.low, search.high])
+        self.outcomes_ = search.outcomes
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """By ``scoring``."""
+        return float(scorer_of(self)(self, X, y, **({} if sample_weight is None else {"sample_weight": sample_weight})))
+
+    def get_metadata_routing(self) -> Any:
+        return router_of(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "certificate_")

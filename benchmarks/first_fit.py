@@ -93,7 +93,7 @@ def thin(n_samples: int, n_features: int, density: float) -> tuple[Any, Any]:
     from scipy import sparse
 
     generator = np.random.default_rng(0)
-    X = sparse.random_array((n_samples, n_features), density=density, format="csr", rng=generator)
+    X = sparse.csr_array(sparse.random(n_samples, n_features, density=density, random_state=generator))
     scores = X @ generator.standard_normal((n_features, 2)) + 0.5 * generator.standard_normal((n_samples, 2))
     return X, scores.argmax(axis=1)
 
@@ -112,7 +112,7 @@ def report(repeats: int, chosen: str) -> tuple[Table, Table]:
     for name, pairs in found.items():
         empty, filled = ([pair[k] for pair in pairs] for k in range(2))
         firsts, laters = ([min(run[clock] for run in runs) for clock in ("wall", "cpu")] for runs in (empty, filled))
-        verdict = "yes" if firsts[0] <= FIRST_LIMIT and laters[0] <= LATER_LIMIT else "NO"
+        verdict = "yes" if firsts[1] <= FIRST_LIMIT and laters[1] <= LATER_LIMIT else "NO"
         seconds = [f"{value:.2f}" for value in (*firsts, *laters)]
         table.add(name, *seconds, len(empty[0]["compiled"]), verdict)
     return table, _functions({name: pairs[0][0]["compiled"] for name, pairs in found.items()})
@@ -132,8 +132,11 @@ def _own_options(parser: argparse.ArgumentParser) -> None:
 
 def main() -> None:
     options = arguments(__doc__, _own_options)
-    summary, functions = report(1 if options.quick else 3, options.only)
-    limits = f"Limits: {FIRST_LIMIT:g} s with an empty cache, {LATER_LIMIT:g} s with a filled one, by the clock."
+    summary, functions = report(1 if options.quick else 2, options.only)
+    limits = (
+        f"Limits: {FIRST_LIMIT:g} s with an empty cache, {LATER_LIMIT:g} s with a filled one. The verdict is on processor "
+        "seconds, which the clock shows where the machine has nothing else to do: compilation uses one core."
+    )
     heading = "## What is compiled\n\nSeconds of a function are without those of the functions it calls."
     parts = [limits, summary, heading, functions]
     write_report(options.results / "first_fit.md", "The first fit", parts, options.quick)

@@ -165,10 +165,14 @@ def kept(case: Case, moment: float, by_signal: bool, options: argparse.Namespace
     return ended
 
 
+def chosen(options: argparse.Namespace) -> list[Case]:
+    return [case for case in cases(options.quick) if not options.fits or any(word in str(case) for word in options.fits)]
+
+
 def seconds_table(options: argparse.Namespace) -> tuple[str, Table]:
     table = Table("fit", "ended after, s", "status", "relative gap")
     found = []
-    for case in cases(options.quick):
+    for case in chosen(options):
         ended = kept(case, LIMIT_SECONDS, False, options)
         late = "" if ended.is_in_time else " **late**"
         table.add(case, seconds_text(ended.seconds) + late, ended.statuses, f"{ended.gap:.1e}")
@@ -181,7 +185,7 @@ def signal_table(options: argparse.Namespace) -> tuple[str, Table]:
     moments = MOMENTS[1:2] if options.quick else MOMENTS
     table = Table("fit", *(f"after {moment:g} s" for moment in moments))
     found = []
-    for case in cases(options.quick):
+    for case in chosen(options):
         if case.solver == "auto":
             row = [kept(case, moment, True, options) for moment in moments]
             cells = (seconds_text(e.late_seconds) + ("" if e.is_in_time else f" **late** {e.statuses}") for e in row)
@@ -196,6 +200,7 @@ STEPS = {"seconds": ("A limit of seconds", seconds_table), "ctrl-c": ("Ctrl-C", 
 
 def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=STEPS, help="one of the two tables")
+    parser.add_argument("--fits", nargs="+", metavar="WORD", help="the fits alone whose name has one of these words")
 
 
 def main() -> None:

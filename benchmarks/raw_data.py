@@ -12,6 +12,7 @@ and 1000. Everything else is at its default. Every fit of ours has a limit of se
     python -m benchmarks.raw_data                  # every case that was not yet measured with these sources, then the report
     python -m benchmarks.raw_data --only linear    # or kernel
     python -m benchmarks.raw_data --set cpu_act
+    python -m benchmarks.raw_data --only kernel --model "SVC rbf" --results FOLDER    # some cells, and their report elsewhere
 """
 
 from __future__ import annotations
@@ -185,16 +186,20 @@ def warm_up(options: argparse.Namespace) -> None:
     """Compile what every case needs: the seconds are those of a second fit."""
     X, y = load("iris", options.rows)
     for kind in options.kinds:
-        for model in MODELS[kind]:
+        for model in chosen_models(kind, options):
             timed_fit(model.ours(1.0, math.inf), X, y)
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     for name in options.tables:
         for kind in options.kinds:
-            for model in MODELS[kind]:
+            for model in chosen_models(kind, options):
                 for C in LINEAR_COSTS if kind == "linear" else KERNEL_COSTS:
                     yield Case(name, model, C)
+
+
+def chosen_models(kind: str, options: argparse.Namespace) -> list[Model]:
+    return [model for model in MODELS[kind] if not options.model or model.name in options.model]
 
 
 def kept_row(case: Case, options: argparse.Namespace) -> Row:
@@ -261,6 +266,8 @@ def report(rows: list[Row], options: argparse.Namespace) -> None:
 def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=MODELS, help="linear or kernel models; both, if not given")
     parser.add_argument("--set", nargs="+", choices=TUNED_ON + SHOWN_ONLY, metavar="NAME", help="these tables alone")
+    names = [model.name for models in MODELS.values() for model in models]
+    parser.add_argument("--model", nargs="+", choices=names, metavar="NAME", help=f"these models alone: {', '.join(names)}")
     parser.add_argument("--half", choices=HALVES, help="the tables of one half")
     parser.add_argument("--cap", type=float, help=f"seconds for one fit of ours (default: {CAP_SECONDS:g})")
 

@@ -11,10 +11,12 @@ certificate verifies. The residuals of conjugate gradients were chosen on these 
 rows are no held-out figures.
 
     python -m benchmarks.regimes
+    python -m benchmarks.regimes --only one-hot --costs 100 --results FOLDER     # some cells, and their report elsewhere
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 import warnings
@@ -59,6 +61,7 @@ LEVELS = {
 GRID = tuple(10.0**-k for k in range(1, 11))
 LONGEST = 20.0
 """Seconds after which no tighter tolerance of a peer is tried."""
+ONE_HOT_COSTS, FREE_COSTS = (1.0, 100.0), (1.0, 10.0, 100.0)
 METHODS = {"LIBLINEAR -s 2": TRON, "LIBLINEAR -s 1": DUAL_SOLVERS["squared_hinge"]}
 
 
@@ -87,12 +90,12 @@ def our_linear_fit(data: Data, C: float, target: float) -> Ours:
     return Ours(time.perf_counter() - start, model.relative_gap_ <= model.tol)
 
 
-def one_hot_table(n: int) -> Table:
+def one_hot_table(n: int, costs: list[float] | None) -> Table:
     table = Table("variables", "C", "target", "ours", *METHODS, numbers_from=1)
     for name, (levels, power) in LEVELS.items():
         data = one_hot(levels, power, n)
         prepared = liblinear_problem(data)
-        for C in (1.0, 100.0):
+        for C in costs or ONE_HOT_COSTS:
             problem = LinearProblem.build(data.X, data.y, C, SquaredHinge())
             reference = solve(problem, tol=1e-9).alpha
             for target in TARGETS:
@@ -123,7 +126,7 @@ def _one_hot_row(data: Data, prepared: object, problem: LinearProblem, alpha: Ar
     return cells
 
 
-def mostly_free_table(n: int) -> Table:
+def mostly_free_table(n: int, costs: list[float] | None) -> Table:
     peer = peers().get("oneDAL f64")
     table = Table("labels flipped", "gamma", "C", "target", "free", "ours", "oneDAL f64", "ratio", numbers_from=3)
     for flipped in (0.1, 0.3):
@@ -131,7 +134,7 @@ def mostly_free_table(n: int) -> Table:
         data = Data(X, np.where(y > 0, 1, -1))
         scale = 1.0 / (X.shape[1] * X.var())
         for gamma, width in ((scale, "scale"), (5.0 * scale, "5 scale")):
-            for C in (1.0, 10.0, 100.0):
+            for C in costs or FREE_COSTS:
                 problem = KernelProblem.build(data.X, data.y, C, RBF(gamma))
                 alpha = solve(problem, tol=1e-6).alpha
                 free = np.mean((alpha > 0.0) & (alpha < C))
@@ -164,18 +167,28 @@ def _tolerance_of(peer: Peer, named: Named, data: Data, problem: KernelProblem, 
     return None
 
 
+TABLES = {
+    "one-hot": ("## One-hot columns, squared hinge", one_hot_table, 50_000, 5000),
+    "mostly-free": ("## Nearly every sample free, RBF kernel", mostly_free_table, 2600, 600),
+}
+"""Title, what makes the table, and its rows, usual and with ``--quick``."""
+
+
+def _own_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", choices=TABLES, help="one of the two tables")
+    parser.add_argument("--costs", nargs="+", type=float, help="these values of C alone")
+
+
 def main() -> None:
-    options = arguments(__doc__)
+    options = arguments(__doc__, _own_options)
     warnings.simplefilter("ignore")
-    n, n_free = (5000, 600) if options.quick else (50_000, 2600)
-    parts = [
+    parts: list[object] = [
         "Generated problems; a peer's column has its seconds and, in brackets, how many times ours that is. «never»: no "
         "tolerance down to 1e-10 brought it within the target, or a run took more than twenty seconds before one did.",
-        "## One-hot columns, squared hinge",
-        one_hot_table(n),
-        "## Nearly every sample free, RBF kernel",
-        mostly_free_table(n_free),
     ]
+    for name, (heading, table, n, n_quick) in TABLES.items():
+        if options.only in (None, name):
+            parts += [heading, table(n_quick if options.quick else n, options.costs)]
     title = "Generated regimes: one-hot columns, mostly free kernel problems"
     write_report(options.results / "regimes.md", title, parts, options.quick)
 

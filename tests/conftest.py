@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "maxmargin"
 
-SEEN_BY_LOOPS = {"rows.py", "caching.py", "held_values.py", "curves.py"}
+SEEN_BY_LOOPS = {"by_type.py", "curves.py", "rows.py", "caching.py", "held_values.py"}
 compiled = [path for path in sorted(SOURCES.rglob("*.py")) if "_loop" in path.stem or path.name in SEEN_BY_LOOPS]
 digest = hashlib.sha256(b"".join(path.read_bytes() for path in compiled)).hexdigest()[:16]
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".cache" / f"numba-{digest}")

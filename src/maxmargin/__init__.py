@@ -45,6 +45,7 @@ _HOMES = {
     "Order": "maxmargin.solvers.linear.dcd",
     "Shrinking": "maxmargin.solvers.linear.dcd",
     "SVC": "maxmargin.estimators.svc",
+    "SVCCV": "maxmargin.estimators.svc_cv",
     "KernelProblem": "maxmargin.problem.kernel",
     "certify_kernel": "maxmargin.certificate.kernel",
     "KernelVerdict": "maxmargin.certificate.kernel",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
     from maxmargin.estimators.linear_svc_cv import LinearSVCCV as LinearSVCCV
     from maxmargin.estimators.svc import SVC as SVC
+    from maxmargin.estimators.svc_cv import SVCCV as SVCCV
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
     from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation
     from maxmargin.margin_bounds.sorted_sums import Resort as Resort

@@ -36,7 +36,7 @@ def dense(path, **options):
 
 def random_data(n, d, seed=0):
     rng = np.random.default_rng(seed)
-    X = sparse.random_array((n, d), density=0.1, rng=rng, format="csr")
+    X = sparse.csr_array(sparse.random(n, d, density=0.1, random_state=rng))
     X.data = rng.normal(size=X.nnz) * 10.0 ** rng.integers(-12, 12, size=X.nnz)
     return X, rng.integers(-3, 4, size=n).astype(float)
 

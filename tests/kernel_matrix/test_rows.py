@@ -38,10 +38,6 @@ def problem_of(name: str, form: str = "dense", n: int = 70, d: int = 6) -> Kerne
     return KernelProblem.build(sparse.csr_array(X) if form == "sparse" else X, y, 1.0, KERNELS[name])
 
 
-AS_IT_IS = MatrixPolicy(tiles=TilePolicy(few_elements=0))
-"""Holds X in the form that suits its zeros, however small it is."""
-
-
 def matrix_of(problem: KernelProblem, dtype=np.float32, **settings) -> KernelMatrix:
     return KernelMatrix(problem.kernel, problem.points, dtype, **settings)
 
@@ -64,7 +60,7 @@ def test_a_power_of_two_is_right_within_two_units_in_the_last_place(dtype):
 @pytest.mark.parametrize("name", [*KERNELS, "precomputed"])
 def test_a_block_is_what_the_definition_says(name, form, dtype):
     problem = problem_of(name, form)
-    rows, expected = matrix_of(problem, dtype, policy=AS_IT_IS), everyone(problem)
+    rows, expected = matrix_of(problem, dtype), everyone(problem)
     chosen, among = np.array([3, 0, 66, 9]), np.array([5, 69, 1])
     scale = PRECISION[dtype] * max(1.0, np.abs(expected).max())
     assert rows.block(chosen).dtype == dtype
@@ -77,10 +73,8 @@ def test_a_block_is_what_the_definition_says(name, form, dtype):
 @pytest.mark.parametrize("name", ["linear", "rbf"])
 def test_a_wide_sparse_matrix_gives_the_same_block(name, dtype):
     problem = problem_of(name, "sparse", d=30)
-    narrow = matrix_of(problem, dtype, policy=AS_IT_IS).block(np.arange(40))
-    small = matrix_of(problem, dtype).block(np.arange(40))  # held dense, as it has few elements
-    assert np.allclose(small, narrow, atol=PRECISION[dtype])
-    wide = matrix_of(problem, dtype, policy=MatrixPolicy(tiles=TilePolicy(few_elements=0, narrow_features=1)))
+    narrow = matrix_of(problem, dtype).block(np.arange(40))
+    wide = matrix_of(problem, dtype, policy=MatrixPolicy(tiles=TilePolicy(narrow_features=1)))
     assert np.allclose(wide.block(np.arange(40)), narrow, atol=PRECISION[dtype])
     assert np.allclose(wide.block(np.arange(5), np.array([9, 2])), narrow[:5][:, [9, 2]], atol=PRECISION[dtype])
 
@@ -89,7 +83,7 @@ def test_a_wide_sparse_matrix_gives_the_same_block(name, dtype):
 def test_tiles_of_any_shape_and_any_number_of_threads_give_the_same_rows(form, monkeypatch):
     problem = problem_of("rbf", form, n=300)
     expected = everyone(problem)
-    policy = MatrixPolicy(rows_a_tile=7, columns_a_tile=13, tiles=TilePolicy(few_elements=0, least_width=5, greatest_width=5))
+    policy = MatrixPolicy(rows_a_tile=7, columns_a_tile=13, tiles=TilePolicy(least_width=5, greatest_width=5))
     monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     sums = np.zeros(300)
     rows = matrix_of(problem, np.float64, policy=policy)

@@ -118,7 +118,7 @@ def test_huber_loss_widens_m_delta_by_h():
 
 def test_the_period_and_the_cost_of_a_sort_are_those_of_3_and_4():
     n, d = 1000, 20
-    X = sparse.random_array((n, d), density=0.25, rng=np.random.default_rng(0), format="csr")
+    X = sparse.csr_array(sparse.random(n, d, density=0.25, random_state=np.random.default_rng(0)))
     problem = LinearProblem.build(X, np.where(np.arange(n) % 2, 1, -1))
     s = problem.rows.n_stored / (n * d)
     costs = SortCosts.of(problem)

@@ -10,12 +10,16 @@ import pytest
 from scipy import sparse
 
 from maxmargin import RBF, KernelProblem, Linear, Polynomial, Precomputed, Status, certify_kernel, solve
+from maxmargin.certificate import kernel as kernel_certificate
+from maxmargin.data.rows import ChosenRows
 from maxmargin.problem.held_values import MULTIPLE, ClassValues, held_values
 from maxmargin.problem.kernels import Custom, Points
+from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.kernel import held_smo
 from maxmargin.solvers.kernel.auto import KernelAuto
 from maxmargin.solvers.kernel.held_smo import HeldState
+from maxmargin.solvers.kernel.held_smo_loops import MOVED, OUTSIDE, SINGULAR, leap, renew
 
 KERNELS = [RBF(0.3), Linear(), Polynomial(0.5, 1.0, 3), Custom(lambda A, B: A @ B.T + 1.0)]
 
@@ -131,3 +135,78 @@ def test_steps_never_lower_the_dual():
         state.run_smo(5)
         duals.append(certify_kernel(problem, state.alpha).certificate.dual)
     assert all(later >= earlier - 1e-9 * abs(earlier) for earlier, later in pairwise(duals))
+
+
+@pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 500, 1024])
+@pytest.mark.parametrize("has_offset", [True, False])
+def test_sums_of_the_certificate_are_numpys_for_few_samples(n, has_offset):
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 3)), np.where(rng.random(n) < 0.5, 1, -1)
+    C = rng.random(n) + 0.1
+    alpha = np.clip(rng.normal(size=n), 0.0, C)
+    problem = KernelProblem.build(X, y, C, RBF(0.5), has_offset)
+    sums = kernel_certificate.outputs_of(problem, alpha, np.flatnonzero(alpha))
+    few = kernel_certificate._totals(problem, alpha, sums, 0.3, True)
+    many = kernel_certificate._totals_of_many(problem, alpha, sums, 0.3, 4.0 * UNIT_ROUNDOFF)
+    assert few.balance == pytest.approx(many.balance, rel=1e-13, abs=1e-13)
+    assert few[:5] == pytest.approx(many[:5], rel=1e-13, abs=1e-13)
+    assert few.n_at_bound == np.count_nonzero(alpha == C)
+
+
+def test_an_output_that_is_not_a_number_is_refused_though_its_alpha_is_zero():
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.where(np.arange(20) % 2, 1, -1)
+    problem = KernelProblem.build(X, y, 1.0, RBF(0.5))
+    alpha = np.zeros(20)
+    alpha[:4] = 0.5
+    sums = kernel_certificate.outputs_of(problem, alpha, np.arange(4))
+    sums.outputs[11] = np.nan
+    assert not kernel_certificate._certificate(problem, alpha, np.arange(4), sums, 0.0).is_proof
+
+
+@pytest.mark.parametrize("has_offset", [True, False])
+def test_a_leap_solves_the_system_of_the_free_samples_or_says_that_it_is_singular(has_offset):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2))
+    K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+    free, s, box = np.arange(5, 25), np.zeros(60), np.full(60, 1e6)
+    v = rng.normal(size=60)
+    found = s.copy()
+    assert leap(K, v, found, -box, box, free, has_offset) == MOVED
+    change = (found - s)[free]
+    rest = v[free] - K[np.ix_(free, free)] @ change
+    assert rest == pytest.approx(np.full(20, rest.mean() if has_offset else 0.0), abs=1e-6)
+    assert change.sum() == pytest.approx(0.0, abs=1e-6) or not has_offset
+    assert leap(K, v, s, -1e-9 * box, 1e-9 * box, free, has_offset) == OUTSIDE
+    flat = X @ X.T  # two dimensions for twenty samples
+    assert leap(flat, v, s, -box, box, free, has_offset) == SINGULAR
+    assert not s.any()
+
+
+def test_the_outputs_from_a_list_of_support_vectors_are_those_of_a_product():
+    rng = np.random.default_rng(2)
+    y, s = rng.normal(size=64), np.where(rng.random(64) < 0.3, rng.normal(size=64), 0.0)
+    K = rng.normal(size=(64, 64))
+    K, v = K + K.T, np.empty(64)
+    renew(K, y, s, v)
+    assert v == pytest.approx(y - K @ s)
+
+
+def test_a_refused_answer_after_the_last_round_is_handed_over():
+    problem = KernelProblem.build(
+        np.random.default_rng(0).normal(size=(40, 2)), np.where(np.arange(40) % 2, 1, -1), 1.0, RBF(1.0)
+    )
+    state = HeldState.of(problem, problem.held, None)
+    for _ in range(10):
+        state.advance(Budget(10**6, 1e-4))
+        if state.has_given_up:
+            break
+    assert state.has_given_up
+
+
+def test_rows_of_a_pair_are_copied_when_they_are_asked_for():
+    X, chosen = np.arange(20.0).reshape(10, 2), np.array([7, 1, 3])
+    rows = ChosenRows(X, chosen)
+    assert (rows.n_samples, rows.n_features, rows.n_stored) == (3, 2, 6)
+    assert "matrix" not in vars(rows)
+    assert np.array_equal(rows.matrix, X[chosen])
+    assert rows.compiled(1.0).values.shape == (3, 2)

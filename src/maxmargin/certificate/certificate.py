@@ -114,7 +114,18 @@ BALANCED = Imbalance()
 """No offset, or one that is penalised."""
 
 
-def assemble(parts: GapParts, imbalance: Imbalance, alpha: Array, is_at_bound: Array, *, is_proof: bool = True) -> Certificate:
+class Counts(NamedTuple):
+    """How many alpha_i are not zero, and how many of them are at a bound."""
+
+    n_support: int
+    n_at_bound: int
+
+    @classmethod
+    def of(cls, alpha: Array, is_at_bound: Array) -> Counts:
+        return cls(int(np.count_nonzero(alpha)), int(np.count_nonzero(is_at_bound & (alpha != 0.0))))
+
+
+def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof: bool = True) -> Certificate:
     """The certificate of an answer. What is not finite proves nothing.
 
     P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
@@ -122,7 +133,7 @@ def assemble(parts: GapParts, imbalance: Imbalance, alpha: Array, is_at_bound: A
     gap = parts.gap + imbalance.shift + imbalance.fall
     rounding = parts.error + imbalance.error + parts.roundings * gap
     if not all(map(math.isfinite, (parts.primal, dual, gap, rounding))):
-        return refusal(alpha)
+        return refusal(counts.n_support)
     worst = gap + rounding
     distance = min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (parts.apart + imbalance.move))
     return Certificate(
@@ -132,12 +143,13 @@ def assemble(parts: GapParts, imbalance: Imbalance, alpha: Array, is_at_bound: A
         relative_gap=relative(gap, parts.primal, dual),
         rounding_error=rounding,
         distance_bound=distance if is_proof else math.inf,
-        n_support=int(np.count_nonzero(alpha)),
-        n_at_bound=int(np.count_nonzero(is_at_bound & (alpha != 0.0))),
+        n_support=counts.n_support,
+        n_at_bound=counts.n_at_bound,
     )
 
 
-def refusal(alpha: Array) -> Certificate:
+def refusal(n_support: int) -> Certificate:
+    """The certificate of what proves nothing."""
     return Certificate(
         primal=np.inf,
         dual=-np.inf,
@@ -145,6 +157,6 @@ def refusal(alpha: Array) -> Certificate:
         relative_gap=np.inf,
         rounding_error=np.inf,
         distance_bound=np.inf,
-        n_support=int(np.count_nonzero(alpha)),
+        n_support=n_support,
         n_at_bound=0,
     )

@@ -57,7 +57,8 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
         return math.inf
     with np.errstate(all="ignore"):
         entry_error = problem.held.error if problem.held else problem.kernel.rounding_error(problem.points, problem.points)
-        lengths = np.sqrt(np.maximum(_one_or_all(problem.diagonal) + entry_error, 0.0)) * OUTWARDS
+        squares = _one_or_all(problem.diagonal) + entry_error
+        lengths = (math.sqrt(squares) if isinstance(squares, float) else np.sqrt(np.maximum(squares, 0.0))) * OUTWARDS
         reach = verdict.certificate.distance_bound * lengths + _one_or_all(verdict.output_errors)
         return _bound(problem, verdict.outputs, reach, verdict.b)
 
@@ -75,11 +76,11 @@ def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array 
 
 def offsets_within(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
     """Every optimal offset, when each optimal output is within ``reach`` of the one given."""
-    if not (np.isfinite(outputs).all() and np.isfinite(reach).all()):
+    if not (math.isfinite(float(outputs.sum())) and np.isfinite(reach).all()):
         return Interval(-math.inf, math.inf)
     if not problem.loss.is_smooth:
         kinks = _kinks(problem, outputs)
-        greatest = float(np.abs(kinks.offsets).max(initial=0.0))
+        greatest = max(float(kinks.offsets.max(initial=0.0)), -float(kinks.offsets.min(initial=0.0)))
         moved = reach + 2.0 * UNIT_ROUNDOFF * (greatest + reach)
         if not isinstance(moved, float) and len(kinks.offsets) > len(moved):
             moved = np.tile(moved, len(kinks.offsets) // len(moved))  # several kinks a sample
@@ -105,7 +106,9 @@ def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
     if problem.loss.is_regression:
         found: Kinks = problem.loss.kinks(outputs, problem.C, problem.y)  # type: ignore[attr-defined]
         return found
-    return Kinks(problem.y - outputs, problem.C, float(problem.C[problem.y > 0].sum()))
+    is_positive, C = problem.y > 0, problem.C
+    level = float(np.count_nonzero(is_positive) * C[0] if C.strides == (0,) else C[is_positive].sum())
+    return Kinks(problem.y - outputs, C, level)
 
 
 def _reach_of_sign(holds: Callable[[float], bool], step: float) -> float:

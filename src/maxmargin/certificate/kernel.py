@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.certificate import BALANCED, Certificate, GapParts, Imbalance, assemble, refusal
+from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.kernel_sums import Sums, kernel_sums, precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs, hinge_sums
 from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
@@ -60,7 +62,9 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None,
     alpha = vector(alpha, problem.n_samples, "alpha")
     support = np.flatnonzero(alpha)
     if not problem.is_feasible(alpha):
-        return KernelVerdict(refusal(alpha), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
+        return KernelVerdict(
+            refusal(int(np.count_nonzero(alpha))), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0
+        )
     with np.errstate(all="ignore"):
         verdict = _verdict(problem, alpha, support, outputs_of(problem, alpha, support), b)
         certificate = verdict.certificate
@@ -120,8 +124,8 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> Sums:
 def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
     """From values that are each known to an error. No value of the RBF kernel is greater than one, so that one bound serves all
     samples. Models may have coefficients of either sign in the place of alpha."""
-    outputs, sizes = held.values @ (alpha * problem.signs), np.abs(alpha)
-    additions = gamma(len(alpha) + 2.0)
+    outputs, additions = held_outputs(held.padded, alpha * problem.signs), gamma(len(alpha) + 2.0)
+    sizes = np.abs(alpha)
     if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
         return Sums(outputs, np.broadcast_to(error, len(alpha)))
@@ -130,44 +134,90 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> Sums:
 
 
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Sums, b: float) -> Certificate:
-    sigma, C, t, loss = problem.signs, problem.C, problem.targets, problem.loss
-    outputs, signed = sigma * (sums.outputs + b), alpha * sigma
-    sqnorm = float(signed @ sums.outputs)
-    errors = sums.errors
-    if len(support):  # without them the outputs are +b and -b, exactly
-        errors = errors + 4.0 * UNIT_ROUNDOFF * (np.abs(t) + np.abs(outputs) + abs(b))
+    found = _totals(problem, alpha, sums, b, len(support) > 0)
     parts = GapParts(
-        primal=0.5 * sqnorm + float(C @ loss.value(outputs, t)),
-        dual=float(np.sum(problem.box.terms(alpha))) - 0.5 * sqnorm,
-        gap=float(np.sum(loss.gap_terms(outputs, alpha, C, t))),
-        error=float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, t))),
+        primal=0.5 * found.sqnorm + found.loss,
+        dual=found.conjugate - 0.5 * found.sqnorm,
+        gap=found.gap,
+        error=found.rounding,
         roundings=gamma(float(PAIRWISE_ROUNDINGS)),
     )
-    imbalance = imbalance_of(problem, alpha, sums.outputs, b)
-    is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
+    imbalance = imbalance_of(problem, alpha, found.balance, b)
     # A kernel that is positive semidefinite on trust may be found out.
-    is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -(
-        parts.error + imbalance.error + parts.roundings * parts.gap
+    rounding = parts.error + imbalance.error + parts.roundings * parts.gap
+    is_proof = problem.kernel.is_positive_semidefinite and found.sqnorm >= -rounding
+    return assemble(parts, imbalance, Counts(len(support), found.n_at_bound), is_proof=is_proof)
+
+
+class Balance(NamedTuple):
+    """sum_i |alpha_i|, sum_i s_i, and sum_i |alpha_i| (|p_i - sigma_i f_i| + epsilon)."""
+
+    size: float
+    excess: float
+    slope: float
+
+    @classmethod
+    def of(cls, problem: KernelProblem, alpha: Array, outputs: Array) -> Balance:
+        size = np.abs(alpha)
+        slopes = np.abs(problem.box.p - problem.signs * outputs) + problem.box.e
+        return cls(float(size.sum()), float((alpha * problem.signs).sum()), float(size @ slopes))
+
+
+class _Totals(NamedTuple):
+    """Sums over the samples: of C_i loss_i, of the gap terms, of what rounding can do to each, of s_i f_i, and of the dual's
+    terms. No term goes through more roundings than PAIRWISE_ROUNDINGS."""
+
+    loss: float
+    gap: float
+    rounding: float
+    sqnorm: float
+    conjugate: float
+    balance: Balance
+    n_at_bound: int
+
+
+def _totals(problem: KernelProblem, alpha: Array, sums: Sums, b: float, has_support: bool) -> _Totals:
+    own_error = 4.0 * UNIT_ROUNDOFF if has_support else 0.0  # without support vectors the outputs are +b and -b, exactly
+    if len(alpha) > SUMMED_SAMPLES or problem.loss.is_regression:
+        return _totals_of_many(problem, alpha, sums, b, own_error)
+    errors, C = np.ascontiguousarray(sums.errors), np.ascontiguousarray(problem.C)
+    values, n_at_bound = hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error)
+    loss, gap, rounding, sqnorm, total, excess, slope = values.tolist()
+    return _Totals(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), int(n_at_bound))
+
+
+def _totals_of_many(problem: KernelProblem, alpha: Array, sums: Sums, b: float, own_error: float) -> _Totals:
+    C, t, loss = problem.C, problem.targets, problem.loss
+    outputs = problem.signs * (sums.outputs + b)
+    errors = sums.errors + own_error * (np.abs(t) + np.abs(outputs) + abs(b)) if own_error else sums.errors
+    is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
+    return _Totals(
+        loss=float(C @ loss.value(outputs, t)),
+        gap=float(np.sum(loss.gap_terms(outputs, alpha, C, t))),
+        rounding=float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, t))),
+        sqnorm=float((alpha * problem.signs) @ sums.outputs),
+        conjugate=float(np.sum(problem.box.terms(alpha))),
+        balance=Balance.of(problem, alpha, sums.outputs),
+        n_at_bound=int(np.count_nonzero(is_at_bound & (alpha != 0.0))),
     )
-    return assemble(parts, imbalance, alpha, is_at_bound, is_proof=is_proof)
 
 
-def imbalance_of(problem: KernelProblem, alpha: Array, outputs: Array, b: float) -> Imbalance:
+def imbalance_of(problem: KernelProblem, alpha: Array, balance: Balance, b: float) -> Imbalance:
     """The feasible alpha' has the heavier sign of s_i scaled by 1 - e, e <= 2 |r| / sum |alpha|, and the dual falls by at most
 
         e sum_i |alpha_i| (|p_i - sigma_i f_i| + epsilon) + e^2 (sum_i |alpha_i| k(x_i, x_i)^1/2)^2 / 2;
 
     the ball is around the point between w(alpha) and w(alpha')."""
-    size = np.abs(alpha)
-    total = float(size.sum())
+    total = balance.size
     if not problem.has_offset or total == 0.0:
         return BALANCED
-    slope = float(size @ (np.abs(problem.box.p - problem.signs * outputs) + problem.box.e))
-    reach = float(size @ np.sqrt(np.abs(problem.diagonal)))
+    diagonal = problem.diagonal
+    is_one = diagonal.strides == (0,)  # one value for all
+    reach = total * math.sqrt(abs(diagonal[0])) if is_one else float(np.abs(alpha) @ np.sqrt(np.abs(diagonal)))
 
     def fall(r: float) -> float:
         e = 2.0 * r / total
-        return e * slope + 0.5 * (e * reach) ** 2
+        return e * balance.slope + 0.5 * (e * reach) ** 2
 
-    excess = abs(float((alpha * problem.signs).sum()))
-    return Imbalance.of(excess, gamma(float(PAIRWISE_ROUNDINGS)) * total, abs(b), fall, 2.0 / total * reach)
+    excess_error = gamma(float(PAIRWISE_ROUNDINGS)) * total
+    return Imbalance.of(abs(balance.excess), excess_error, abs(b), fall, 2.0 / total * reach)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.certificate import BALANCED, Certificate, GapParts, Imbalance, assemble, refusal
+from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_product, two_sum, vector
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
@@ -60,7 +60,7 @@ class Judge:
         alpha = vector(alpha, self.problem.n_samples, "alpha")
         with np.errstate(all="ignore"):
             if not (np.isfinite(w).all() and self.problem.is_feasible(alpha)):
-                return refusal(alpha)
+                return refusal(int(np.count_nonzero(alpha)))
             sums = self._sums(w, alpha, margins, None)
             quick = self._verdict(alpha, sums, self._compare(w, alpha, sums))
             if not _is_in_doubt(quick):
@@ -173,7 +173,7 @@ class Judge:
             apart=difference + difference_error,
         )
         is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
-        return assemble(parts, self._imbalance(alpha, comparison), alpha, is_at_bound)
+        return assemble(parts, self._imbalance(alpha, comparison), Counts.of(alpha, is_at_bound))
 
     def _imbalance(self, alpha: Array, comparison: _Comparison) -> Imbalance:
         """The feasible point is alpha with the heavier sign of alpha_i sigma_i scaled by 1 - e, e = |r| / (the sum of that

@@ -12,14 +12,14 @@ takes a kernel that is positive semidefinite: otherwise the last term is no squa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.certificate import Certificate, GapParts, assemble, refusal
-from maxmargin.certificate.kernel import imbalance_of, outputs_of
+from maxmargin.certificate.certificate import Certificate, Counts, GapParts, assemble, refusal
+from maxmargin.certificate.kernel import Balance, imbalance_of, outputs_of
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.kernel import KernelProblem
@@ -44,7 +44,7 @@ def certify_model(problem: KernelProblem, model: KernelModel, alpha: Array) -> C
     alpha = vector(alpha, problem.n_samples, "alpha")
     is_finite = bool(np.isfinite(alpha).all() and np.isfinite(model.coefficients).all() and math.isfinite(model.b))
     if not (is_finite and problem.is_feasible(alpha)):
-        return refusal(alpha)
+        return refusal(int(np.count_nonzero(alpha)))
     with np.errstate(all="ignore"):
         everyone = _with_vectors(problem, model.vectors)
         n, size = problem.n_samples, everyone.n_samples
@@ -100,6 +100,7 @@ def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha:
         roundings=gamma(float(PAIRWISE_ROUNDINGS)),
         apart=math.sqrt(sqdistance + sqdistance_error) if math.isfinite(sqdistance + sqdistance_error) else math.inf,
     )
-    is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
-    certificate = assemble(parts, imbalance_of(problem, alpha, dual_w.outputs[:n], b), alpha, is_at_bound)
-    return replace(certificate, n_support=int(np.count_nonzero(w.signed)))
+    is_at_bound = ((alpha == problem.box.U) | (alpha == problem.box.L)) & (alpha != 0.0)
+    counts = Counts(int(np.count_nonzero(w.signed)), int(np.count_nonzero(is_at_bound)))
+    balance = Balance.of(problem, alpha, dual_w.outputs[:n])
+    return assemble(parts, imbalance_of(problem, alpha, balance, b), counts)

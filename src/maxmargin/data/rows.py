@@ -7,6 +7,7 @@ loop is compiled once for a dense and once for a sparse layout, and never for an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -111,6 +112,34 @@ class Rows:
         norms = np.empty(self.n_samples)
         squared_norms(self.compiled(bias), norms)
         return norms
+
+
+class ChosenRows(Rows):
+    """Some rows of a dense X, which are copied when they are first asked for."""
+
+    def __init__(self, X: Array, chosen: Array) -> None:
+        vars(self).update(_X=X, _chosen=chosen)
+
+    @cached_property
+    def matrix(self) -> Array:
+        rows: Array = vars(self)["_X"][vars(self)["_chosen"]]
+        return rows
+
+    @property
+    def is_sparse(self) -> bool:
+        return False
+
+    @property
+    def n_samples(self) -> int:
+        return len(vars(self)["_chosen"])
+
+    @property
+    def n_features(self) -> int:
+        return int(vars(self)["_X"].shape[1])
+
+    @property
+    def n_stored(self) -> int:
+        return self.n_samples * self.n_features
 
 
 def _canonical(X: Any) -> Any:

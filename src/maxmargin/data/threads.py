@@ -46,22 +46,20 @@ class _SingleThreadedBlas:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limiter: Any = None
+        self._before: list[int] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                _give_up_claims()
-                self._limiter = _controller().limit(limits=1, user_api="blas")
+                self._before = [library.get_num_threads() for library in _libraries()]
+                _set_threads([1] * len(self._before))
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                _give_up_claims()
-                self._limiter.restore_original_limits()
-                _give_up_claims()
+                _set_threads(self._before)
 
 
 _blas = _SingleThreadedBlas()
@@ -74,15 +72,23 @@ def single_threaded_blas() -> _SingleThreadedBlas:
 
 
 @cache
-def _controller() -> Any:
+def _libraries() -> list[Any]:
+    """Those that do linear algebra. Each is asked directly: a limit by threadpoolctl's own context takes 0.1 ms."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    return ThreadpoolController()
+    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+
+
+def _set_threads(numbers: list[int]) -> None:
+    _give_up_claims()
+    for library, number in zip(_libraries(), numbers, strict=True):
+        library.set_num_threads(number)
+    _give_up_claims()
 
 
 def _give_up_claims() -> None:
-    """Let the present thread set the number of BLAS threads, whichever thread did so before."""
-    for library in _controller().lib_controllers:
+    """Let any thread set the number of BLAS threads, whichever thread did so before."""
+    for library in _libraries():
         give_up = getattr(library, "clear_controlling_thread", None)  # since threadpoolctl 3.8
         if give_up is not None:
             give_up(force=True)

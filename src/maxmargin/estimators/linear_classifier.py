@@ -19,10 +19,11 @@ from maxmargin.certificate.ellipsoid import enclose, sharpened
 from maxmargin.certificate.predictions import Bounds, CertifiedLabels, Decisions, linear_decisions, proved_greatest
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
+from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.estimators.parameters import explained
-from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
@@ -143,11 +144,12 @@ class LinearClassifier:
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
         callback = serialised(self.callback, self.verbose)
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        is_penalized, costs = bool(self.penalize_intercept) or scaling == 0.0, costs_of(costs, rows)
 
         def job(positive: Any, start: Array | None) -> Any:
             def run(stop: Stop) -> Solution:
                 signs = np.where(y == positive, np.int8(1), np.int8(-1))
-                problem = LinearProblem.build(rows, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
+                problem = LinearProblem(rows, signs, costs, LOSSES[self.loss], scaling, is_penalized)
                 if stop.is_due and start is None:
                     return unsolved(problem, solver, stop)
                 solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
@@ -160,7 +162,8 @@ class LinearClassifier:
 
         positives = classes[1:] if len(classes) == 2 else classes
         starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
-        return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
+        with single_threaded_blas():
+            return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
 
     def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""

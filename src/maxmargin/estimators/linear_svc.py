@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
@@ -107,10 +106,7 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type."""
         with checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X, y = validate_data(
-                self, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
-            )
-            check_classification_targets(y)
+            X, y = checks.validated(self, X, y)
             solutions = self._train(X, y, sample_weight, limits)
         warn_if_uncertified(solutions, limits)
         return self

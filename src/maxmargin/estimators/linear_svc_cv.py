@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from maxmargin.data.rows import DTYPES, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.linear_svc import LinearSVC
@@ -126,10 +123,7 @@ solver, max_seconds, penalize_intercept, sharp_proofs
             limits = model._check_parameters()
             checks.flag("refit", self.refit)
             Cs = values_of(self.Cs)
-            X, y = validate_data(
-                self, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
-            )
-            check_classification_targets(y)
+            X, y = checks.validated(self, X, y)
             metric = bounded_metric(self.scoring, checks.classes_of(y))
             folds = folds_of(self, model.set_params(warm_start=True), X, y, sample_weight, routed(self, sample_weight, params))
             search = ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs).run()

@@ -12,8 +12,9 @@ from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
-from maxmargin.data.rows import Array, Rows
+from maxmargin.data.rows import Array, ChosenRows, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.kernel_matrix.shared import PairValues, SharedValues
 from maxmargin.problem.held_values import ClassValues
@@ -125,14 +126,19 @@ class KernelProblems:
         return 1 if is_short else available_cores()
 
     def problem(self, pair: Pair) -> KernelProblem:
-        rows, costs = pair.part(self.X, self.kernel), self._costs_of(pair)
+        costs = self._costs_of(pair)
         if isinstance(self.shared, ClassValues):
             matrix = partial(self.shared.pair, pair.first, pair.second)
-            return KernelProblem(Rows(rows), pair.signs, costs, self.kernel, self.has_offset, matrix=matrix)
+            return KernelProblem(self._rows_of(pair), pair.signs, costs, self.kernel, self.has_offset, matrix=matrix)
+        rows = pair.part(self.X, self.kernel)
         problem = KernelProblem.build(rows, pair.signs, costs, self.kernel, self.has_offset, check=False)
         if self.shared is not None and self.shared.sizes.may_share(pair.first, pair.second):
             return replace(problem, fast_values=PairValues(problem.points, self.shared, pair.first, pair.second))
         return problem
+
+    def _rows_of(self, pair: Pair) -> Rows:
+        """Where kernel values are held, rows of X are hardly ever asked for."""
+        return Rows(pair.rows(self.X)) if sparse.issparse(self.X) else ChosenRows(self.X, pair.samples)
 
     def _costs_of(self, pair: Pair) -> Array:
         """One C for all stays one number that is read many times."""

@@ -104,6 +104,8 @@ class Fold:
     y_test: Array
     score_params: dict[str, Any]
     classes: Array
+    train_rows: Array
+    """The places of the training samples among all."""
     first_start: Any = None
     was_settled: bool = False
     """Whether the labels of the last value were all proved."""

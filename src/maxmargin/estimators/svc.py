@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from maxmargin.certificate.predictions import OUTWARDS, CertifiedLabels, Decisions, kernel_decisions, proved_votes, votes
@@ -104,13 +104,9 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         X is the kernel matrix, with a callable kernel X may be a list of anything that the callable takes."""
         with checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X = self._rows_of(X)
-            X, y = validate_data(self, sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C", ensure_min_features=1)
-            check_classification_targets(y)
+            X, y = checks.validated(self, self._rows_of(X), y)
             solutions = self._train(X, y, sample_weight, limits)
-            self.class_weight_ = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight
-            )
+            self.class_weight_ = self._class_weights(y, sample_weight)
         warn_if_uncertified(solutions, limits)
         return self
 
@@ -125,6 +121,11 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
         costs = checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y)
         signs = np.where(y == classes[1], 1, -1)
         return KernelProblem.build(X, signs, costs, super()._kernel(X, sample_weight), self.fit_intercept)
+
+    def _class_weights(self, y: Array, sample_weight: Any) -> Array:
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
+        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight))
 
     @property
     def coef_(self) -> Array:

@@ -36,9 +36,6 @@ class TilePolicy:
 
     sparse_below: float = 1.0 / 3.0
     """The share of X that is not zero up to which X is held in a sparse form: there a matrix product is no faster."""
-    few_elements: int = 1 << 19
-    """Up to this many elements, zeros counted, X is held dense whatever it is made of: a tile takes microseconds more, and
-    compiling the sparse form would take half a second."""
     narrow_bytes: int = 1 << 18
     """The most bytes of a block of dense rows in the narrow form, unless it would have fewer than ``least_width`` samples: half
     of a second-level cache."""
@@ -185,8 +182,7 @@ class Tiles:
         """X, dense or CSR, in the element type of the tiles."""
         matrix = self.points.matrix
         n_nonzero = matrix.nnz if sparse.issparse(matrix) else np.count_nonzero(matrix)
-        n_elements = len(self.points) * self.n_features
-        if n_elements > self.policy.few_elements and n_nonzero <= self.policy.sparse_below * n_elements:
+        if n_nonzero <= self.policy.sparse_below * len(self.points) * self.n_features:
             return sparse.csr_array(matrix).astype(self.dtype, copy=False)
         dense = matrix.astype(self.dtype, copy=False).toarray() if sparse.issparse(matrix) else matrix
         return np.ascontiguousarray(dense, self.dtype)

@@ -8,6 +8,7 @@ the rounding of a sum of n products.
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from scipy import sparse
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
-from maxmargin.problem.kernels import Kernel, Points
+from maxmargin.problem.kernels import Kernel, Points, dot_products
 
 MOST_SAMPLES = 1024
 """So many samples have their matrix held: 8 MB, which a second-level cache and the next one take. With more, float32 values and
@@ -70,6 +71,28 @@ def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
     return sum(min(rows_a_strip, n - start) * (n - start) for start in range(0, n, rows_a_strip))
 
 
+def _fill_across(kernel: Kernel, one: Points, other: Points, out: Array, memory: Array) -> None:
+    """The two blocks of ``out`` between the first and the second of two classes, each the mirror image of the other. ``memory``
+    is for what comes between."""
+    middle, n = len(one), len(one) + len(other)
+    if kernel.is_gaussian:
+        from maxmargin.problem.kernel_loops import rbf_values_across
+
+        scale = -kernel.gamma / math.log(2.0)  # type: ignore[attr-defined]
+        rbf_values_across(_products(one, other, memory), one.sqnorms, other.sqnorms, scale, out, middle)
+    else:
+        across = kernel.quick_block(one, other)
+        out[:middle, middle:n], out[middle:n, :middle] = across, across.T
+
+
+def _products(one: Points, other: Points, memory: Array) -> Array:
+    """x . z, in that memory where both are dense."""
+    if sparse.issparse(one.matrix):
+        return np.ascontiguousarray(dot_products(one, other))
+    out = memory[: len(one) * len(other)].reshape(len(one), len(other))
+    return np.dot(one.matrix, other.matrix.T, out=out)
+
+
 class ClassValues:
     """The kernel matrices of pairs of classes. The values within a class are made once, when they are first asked for. Several
     threads may ask."""
@@ -115,19 +138,18 @@ class ClassValues:
         """All samples of the first class, then all of the second, until this thread asks for the next pair."""
         (one, n_one), (other, n_other) = self.square(first), self.square(second)
         middle, n = len(one), len(one) + len(other)
-        padded = self._matrix(_rounded(n))
+        padded, memory = self._matrices(_rounded(n))
         padded[n:], padded[:, n:] = 0.0, 0.0
         padded[:middle, :middle], padded[middle:n, middle:n] = one, other
-        across = self._kernel.quick_block(self._classes[first], self._classes[second])
-        padded[:middle, middle:n], padded[middle:n, :middle] = across, across.T
-        return HeldValues(padded, n, n_one + n_other + across.size, self._error)
+        _fill_across(self._kernel, self._classes[first], self._classes[second], padded, memory)
+        return HeldValues(padded, n, n_one + n_other + len(one) * len(other), self._error)
 
-    def _matrix(self, size: int) -> Array:
-        """In the memory that this thread has used before: new pages are slow."""
+    def _matrices(self, size: int) -> tuple[Array, Array]:
+        """One of that size and memory for another, which this thread has used before: new pages are slow."""
         if not hasattr(self._memory, "values"):
             self._memory.values = np.empty(_rounded(self.largest) ** 2)
-        memory: Array = self._memory.values
-        return memory[: size * size].reshape(size, size)
+            self._memory.products = np.empty(self.largest**2 // 4)
+        return self._memory.values[: size * size].reshape(size, size), self._memory.products
 
 
 def _largest_pair(sizes: Array) -> int:
@@ -136,7 +158,8 @@ def _largest_pair(sizes: Array) -> int:
 
 def _megabytes(sizes: Array, n_threads: int) -> float:
     squares = float(np.square(sizes, dtype=np.float64).sum())
-    return float(np.dtype(np.float64).itemsize * (squares + n_threads * _rounded(_largest_pair(sizes)) ** 2) / 1e6)
+    of_a_pair = 1.25 * _rounded(_largest_pair(sizes)) ** 2  # and a quarter of that for products
+    return float(np.dtype(np.float64).itemsize * (squares + n_threads * of_a_pair) / 1e6)
 
 
 def _rounded(n: int) -> int:

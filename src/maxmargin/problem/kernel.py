@@ -108,6 +108,8 @@ class KernelProblem:
 
     @cached_property
     def diagonal(self) -> Array:
+        if self.kernel.is_gaussian:  # needs no points
+            return np.broadcast_to(1.0, self.n_samples)
         return self.kernel.diagonal(self.points)
 
     @cached_property
@@ -163,18 +165,25 @@ class KernelProblem:
         if not self.has_offset:
             return 0.0
         kinks, costs, level = self.kinks(outputs)
-        if costs.strides == (0,) and costs[0] > 0.0:  # one C for all
-            kinks.sort()
-        else:
-            present = costs > 0.0
-            order = np.argsort(kinks[present], kind="stable")
-            kinks, costs = kinks[present][order], costs[present][order]
+        is_even = costs.strides == (0,) and costs[0] > 0.0
+        if is_even and not self.loss.is_regression:  # the slope is zero after as many kinks as samples are positive
+            return _middle(kinks, int(np.count_nonzero(self.y > 0)))
+        present = costs > 0.0
+        order = np.argsort(kinks[present], kind="stable")
+        kinks, costs = kinks[present][order], costs[present][order]
         slopes = np.cumsum(costs) - level
         tiny = 1e-14 * float(costs.sum())
         low = int(np.searchsorted(slopes, -tiny, side="left"))
         high = int(np.searchsorted(slopes, tiny, side="right"))
         last = len(kinks) - 1
         return float(0.5 * (kinks[min(low, last)] + kinks[min(high, last)]))
+
+
+def _middle(kinks: Array, rank: int) -> float:
+    """Between the kinks number ``rank`` and ``rank`` + 1 in ascending order, or the last of them."""
+    ranks = [max(0, rank - 1), min(rank, len(kinks) - 1)]
+    ordered = np.partition(kinks, ranks)
+    return float(0.5 * (ordered[ranks[0]] + ordered[ranks[1]]))
 
 
 def _check_gram(rows: Rows) -> None:

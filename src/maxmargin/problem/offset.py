@@ -56,15 +56,15 @@ def offset_level(y: Array, alpha: Array, C: Array) -> float:
 def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0) -> Interval:
     """inf {b : sum_{t_i <= b} C_i >= level} and sup {b : sum_{t_i < b} C_i <= level}, rounded outwards."""
     n = len(kinks)
-    is_even = n > 0 and (C.strides == (0,) or bool(np.all(C == C[0])))
-    order = slice(None) if is_even else np.argsort(kinks, kind="stable")
+    is_even = n > 0 and float(C[0]) > 0.0 and (C.strides == (0,) or bool(np.all(C == C[0])))
+    if is_even:
+        return _even_quantiles(kinks, float(C[0]), level, imbalance)
+    order = np.argsort(kinks, kind="stable")
     sums = np.cumsum(C[order])
     slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (float(C.sum()) + abs(level)) + imbalance
     low = int(np.searchsorted(sums, level - slack, side="left"))
     high = int(np.searchsorted(sums, level + slack, side="right"))
-    # With one C for all the two ranks are known before anything is sorted, and two order statistics are enough.
-    ranks = [rank for rank in (low, high) if rank < n]
-    ordered = np.partition(kinks, ranks) if is_even and ranks else kinks[order]
+    ordered = kinks[order]
     has_low, has_high = level - slack > 0.0 and low < n, high < n
     return Interval(float(ordered[low]) if has_low else -math.inf, float(ordered[high]) if has_high else math.inf)
 
@@ -96,3 +96,14 @@ def _without_rest(s: Array) -> Array:
 def excess_of(s: Array) -> float:
     """sum_i s_i, in more than float64 where the machine has it: its terms cancel."""
     return float(np.sum(s, dtype=np.longdouble))
+
+
+def _even_quantiles(kinks: Array, cost: float, level: float, imbalance: float) -> Interval:
+    """The same with one C for all: the two ranks are known before anything is sorted, and two order statistics are enough."""
+    n = len(kinks)
+    slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (n * cost + abs(level)) + imbalance
+    low, high = math.ceil((level - slack) / cost) - 1, math.floor((level + slack) / cost)
+    has_low, has_high = 0 <= low < n, high < n
+    ranks = [rank for rank, is_there in ((low, has_low), (max(0, high), has_high)) if is_there]
+    ordered = np.partition(kinks, ranks) if ranks else kinks
+    return Interval(float(ordered[low]) if has_low else -math.inf, float(ordered[max(0, high)]) if has_high else math.inf)

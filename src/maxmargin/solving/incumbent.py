@@ -294,7 +294,7 @@ class KernelIncumbent:
         """There was no time for a certificate, and an alpha of which nothing is known is still better than none."""
         if self._verdict is None:
             nothing = np.zeros(len(alpha)), np.full(len(alpha), np.inf)
-            self._alpha, self._verdict = np.array(alpha), KernelVerdict(refusal(alpha), b, *nothing, 0)
+            self._alpha, self._verdict = np.array(alpha), KernelVerdict(refusal(int(np.count_nonzero(alpha))), b, *nothing, 0)
 
     def known(self) -> Known:
         return self._certified.certificate

@@ -138,7 +138,7 @@ def test_the_preferences_follow_algorithm_5_step_by_step():
 def wide_with_a_few_contradictions(C: float) -> LinearProblem:
     """Sparse rows that are easily separated, but for ten that come again, a little shorter, with the other label."""
     rng = np.random.default_rng(0)
-    X = sparse.random_array((1000, 5000), density=0.004, rng=rng, format="csr")
+    X = sparse.csr_array(sparse.random(1000, 5000, density=0.004, random_state=rng))
     y = np.where(X @ rng.normal(size=5000) > 0.0, 1, -1)
     return LinearProblem.build(sparse.vstack([X, 0.9 * X[:10]], format="csr"), np.concatenate([y, -y[:10]]), C)
 

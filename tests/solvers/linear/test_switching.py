@@ -95,7 +95,7 @@ def test_a_driver_of_little_patience_gives_up_sooner():
 @pytest.mark.parametrize("loss", [EpsilonInsensitive(0.1), SquaredEpsilonInsensitive(0.1)], ids=str)
 def test_regression_with_many_sparse_features_is_certified_by_avsf_on_renumbered_columns(loss):
     rng = np.random.default_rng(0)
-    X = sparse.random_array((300, 3000), density=0.01, rng=rng, format="csr")
+    X = sparse.csr_array(sparse.random(300, 3000, density=0.01, random_state=rng))
     problem = LinearProblem.build(X, X @ rng.normal(size=3000) + 0.1 * rng.normal(size=300), 10.0, loss)
     policy = SwitchingPolicy(small_elements=0, most_matrix_weights=0, uses_products=False, long_factor=0.0)
     solution = solve(problem, Auto(policy), tol=1e-6)

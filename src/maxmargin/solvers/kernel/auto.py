@@ -48,7 +48,11 @@ class KernelAutoPolicy:
     """The share of the budget for kernel values that rows may take. The rest is for the block of least squares and its
     factor."""
     small_gap: float = 1e-3
-    """The relative gap above which least squares are too early."""
+    """The relative gap above which least squares are too early, unless they cost little."""
+    early_gap: float = 1e-2
+    """The relative gap above which they are too early even for ``early_near`` samples."""
+    early_near: int = 256
+    """Samples near the margin for which least squares take as long as a working set."""
     near: float = 0.05
     """A sample is near when its margin is within this of one, or within the violation."""
     few_near: int = 1000
@@ -135,7 +139,7 @@ class KernelAuto(KernelSolver):
         smo = solver.init(reduced, start, seed)
         smo.take_work(work)
         most_near = math.isqrt(int(0.5 * MEGABYTE * (self.cache_mb - rows_mb) / np.dtype(float).itemsize))
-        return ManyState(reduced, merged, solver, smo, most_near, self.policy, finish_below=self.policy.small_gap)
+        return ManyState(reduced, merged, solver, smo, most_near, self.policy, finish_below=self.policy.early_gap)
 
     def advance(self, problem: KernelProblem, state: KernelAutoState, budget: Budget) -> None:
         state.present.advance(budget)
@@ -277,6 +281,8 @@ class ManyState:
 
     @property
     def _most_worth_it(self) -> int:
+        if self.smo.relative_gap > self.policy.small_gap:
+            return self.policy.early_near
         return int(min(self.most_near, self.policy.few_near + self.policy.near_a_free * self.smo.n_free))
 
     def run_smo(self, budget: Budget) -> None:
@@ -288,9 +294,16 @@ class ManyState:
             self.looks_done = False
             self.smo.go_on()
             if not self.is_ready or self.smo.relative_gap <= budget.target:
-                self.finish_below = self.policy.enough * min(self.finish_below, self.smo.relative_gap)
+                self.finish_below = self._next_threshold
         elif self.looks_done and self.problem.n_samples <= self.policy.few_samples:
             self.finish()
+
+    @property
+    def _next_threshold(self) -> float:
+        """Where least squares are tried next, after the last threshold came too early or was no use."""
+        if self.smo.relative_gap > self.policy.small_gap:
+            return self.policy.small_gap
+        return self.policy.enough * min(self.finish_below, self.smo.relative_gap)
 
     @property
     def is_small_and_slow(self) -> bool:

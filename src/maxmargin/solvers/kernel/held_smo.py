@@ -26,14 +26,8 @@ from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.batched_smo_loops import (
-    LocalProblem,
-    best_offset,
-    extremes,
-    gap_and_dual,
-    solve_with_offset,
-    solve_without_offset,
-)
+from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, solve_with_offset, solve_without_offset
+from maxmargin.solvers.kernel.held_smo_loops import MOST_FREE, MOVED, SINGULAR, leap, renew, survey
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
 
 FIRST_VIOLATION, NEXT_VIOLATION = 1e-3, 1.0 / 30.0
@@ -106,6 +100,9 @@ class HeldState:
         """Rounds until the gap is small enough, or one round when the certificate was refused."""
         if self.looks_done:
             self.looks_done, self.target_share = False, 0.1 * self.target_share
+            if self.rounds >= MOST_ROUNDS:
+                self.has_given_up = True
+                return
         goal, left = self.target_share * budget.target, budget.steps
         while self.rounds < MOST_ROUNDS and left > 0:
             before = self.steps
@@ -132,13 +129,11 @@ class HeldState:
 
     def survey(self) -> None:
         """The offset and the gap at the present v."""
-        n = self.n
-        v, y, s, lower, upper = (each[:n] for each in (self.v, self.y, self.s, self.lower, self.upper))
-        self.b = best_offset(v, lower, upper) if self.has_offset else 0.0
-        gap, dual = gap_and_dual(v, y, s, lower, upper, self.b)
-        self.relative_gap = relative(gap, dual + gap, dual)
-        magnitude = 1.0 + abs(self.b) + float(np.abs(s).sum()) * self.greatest
-        self.is_at_rounding = gap <= NOISE * UNIT_ROUNDOFF * magnitude * float(np.sum(upper - lower))
+        here = survey(self.v, self.y, self.s, self.lower, self.upper, self.has_offset)
+        self.b, gap = here.b, here.gap
+        self.relative_gap = relative(gap, here.dual + gap, here.dual)
+        magnitude = 1.0 + abs(self.b) + here.size * self.greatest
+        self.is_at_rounding = gap <= NOISE * UNIT_ROUNDOFF * magnitude * here.room
 
     def finish(self) -> None:
         """The optimum of the face that SMO has found, or, where that is outside of the box, of all samples near the margin."""
@@ -149,9 +144,17 @@ class HeldState:
 
     def leap(self, free: Array) -> bool:
         """One linear system. False where its solution is not inside the box, or there is none."""
-        m = len(free)
-        if not m:
+        if not len(free):
             return False
+        if len(free) > MOST_FREE:
+            return self.leap_by_elimination(free)
+        outcome = leap(self.K, self.v, self.s, self.lower, self.upper, free, self.has_offset)
+        self.steps += outcome == MOVED
+        return self.leap_by_elimination(free) if outcome == SINGULAR else bool(outcome == MOVED)
+
+    def leap_by_elimination(self, free: Array) -> bool:
+        """The same by LAPACK, which does not need a positive definite matrix."""
+        m = len(free)
         system = np.ones((m + 1, m + 1))
         system[:m, :m], system[m, m] = self.K[np.ix_(free, free)], 0.0
         right = np.append(self.v[free], 0.0)
@@ -180,7 +183,7 @@ class HeldState:
 
     def renew(self) -> None:
         """v from s, free of the rounding of the steps that led here."""
-        self.v = self.y - self.K @ self.s
+        renew(self.K, self.y, self.s, self.v)
 
     def take_outputs(self, outputs: Array) -> None:
         self.v[: self.n] = self.y[: self.n] - outputs

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.data.by_type import loop_by_type
 from maxmargin.data.caching import njit
 from maxmargin.data.random_loops import below, next_random
 from maxmargin.data.row_loops import ONE, prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
@@ -84,7 +85,9 @@ TWELVE, ULP = np.uint64(12), 2.0**-52
 """The upper 52 bits of a random word are a uniform number in [0, 1) in units of 2^-52."""
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
+@loop_by_type(
+    "terms", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"}
+)
 def ascend(rows, terms, line, w, sweep, plan):
     """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
     samples, present, schedule = line.samples, line.present, line.schedule

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
+from maxmargin.data.by_type import by_type
 from maxmargin.data.caching import njit
 from maxmargin.data.rows import Array
 
@@ -40,113 +40,122 @@ class TwoSided(NamedTuple):
     epsilon: float
 
 
+@by_type
 def sign_of(terms, i):
     """sigma_i"""
-    raise TypeError("sign_of exists only inside compiled code")
 
 
-@overload(sign_of, inline="always")
-def _sign_of(terms, i):
-    if terms.instance_class is OneSided:
-        return lambda terms, i: np.float64(terms.y[i])
-    return lambda terms, i: 1.0
+@sign_of.when(OneSided)
+def _(terms, i):
+    return np.float64(terms.y[i])
 
 
+@sign_of.when(TwoSided)
+def _(terms, i):
+    return 1.0
+
+
+@by_type
 def target_of(terms, sample):
     """p_i"""
-    raise TypeError("target_of exists only inside compiled code")
 
 
-@overload(target_of, inline="always")
-def _target_of(terms, sample):
-    if terms.instance_class is OneSided:
-        return lambda terms, sample: 1.0
-    return lambda terms, sample: sample.target
+@target_of.when(OneSided)
+def _(terms, sample):
+    return 1.0
 
 
+@target_of.when(TwoSided)
+def _(terms, sample):
+    return sample.target
+
+
+@by_type
 def lower_of(terms, sample):
     """L_i"""
-    raise TypeError("lower_of exists only inside compiled code")
 
 
-@overload(lower_of, inline="always")
-def _lower_of(terms, sample):
-    if terms.instance_class is OneSided:
-        return lambda terms, sample: terms.lower
-    return lambda terms, sample: sample.L
+@lower_of.when(OneSided)
+def _(terms, sample):
+    return terms.lower
 
 
+@lower_of.when(TwoSided)
+def _(terms, sample):
+    return sample.L
+
+
+@by_type
 def slopes_of(terms, alpha, G):
     """The slope of the dual, minimised, to the right of alpha_i and to the left."""
-    raise TypeError("slopes_of exists only inside compiled code")
 
 
-@overload(slopes_of, inline="always")
-def _slopes_of(terms, alpha, G):
-    if terms.instance_class is OneSided:
-        return lambda terms, alpha, G: (G, G)
-
-    def two_sided(terms, alpha, G):
-        up = G + terms.epsilon if alpha >= 0.0 else G - terms.epsilon
-        down = G + terms.epsilon if alpha > 0.0 else G - terms.epsilon
-        return up, down
-
-    return two_sided
+@slopes_of.when(OneSided)
+def _(terms, alpha, G):
+    return G, G
 
 
+@slopes_of.when(TwoSided)
+def _(terms, alpha, G):
+    up = G + terms.epsilon if alpha >= 0.0 else G - terms.epsilon
+    down = G + terms.epsilon if alpha > 0.0 else G - terms.epsilon
+    return up, down
+
+
+@by_type
 def minimiser(terms, sample, G, up, down, inverse_Q):
     """(9): the alpha_i with the least dual value along its axis. ``up`` is negative or ``down`` positive."""
-    raise TypeError("minimiser exists only inside compiled code")
 
 
-@overload(minimiser, inline="always")
-def _minimiser(terms, sample, G, up, down, inverse_Q):
-    if terms.instance_class is OneSided:
-        return lambda terms, sample, G, up, down, inverse_Q: max(min(sample.alpha - G * inverse_Q, sample.U), terms.lower)
-
-    def two_sided(terms, sample, G, up, down, inverse_Q):
-        alpha, beyond = sample.alpha, 2.0 * terms.epsilon
-        if up < 0.0:
-            new = alpha - up * inverse_Q
-            if alpha < 0.0 < new:  # beyond the kink it is steeper
-                new = max(0.0, alpha - (up + beyond) * inverse_Q)
-            return min(new, sample.U)
-        new = alpha - down * inverse_Q
-        if new < 0.0 < alpha:
-            new = min(0.0, alpha - (down - beyond) * inverse_Q)
-        return max(new, sample.L)
-
-    return two_sided
+@minimiser.when(OneSided)
+def _(terms, sample, G, up, down, inverse_Q):
+    return max(min(sample.alpha - G * inverse_Q, sample.U), terms.lower)
 
 
+@minimiser.when(TwoSided)
+def _(terms, sample, G, up, down, inverse_Q):
+    alpha, beyond = sample.alpha, 2.0 * terms.epsilon
+    if up < 0.0:
+        new = alpha - up * inverse_Q
+        if alpha < 0.0 < new:  # beyond the kink it is steeper
+            new = max(0.0, alpha - (up + beyond) * inverse_Q)
+        return min(new, sample.U)
+    new = alpha - down * inverse_Q
+    if new < 0.0 < alpha:
+        new = min(0.0, alpha - (down - beyond) * inverse_Q)
+    return max(new, sample.L)
+
+
+@by_type
 def kink_rise(terms, alpha, new_alpha):
     """epsilon (|new alpha_i| - |alpha_i|)"""
-    raise TypeError("kink_rise exists only inside compiled code")
 
 
-@overload(kink_rise, inline="always")
-def _kink_rise(terms, alpha, new_alpha):
-    if terms.instance_class is OneSided:
-        return lambda terms, alpha, new_alpha: 0.0
-    return lambda terms, alpha, new_alpha: terms.epsilon * (abs(new_alpha) - abs(alpha))
+@kink_rise.when(OneSided)
+def _(terms, alpha, new_alpha):
+    return 0.0
 
 
+@kink_rise.when(TwoSided)
+def _(terms, alpha, new_alpha):
+    return terms.epsilon * (abs(new_alpha) - abs(alpha))
+
+
+@by_type
 def gap_term(terms, sample, G):
     """What a sample adds to the duality gap."""
-    raise TypeError("gap_term exists only inside compiled code")
 
 
-@overload(gap_term, inline="always")
-def _gap_term(terms, sample, G):
-    if terms.instance_class is OneSided:
-        return lambda terms, sample, G: one_sided_gap(G, sample.alpha, sample.U, sample.D, terms.lower)
+@gap_term.when(OneSided)
+def _(terms, sample, G):
+    return one_sided_gap(G, sample.alpha, sample.U, sample.D, terms.lower)
 
-    def two_sided(terms, sample, G):
-        if sample.U < np.inf:  # a piecewise linear loss: what D has is a feature that was folded into it
-            return two_sided_gap(sample, 0.0, -G, terms.epsilon)
-        return two_sided_gap(sample, sample.D, sample.D * sample.alpha - G, terms.epsilon)
 
-    return two_sided
+@gap_term.when(TwoSided)
+def _(terms, sample, G):
+    if sample.U < np.inf:  # a piecewise linear loss: what D has is a feature that was folded into it
+        return two_sided_gap(sample, 0.0, -G, terms.epsilon)
+    return two_sided_gap(sample, sample.D, sample.D * sample.alpha - G, terms.epsilon)
 
 
 @njit(inline="always")

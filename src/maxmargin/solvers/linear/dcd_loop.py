@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.data.by_type import loop_by_type
 from maxmargin.data.caching import njit
 from maxmargin.data.random_loops import below, next_random
 from maxmargin.data.row_loops import ONE, prefetch, prefetch_row, prefetch_row_start, row_add, row_dot, row_sqnorm
@@ -80,6 +81,7 @@ FAR, NEAR = np.uint64(4), np.uint64(2)
 """How many steps ahead a coordinate is drawn and its row located, and how many ahead the row is fetched."""
 
 NONE = np.uint64(0)
+FAST = {"reassoc", "contract", "nsz", "arcp"}
 TIGHTER = 0.3
 """By which factor epsilon falls below the violation when (17) is met and the gap is still too large."""
 CHECK_EPOCHS, CHECK_SLACK = np.uint64(4), 2.0
@@ -87,7 +89,9 @@ CHECK_EPOCHS, CHECK_SLACK = np.uint64(4), 2.0
 again at once."""
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
+@loop_by_type(
+    "terms", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"}
+)
 def descend(rows, terms, line, w, sweep, plan):
     """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
     samples, index, pool = line.samples, line.index, line.pool

@@ -225,7 +225,6 @@ class NewtonSteps:
     """Semismooth Newton, on merged rows where enough of them are equal."""
 
     def __init__(self, plan: Plan, handover: Handover, seed: int, merges_rows: bool) -> None:
-        from maxmargin.solvers.linear.newton.newton import Newton
         from maxmargin.solvers.presolve import MergedRows
 
         self.plan, self.stage = plan, Stage("newton", handover.reason)
@@ -235,7 +234,7 @@ class NewtonSteps:
         problem, alpha = plan.problem, handover.alpha
         if self.reduction:
             problem, alpha = self.reduction.problem, None if alpha is None else self.reduction.reduce(alpha)
-        self.method = Method(Newton(polishes=plan.is_small), problem, alpha, seed)
+        self.method = Method(newton_for(plan), problem, alpha, seed)
         self.looks_done = self.is_stuck = False
 
     @classmethod
@@ -286,3 +285,14 @@ class NewtonSteps:
             if not self.plan.problem.dual(alpha) >= 0.0:
                 alpha[:] = 0.0
         return alpha
+
+
+def newton_for(plan: Plan) -> Solver:
+    """Newton's method as it suits the size of the problem."""
+    if plan.is_small and plan.problem.penalizes_intercept and plan.is_short:
+        from maxmargin.solvers.linear.newton.small_newton import SmallNewton
+
+        return SmallNewton()
+    from maxmargin.solvers.linear.newton.newton import Newton
+
+    return Newton(polishes=plan.is_small)

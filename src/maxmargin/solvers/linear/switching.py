@@ -13,6 +13,7 @@ import numpy as np
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import is_rounded_hinge
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
+from maxmargin.solvers.linear.newton.frame import is_rotated
 from maxmargin.solvers.linear.newton.passes import MOST_MATRIX_WEIGHTS, SMALL_ELEMENTS
 
 
@@ -38,6 +39,8 @@ class SwitchingPolicy:
     """Elements n d up to which a problem may be small. Small problems are solved to rounding error, whatever ``tol`` is."""
     small_weights: int = 256
     """Rows of Newton's matrix up to which a problem may be small."""
+    few_weights: int = 128
+    """Weights up to which a small problem is solved by one compiled call. LAPACK is quicker at factoring a larger matrix."""
     most_matrix_weights: int = MOST_MATRIX_WEIGHTS
     """Rows of Newton's matrix up to which it is factored; beyond, directions come from conjugate gradients."""
     uses_products: bool = True
@@ -102,6 +105,11 @@ class Plan:
     def is_small(self) -> bool:
         is_short = self.problem.n_samples * self.problem.n_weights <= self.policy.small_elements
         return is_short and self._newton_weights <= self.policy.small_weights
+
+    @property
+    def is_short(self) -> bool:
+        """Whether w is so short that one compiled call does all of Newton's method."""
+        return self.problem.n_weights <= self.policy.few_weights and not is_rotated(self.problem)
 
     @cached_property
     def is_narrow(self) -> bool:

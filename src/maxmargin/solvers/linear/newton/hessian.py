@@ -8,7 +8,7 @@ gathered into blocks and multiplied by BLAS, in float32 while that is good enoug
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -82,6 +82,7 @@ class Regulariser(NamedTuple):
 class FreeHessian:
     """``update`` follows the free samples; ``solve`` gives the Newton direction."""
 
+    is_rough: ClassVar[bool] = False
     problem: LinearProblem
     weight: Array
     crew: Crew

@@ -48,8 +48,9 @@ from maxmargin.solvers.linear.newton.line_search import rising_root
 from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
 from maxmargin.solvers.presolve import CentredColumns, RotatedRows
 
-SEARCH_ACCURACY = 1e-4
-"""How small the slope along the direction is to be at the end of the line search, relative to where it began."""
+SEARCH_ACCURACY, ROUGH_ACCURACY = 1e-4, 1e-3
+"""How small the slope along the direction is to be at the end of the line search, relative to where it began; the second is for
+directions that are themselves known to a tenth only."""
 ROUNDING = 2.0**-52
 GREATEST_PENALTY = 1e8
 """Beyond this the rounding of a margin, times the penalty, is more than is gained."""
@@ -120,9 +121,9 @@ class Newton:
             while not state.looks_done and state.steps < end:
                 state.step()
                 if state.solves_inner_problem(self.acceptance):
-                    state.go_outside(self._factor(state.inner_steps))
+                    state.go_outside(self.factor(state.inner_steps))
                 elif state.is_at_rounding:
-                    state.retreat(self._factor(state.inner_steps))
+                    state.retreat(self.factor(state.inner_steps))
                 if state.gap <= budget.target * state.caution * abs(state.best_dual):
                     state.meet_target(self.polishes)
 
@@ -135,7 +136,8 @@ class Newton:
             is_lengthened = state.hangs_on_rounding and not problem.loss.is_regression
             return (lengthened(problem, w) if is_lengthened else w), alpha
 
-    def _factor(self, inner_steps: int) -> float:
+    def factor(self, inner_steps: int) -> float:
+        """What multiplies the penalty after an inner problem of so many steps."""
         return next((factor for most, factor in self.growth if inner_steps <= most), self.fall)
 
 
@@ -451,7 +453,8 @@ class NewtonState:
         """The t > 0 with F'(w + t direction) = 0."""
         linear = float(self.regulariser.times(self.w) @ direction)
         quadratic = self.regulariser.sqnorm(direction)
-        enough = SEARCH_ACCURACY * abs(float(self.gradient @ direction))
+        accuracy = ROUGH_ACCURACY if self.passes.hessian.is_rough else SEARCH_ACCURACY
+        enough = accuracy * abs(float(self.gradient @ direction))
 
         def look(t: float) -> tuple[float, float]:
             first, second = self.passes.slope(self.margin, self.along, self.prox, t)

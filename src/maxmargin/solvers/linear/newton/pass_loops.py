@@ -8,11 +8,11 @@ Each works on the samples start <= i < stop, so that threads can share the work,
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import overload
 
+from maxmargin.data.by_type import by_type, loop_by_type
 from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import ONE, column_of, row_add, row_dot, row_length, row_start, value_of
-from maxmargin.solvers.linear.newton.curves import Tube
+from maxmargin.solvers.linear.newton.curves import Curve, Tube
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -24,79 +24,97 @@ def signed_products(rows, y, w, products, start, stop):
         products[i] = y[i] * row_dot(rows, i, w)
 
 
+@by_type
 def target_of(curve, i):
     """p_i"""
-    raise TypeError("target_of exists only inside compiled code")
 
 
-@overload(target_of, inline="always")
-def _target_of(curve, i):
-    if curve.instance_class is Tube:
-        return lambda curve, i: curve.target[i]
-    return lambda curve, i: curve.target
+@target_of.when(Tube)
+def _(curve, i):
+    return curve.target[i]
 
 
+@target_of.when(Curve)
+def _(curve, i):
+    return curve.target
+
+
+@by_type
 def lower_of(curve, i):
     """L_i"""
-    raise TypeError("lower_of exists only inside compiled code")
 
 
-@overload(lower_of, inline="always")
-def _lower_of(curve, i):
-    if curve.instance_class is Tube:
-        return lambda curve, i: curve.lower[i]
-    return lambda curve, i: curve.lower
+@lower_of.when(Tube)
+def _(curve, i):
+    return curve.lower[i]
 
 
+@lower_of.when(Curve)
+def _(curve, i):
+    return curve.lower
+
+
+@by_type
 def softened(curve, wanted, gain):
     """The answer with the kink -epsilon |alpha_i| at 0: ``wanted`` moved towards 0 by epsilon gain, and no farther."""
-    raise TypeError("softened exists only inside compiled code")
 
 
-@overload(softened, inline="always")
-def _softened(curve, wanted, gain):
-    if curve.instance_class is Tube:
-        return lambda curve, wanted, gain: max(0.0, wanted - curve.epsilon * gain) + min(0.0, wanted + curve.epsilon * gain)
-    return lambda curve, wanted, gain: wanted
+@softened.when(Tube)
+def _(curve, wanted, gain):
+    return max(0.0, wanted - curve.epsilon * gain) + min(0.0, wanted + curve.epsilon * gain)
 
 
+@softened.when(Curve)
+def _(curve, wanted, gain):
+    return wanted
+
+
+@by_type
 def is_off_kink(curve, alpha):
     """Whether the dual is quadratic around alpha_i, as far as the kink is concerned."""
-    raise TypeError("is_off_kink exists only inside compiled code")
 
 
-@overload(is_off_kink, inline="always")
-def _is_off_kink(curve, alpha):
-    if curve.instance_class is Tube:
-        return lambda curve, alpha: alpha != 0.0 or curve.epsilon == 0.0
-    return lambda curve, alpha: True
+@is_off_kink.when(Tube)
+def _(curve, alpha):
+    return alpha != 0.0 or curve.epsilon == 0.0
 
 
+@is_off_kink.when(Curve)
+def _(curve, alpha):
+    return True
+
+
+@by_type
 def kink_of(curve, alpha):
     """epsilon |alpha_i|"""
-    raise TypeError("kink_of exists only inside compiled code")
 
 
-@overload(kink_of, inline="always")
-def _kink_of(curve, alpha):
-    if curve.instance_class is Tube:
-        return lambda curve, alpha: curve.epsilon * abs(alpha)
-    return lambda curve, alpha: 0.0
+@kink_of.when(Tube)
+def _(curve, alpha):
+    return curve.epsilon * abs(alpha)
 
 
+@kink_of.when(Curve)
+def _(curve, alpha):
+    return 0.0
+
+
+@by_type
 def bound_towards(curve, pull, upper, lower):
     """The bound to which a loss without curvature pulls alpha_i."""
-    raise TypeError("bound_towards exists only inside compiled code")
 
 
-@overload(bound_towards, inline="always")
-def _bound_towards(curve, pull, upper, lower):
-    if curve.instance_class is Tube:
-        return lambda curve, pull, upper, lower: upper if pull > 0.0 else (lower if pull < 0.0 else 0.0)
-    return lambda curve, pull, upper, lower: upper if pull > 0.0 else 0.0
+@bound_towards.when(Tube)
+def _(curve, pull, upper, lower):
+    return upper if pull > 0.0 else (lower if pull < 0.0 else 0.0)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@bound_towards.when(Curve)
+def _(curve, pull, upper, lower):
+    return upper if pull > 0.0 else 0.0
+
+
+@loop_by_type("curve", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def respond(rows, margin, curve, prox, found, start, stop):
     """alpha_i = clip(keep anchor_i + rate C_i (p_i - m_i), L_i, U_i), towards 0 by the kink, and what depends on it.
 
@@ -137,7 +155,7 @@ def respond(rows, margin, curve, prox, found, start, stop):
     return n_changed - start
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@loop_by_type("curve", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def slope(line, curve, prox, t, sums, start, stop):
     """The first and second derivative of the loss part at margin + t along: sums = (-sum a_i d_i, sum over the free of
     rate C_i d_i^2)."""
@@ -200,16 +218,16 @@ def gather(rows, weight, chosen, block, start, stop):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def add_hessian_product(rows, free, C, v, product, start, stop):
-    """product += sum over the free samples of C_i (x_i . v) x_i, a row at a time."""
-    for i in range(np.uint64(start), np.uint64(stop)):
-        if free[i]:
-            row_add(rows, i, C[i] * row_dot(rows, i, v), product)
+def add_hessian_product(rows, chosen, C, v, product, start, stop):
+    """product += sum over the chosen samples of C_i (x_i . v) x_i, a row at a time."""
+    for k in range(start, stop):
+        i = np.uint64(chosen[k])
+        row_add(rows, i, C[i] * row_dot(rows, i, v), product)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
-def add_hessian_diagonal(rows, free, C, diagonal, start, stop):
-    """diagonal_j += sum over the free samples of C_i x_ij^2"""
-    for i in range(np.uint64(start), np.uint64(stop)):
-        if free[i]:
-            row_add_squares(rows, i, C[i], diagonal)
+def add_hessian_diagonal(rows, chosen, C, diagonal, start, stop):
+    """diagonal_j += sum over the chosen samples of C_i x_ij^2"""
+    for k in range(start, stop):
+        i = np.uint64(chosen[k])
+        row_add_squares(rows, i, C[i], diagonal)

@@ -69,7 +69,7 @@ def folds_of(search: Any, model: Any, X: Any, y: Array, sample_weight: Any, para
         score_params = _check_method_params(X, params.scorer.score, test)
         own = None if weights is None else weights[train]
         rows, columns = _part(X, train, train, search), _part(X, test, train, search)
-        folds.append(Fold(clone(model), rows, y[train], own, columns, y[test], score_params, classes, train))
+        folds.append(Fold(clone(model), rows, y[train], own, columns, y[test], score_params, classes, train, test))
     return folds
 
 

@@ -1,8 +1,9 @@
 """Cross-validation over a list of values: who is trained, how far, and who wins.
 
-All values of C are trained on a fold by one estimator, each from the dual variables of its neighbour. The first value is the
-one in the middle of the list; the others follow outwards. The score of a fold is bounded by the certificate: a validation
-label that is not proved may turn out right or wrong at the exact optimum. Two things follow from the bounds:
+All values of C are trained on a fold by one estimator, with ``warm_start`` each from the dual variables of its neighbour. The
+first value is the one in the middle of the list; the others follow outwards. The score of a fold is bounded by the
+certificate: a validation label that is not proved may turn out right or wrong at the exact optimum. Two things follow from
+the bounds:
 
 - A fold is done when all its validation labels are proved, however large the gap is.
 - A value is given up when its score cannot reach the best one, whatever happens on the folds that it was not trained on.
@@ -93,8 +94,7 @@ def bounded_metric(scoring: Any, classes: Array) -> BoundedMetric | None:
 
 @dataclass
 class Fold:
-    """The training and the validation samples of one fold, and the estimator that is trained on it again and again. It has
-    ``warm_start=True``."""
+    """The training and the validation samples of one fold, and the estimator that is trained on it again and again."""
 
     estimator: Any
     X: Any
@@ -106,6 +106,7 @@ class Fold:
     classes: Array
     train_rows: Array
     """The places of the training samples among all."""
+    test_rows: Array
     first_start: Any = None
     was_settled: bool = False
     """Whether the labels of the last value were all proved."""

@@ -12,6 +12,7 @@ from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.kernel_classifier import width
+from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained
@@ -24,6 +25,12 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.solving.driver import Limits
 
+OPEN_SHARE = 0.2
+"""Where more than this share of the validation labels cannot be proved, as fast kernel values show, none is: exact values are
+computed where they can settle something. Measured on 2,000 rows: exact values took as long as the fit itself."""
+FAST_DIGITS = 1e-5
+"""Decision values nearer to zero than this, relative to the sum of the coefficients, are computed again in float64."""
+
 OWN = ("Cs", "gammas", "cv", "scoring", "refit", "n_jobs")
 """Parameters of the search, and not of the model."""
 
@@ -35,6 +42,12 @@ class FoldValues:
     def __init__(self, everyone: KernelMatrix | None, train: Array, keeps: bool) -> None:
         self._everyone, self._train, self._keeps = everyone, train, keeps
         self._known: dict[tuple[int, int], KernelProblem] = {}
+
+    def outputs(self, test: Array, support: Array, dual_coef: Array) -> Array | None:
+        """Decision values of two classes without the offset, in float32; None where the kernel matrix is not there."""
+        if self._everyone is None:
+            return None
+        return np.asarray(self._everyone.block(test, self._train[support]) @ dual_coef[0])
 
     def problem(self, pair: Pair, problem: KernelProblem) -> KernelProblem:
         """The problem with what was prepared for the pair at another C."""
@@ -59,9 +72,14 @@ class PreparedProblems(KernelProblems):
 
 
 class FoldSVC(SVC):
-    """The SVC of one fold and one gamma. ``_values`` is given to it before its first fit."""
+    """The SVC of one fold and one gamma. ``_values`` is given to it before its first fit. A fit begins at zero: on 2,000 rows
+    it took no longer than one that began at the alpha of another C."""
 
     _values: FoldValues | None = None
+    _test: Array
+    """The places of the validation samples among all."""
+    _diagonal: Array
+    """k(x, x) of the validation samples."""
 
     def _problems(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair]) -> PairProblems:
         problems = super()._problems(X, kernel, costs, codes, pairs)
@@ -70,15 +88,27 @@ class FoldSVC(SVC):
         return PreparedProblems(X, kernel, costs, problems.has_offset, problems.solver, None, self._values)
 
     def _certified_labels(self, X: Any) -> CertifiedLabels:
-        return self.certified_predict(X)
+        """With two classes, first by the values that the fold has anyway."""
+        outputs = self._values.outputs(self._test, self.support_, self.dual_coef_) if self._values else None
+        if outputs is None or len(self.classes_) > 2 or self._feature_weights_ is not None:
+            return self.certified_predict(X)
+        values = outputs + self.intercept_[0]
+        bounds = bounds_of(self)
+        is_open = np.abs(values) <= bounds.distance[0] * np.sqrt(self._diagonal) + bounds.offset[0]
+        if is_open.mean() <= OPEN_SHARE:
+            return self.certified_predict(X)
+        near = np.abs(values) <= FAST_DIGITS * np.abs(self.dual_coef_).sum()
+        if near.any():
+            values[near] = self._pair_values(X[near])[:, 0]
+        return CertifiedLabels(self.classes_[(values > 0.0).astype(int)], np.zeros(len(values), bool))
 
 
 class SVCCV(SVC):
     """Support vector classification with kernels, with C and gamma chosen by cross-validation.
 
-    The kernel values of all samples are computed once for each gamma, and shared by all folds and all values of C. Each fit
-    starts from the dual variables of its neighbour. A fold is done when all its validation labels are proved to be those of the
-    exact optimum, or at ``tol``. A pair of values that provably cannot be the best one is not trained any further.
+    The kernel values of all samples are computed once for each gamma, and shared by all folds and all values of C. A fold is
+    done when all its validation labels are proved to be those of the exact optimum, or at ``tol``. A pair of values that
+    provably cannot be the best one is not trained any further.
 
     Parameters
     ----------
@@ -180,9 +210,10 @@ random_state, solver, fit_intercept, max_seconds
             checks.flag("refit", self.refit)
             Cs = values_of(self.Cs)
             X, y = checks.validated(self, X, y)
+            checks.sample_costs(1.0, self.class_weight, sample_weight, X, checks.classes_of(y), y)  # says what is wrong
             given = routed(self, sample_weight, params)
             gammas = self._gammas(X, sample_weight)
-            folds, searches = folds_of(self, self._model(FoldSVC, warm_start=True), X, y, sample_weight, given), []
+            folds, searches = folds_of(self, self._model(FoldSVC), X, y, sample_weight, given), []
             for gamma in gammas:
                 best = max((search.best_low for search in searches), default=-np.inf)
                 searches.append(self._searched(X, y, folds, gamma, Cs, limits, best))
@@ -219,11 +250,15 @@ random_state, solver, fit_intercept, max_seconds
         """All values of C with one gamma."""
         model = self._model(SVC, gamma=float(gamma))
         model._objects_ = None
-        everyone, keeps = self._matrix(X, model._kernel(X, None), len(folds))
+        kernel = model._kernel(X, None)
+        everyone, keeps = self._matrix(X, kernel, len(folds))
         for fold in folds:
             estimator = fold.estimator.set_params(gamma=float(gamma))
             estimator._objects_, estimator._warm_start = None, None
             estimator._values = FoldValues(everyone, fold.train_rows, keeps)
+            estimator._test = fold.test_rows
+            if everyone is not None:
+                estimator._diagonal = kernel.diagonal(Points.of(fold.X_test))
         metric = bounded_metric(self.scoring, checks.classes_of(y)) if self.kernel != "precomputed" else None
         return ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best).run()
 

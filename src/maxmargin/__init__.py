@@ -15,6 +15,8 @@ _HOMES = {
     "solve": "maxmargin.solving.driver",
     "path": "maxmargin.model_selection.path",
     "Path": "maxmargin.model_selection.path",
+    "leave_one_out": "maxmargin.model_selection.leave_one_out",
+    "LeaveOneOut": "maxmargin.model_selection.leave_one_out",
     "LinearSVC": "maxmargin.estimators.linear_svc",
     "LinearSVCCV": "maxmargin.estimators.linear_svc_cv",
     "LinearProblem": "maxmargin.problem.linear",
@@ -88,6 +90,8 @@ if TYPE_CHECKING:
     from maxmargin.margin_bounds.sorted_sums import Resort as Resort
     from maxmargin.margin_bounds.sorted_sums import SortedSums as SortedSums
     from maxmargin.margin_bounds.spheres import Spheres as Spheres
+    from maxmargin.model_selection.leave_one_out import LeaveOneOut as LeaveOneOut
+    from maxmargin.model_selection.leave_one_out import leave_one_out as leave_one_out
     from maxmargin.model_selection.path import Path as Path
     from maxmargin.model_selection.path import path as path
     from maxmargin.problem.kernel import KernelProblem as KernelProblem

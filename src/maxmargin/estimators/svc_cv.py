@@ -213,7 +213,8 @@ random_state, solver, fit_intercept, max_seconds
             checks.sample_costs(1.0, self.class_weight, sample_weight, X, checks.classes_of(y), y)  # says what is wrong
             given = routed(self, sample_weight, params)
             gammas = self._gammas(X, sample_weight)
-            folds, searches = folds_of(self, self._model(FoldSVC), X, y, sample_weight, given), []
+            folds = folds_of(self, self._model(FoldSVC), X, y, sample_weight, given)
+            searches: list[ListSearch] = []
             for gamma in gammas:
                 best = max((search.best_low for search in searches), default=-np.inf)
                 searches.append(self._searched(X, y, folds, gamma, Cs, limits, best))

@@ -47,7 +47,7 @@ from maxmargin.model_selection.points import Expansion, Point, Weights
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.offset import Interval, excess_of
+from maxmargin.problem.offset import Interval, excess_of, offset_interval
 
 Problem = LinearProblem | KernelProblem
 AnyProblem = TypeVar("AnyProblem", bound=Problem)
@@ -137,8 +137,20 @@ class Fit:
         if not has_free_offset(self.problem):
             return NO_OFFSET
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C / self.C))
-        outputs, errors = _training_outputs(problem, ball.centre, self.lengths)
+        outputs, errors = point_outputs(problem, ball.centre, self.lengths)
         return offsets_within(problem, outputs, ball.radius * self.lengths * OUTWARDS + errors, self.b)
+
+    def offsets_without(self, ball: Ball, outputs: Array, errors: Array, cost: float) -> Interval:
+        """Every optimal b of the problems without one sample that costs at most ``cost``, when the optimal w of each of them
+        is in the ball, whose centre has these outputs. Piecewise linear losses: the level of the quantile, and the sum up to
+        any kink, change by no more than the cost. Other losses have no such bound."""
+        if self.problem.loss.is_smooth:
+            return Interval(-math.inf, math.inf)
+        problem = self.problem
+        kinks = problem.y - outputs
+        reach = ball.radius * self.lengths * OUTWARDS + errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(outputs))
+        level = float(problem.C[problem.y > 0].sum())
+        return offset_interval(kinks, problem.C, level, reach, 2.0 * cost * OUTWARDS)
 
     def without(self, samples: Array) -> Fit:
         """The same w and b, as an answer to the problem without these samples."""
@@ -254,12 +266,13 @@ def _charge(problem: Problem, alpha: Array, outputs: Array) -> float:
     return share * float(np.sum(size * (np.abs(box.p - outputs) + box.e + box.D * size))) if share else 0.0
 
 
-def _training_outputs(problem: Problem, centre: Point, lengths: Array) -> tuple[Array, Array]:
-    """Without an offset, and how wrong each can be."""
+def point_outputs(problem: Problem, centre: Point, lengths: Array) -> tuple[Array, Array]:
+    """The outputs of a point at the training samples, without a free offset, and how wrong each can be."""
     if isinstance(centre, Expansion):
         return centre.outputs, centre.output_errors
     assert isinstance(problem, LinearProblem)
-    outputs = problem.rows.matrix @ centre.values[: problem.rows.n_features]
+    n_features = problem.rows.n_features
+    outputs = problem.rows.matrix @ centre.values[:n_features] + problem.intercept_scaling * centre.values[n_features:].sum()
     return outputs, _rounding(problem, centre.greatest_norm, lengths, 0.0)
 
 

@@ -6,14 +6,21 @@ from typing import Any, Literal
 
 import numpy as np
 
+from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.search import ListSearch, bounded_metric
+from maxmargin.model_selection.path import checked_range
+from maxmargin.model_selection.race import Race, race_fold
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
-OWN = ("Cs", "cv", "scoring", "refit", "n_jobs")
+IN_RANGE = "trained as far as the proof over the range needs"
+
+OWN = ("Cs", "C_range", "regret", "cv", "scoring", "refit", "n_jobs")
 """Parameters of the search, and not of the model."""
 
 
@@ -28,6 +35,12 @@ class LinearSVCCV(LinearSVC):
     ----------
     Cs : int or list of float, default 13
         The values to try. A number means so many values from 1e-3 to 1e3, at equal ratios.
+    C_range : (float, float), optional
+        In place of a list: the least and the greatest C. Fits are added until it is proved that no C of the range has a
+        cross-validated accuracy that is better by more than ``regret``. For two classes and accuracy, with an intercept that is
+        penalised, or none. ``tol`` is that of the final model.
+    regret : float, default 0.005
+        With ``C_range``: how much better another C may be, in accuracy.
     cv : int, splitter or iterable, optional
         As in scikit-learn; the default is five stratified folds.
     scoring : str or callable, optional
@@ -55,6 +68,12 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         The mean of ``scores_`` at ``C_``.
     outcomes_ : array of str of shape (n_folds, n_Cs)
         How each training ended.
+    proof_ : str
+        With ``C_range``: what is proved, in a few words.
+    regret_ : float
+        With ``C_range``: by how much any C of the range can be better than ``C_``.
+    ceilings_ : array of shape (n_Cs - 1,)
+        With ``C_range``: the greatest accuracy that any C between two neighbours of ``Cs_`` can have.
     coef_, intercept_, classes_, certificate_, ...
         Those of the :class:`maxmargin.LinearSVC` that was trained on all samples.
 
@@ -74,6 +93,8 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         self,
         Cs: Any = 13,
         *,
+        C_range: Any = None,
+        regret: float = 0.005,
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
@@ -95,6 +116,8 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         sharp_proofs: bool = False,
     ) -> None:
         self.Cs = Cs
+        self.C_range = C_range
+        self.regret = regret
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
@@ -122,19 +145,57 @@ solver, max_seconds, penalize_intercept, sharp_proofs
             model = self._model()
             limits = model._check_parameters()
             checks.flag("refit", self.refit)
-            Cs = values_of(self.Cs)
             X, y = checks.validated(self, X, y)
-            metric = bounded_metric(self.scoring, checks.classes_of(y))
-            folds = folds_of(self, model.set_params(warm_start=True), X, y, sample_weight, routed(self, sample_weight, params))
-            search = ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs).run()
-            self._keep_search(search)
-            solutions = list(search.solutions)
+            given = routed(self, sample_weight, params)
+            if self.C_range is None:
+                solutions = self._search_list(model, X, y, sample_weight, given, limits)
+            else:
+                solutions = self._search_range(model, X, y, sample_weight, given)
             if self.refit:
                 model = self._model().set_params(C=self.C_, n_jobs=self.n_jobs)
                 solutions += model._train(X, y, sample_weight, limits)
                 adopt(self, model)
         warn_if_uncertified(solutions, limits)
         return self
+
+    def _search_list(
+        self, model: LinearSVC, X: Any, y: Array, sample_weight: Any, given: Any, limits: Limits
+    ) -> list[Solution]:
+        Cs, metric = values_of(self.Cs), bounded_metric(self.scoring, checks.classes_of(y))
+        folds = folds_of(self, model.set_params(warm_start=True), X, y, sample_weight, given)
+        search = ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs).run()
+        self._keep_search(search)
+        return list(search.solutions)
+
+    def _search_range(self, model: LinearSVC, X: Any, y: Array, sample_weight: Any, given: Any) -> list[Solution]:
+        low, high = checked_range(self.C_range)
+        checks.number("regret", self.regret, at_least=0.0)
+        if self.scoring not in (None, "accuracy") or given.scorer.score.get("sample_weight") is not None:
+            raise ValueError("C_range proves accuracy, of samples of equal weight: leave scoring and sample_weight out.")
+        classes = checks.two_classes_of(y)
+        folds = folds_of(self, model, X, y, sample_weight, given)
+        races = [
+            race_fold(
+                fold.estimator.binary_problem(fold.X, fold.y, fold.sample_weight),
+                fold.X_test,
+                np.where(fold.y_test == classes[1], 1, -1),
+                len(folds),
+            )
+            for fold in folds
+        ]
+        self._keep_race(Race(races, solver=self.solver).run(low, high, float(self.regret)))
+        return []
+
+    def _keep_race(self, race: Race) -> None:
+        self.Cs_, self.C_ = np.array(race.knots), race.best
+        at_knots = np.array([[fold.at(C) for C in race.knots] for fold in race.folds])
+        self.score_bounds_ = 1.0 - len(race.folds) * np.moveaxis(at_knots, 2, 0)[::-1]
+        margins = [[fold.scores[C][0] > 0.0 for C in race.knots] for fold in race.folds]
+        self.scores_ = np.array([[float(right.mean()) for right in fold] for fold in margins])
+        self.best_score_ = float(self.scores_[:, race.knots.index(race.best)].mean())
+        self.ceilings_ = np.array([stretch.ceiling for stretch in race.stretches.values()])
+        self.regret_, self.proof_ = race.regret, race.proof()
+        self.outcomes_ = np.array([[IN_RANGE] * len(race.knots)] * len(race.folds), dtype=object)
 
     def _model(self) -> LinearSVC:
         """The estimator whose C is searched."""

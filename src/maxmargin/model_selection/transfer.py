@@ -276,6 +276,14 @@ def point_outputs(problem: Problem, centre: Point, lengths: Array) -> tuple[Arra
     return outputs, _rounding(problem, centre.greatest_norm, lengths, 0.0)
 
 
+class Parabola(NamedTuple):
+    """first (1 - theta) + second theta + bend theta (1 - theta): at least the gap at every position."""
+
+    first: float
+    second: float
+    bend: float
+
+
 @dataclass(frozen=True, eq=False)
 class Between:
     """Two fits of the same samples, the first at the smaller C: what their mixtures prove in between."""
@@ -294,6 +302,10 @@ class Between:
         fall = (one.loss - two.loss + one.loss_error + two.loss_error) * (two.C - one.C)
         squares = _least_distance(one.w, two.w) ** 2 + _least_distance(one.v, two.v) ** 2
         return fall + abs(fall) * 8.0 * UNIT_ROUNDOFF - 0.5 * squares * (1.0 - 8.0 * UNIT_ROUNDOFF)
+
+    @property
+    def parabola(self) -> Parabola:
+        return Parabola(self.first.gap, self.second.gap, self.bend)
 
     def gap_at(self, C: float) -> float:
         return self.gap_of(self.position(C))

@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 SECONDS ?= 300
 
-.PHONY: help demo test test-oldest lint format bench fuzz soak clean
+.PHONY: help demo test test-oldest lint format docs package bench fuzz soak clean
 
 help:
 	@echo "make demo   set up, train on data that comes with scikit-learn, print certificates, draw demo.png"
-	@echo "make test   set up, lint, type-check and run every test"
+	@echo "make test   set up, lint, type-check, build the package and run every test"
 	@echo "make test-oldest  every test with exactly the lower bounds of pyproject.toml, in .venv-oldest"
 	@echo "make lint   ruff and mypy"
+	@echo "make docs   build the documentation site, warnings as errors, and test its pages: docs/_build/html/index.html"
+	@echo "make package  build the wheel and the source archive and check them, in dist"
 	@echo "make fuzz   mutated files for every reader and command, for SECONDS (300), going on where the last run ended"
 	@echo "make soak   random problems against exact arithmetic, and kills, for SECONDS (300) each, going on likewise"
 	@echo "make bench  every benchmark; needs the data folder (see benchmarks/README.md)"
@@ -19,7 +21,7 @@ help:
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
 
-test: lint
+test: lint package
 	$(BIN)/python -m pytest
 
 test-oldest: $(OLDEST)/test.stamp
@@ -34,12 +36,22 @@ format: $(VENV)/test.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m pytest tests/test_site.py
+
+package: $(VENV)/test.stamp
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.dcd_algorithm
 	$(BIN)/python -m benchmarks.linear_fit
 	$(BIN)/python -m benchmarks.linear_grid
 	$(BIN)/python -m benchmarks.raw_data
 	$(BIN)/python -m benchmarks.limits
+	$(BIN)/python -m benchmarks.small_fits
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.first_fit
@@ -70,7 +82,11 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,onnx,publish,dev]"
+	@touch $@
+
+$(VENV)/docs.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $@
 
 $(OLDEST)/test.stamp: pyproject.toml
@@ -84,5 +100,5 @@ $(VENV)/bench.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .cache dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) .cache dist build docs/_build docs/auto_examples docs/api/generated docs/api/backreferences docs/benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

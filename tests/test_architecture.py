@@ -21,6 +21,7 @@ ROOMS = [
     "margin_bounds",
     "solvers",
     "solving",
+    "displays",
     "model_selection",
     "scale_out",
     "estimators",
@@ -28,7 +29,6 @@ ROOMS = [
     "io",
     "models",
     "cli",
-    "displays",
     "__main__",
 ]
 """A module may import from its own room and from the rooms above it in this list."""

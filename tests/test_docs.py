@@ -13,11 +13,16 @@ PAGES = [
     "model_selection.md",
     *sorted(f"papers/{path.name}" for path in (DOCS / "papers").glob("*.md") if path.name != "README.md"),
 ]
+GUIDE = ["start.md", *sorted(f"guide/{path.name}" for path in (DOCS / "guide").glob("*.md") if "```python" in path.read_text())]
+NEEDS = {"guide/scikit_learn.md": ("sklearn.callback",), "guide/export.md": ("skl2onnx", "onnxruntime")}
+"""What a page uses that may not be installed."""
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(\n```text\n(?P<printed>.*?)```\n)?", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *GUIDE])
 def test_the_examples_print_what_the_page_says(page, capsys):
+    for module in NEEDS.get(page, ()):
+        pytest.importorskip(module)
     blocks = list(BLOCK.finditer((DOCS / page).read_text()))
     assert blocks
     names: dict[str, object] = {}

@@ -70,6 +70,10 @@ _HOMES = {
     "Safe": "maxmargin.screening.shrinking",
     "FSafe": "maxmargin.screening.shrinking",
     "FSafeAsPrinted": "maxmargin.screening.shrinking",
+    "ConvergenceDisplay": "maxmargin.displays.convergence",
+    "CertifiedRegionDisplay": "maxmargin.displays.region",
+    "MarginDisplay": "maxmargin.displays.margin",
+    "Report": "maxmargin.displays.report",
 }
 
 __all__ = ["__version__", *_HOMES]
@@ -81,6 +85,10 @@ if TYPE_CHECKING:
     from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
     from maxmargin.certificate.linear import certify as certify
+    from maxmargin.displays.convergence import ConvergenceDisplay as ConvergenceDisplay
+    from maxmargin.displays.margin import MarginDisplay as MarginDisplay
+    from maxmargin.displays.region import CertifiedRegionDisplay as CertifiedRegionDisplay
+    from maxmargin.displays.report import Report as Report
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
     from maxmargin.estimators.linear_svc_cv import LinearSVCCV as LinearSVCCV
     from maxmargin.estimators.svc import SVC as SVC

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate.html import certificate_html
 from maxmargin.data.rows import Array
 
 
@@ -72,6 +73,12 @@ class Certificate:
             f"(gap {self.gap:.2e}, known to {self.rounding_error:.0e}; "
             f"{self.n_support} support vectors, {self.n_at_bound} at the bound)"
         )
+
+    def __repr__(self) -> str:
+        return f"<Certificate: relative gap {self.relative_gap:.2e}, objective {self.primal:.6g}>"
+
+    def _repr_html_(self) -> str:
+        return certificate_html(self)
 
 
 def relative(gap: float, primal: float, dual: float) -> float:

@@ -115,6 +115,7 @@ def train(
     label_column: of.LabelColumn = None,
     checkpoint: of.CheckpointFile = None,
     checkpoint_seconds: of.CheckpointSeconds = 5.0,
+    report_page: of.ReportPage = None,
     as_json: of.AsJson = False,
     quiet: of.Quiet = False,
 ) -> None:

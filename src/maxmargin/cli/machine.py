@@ -53,6 +53,7 @@ class TrainingOptions:
     label_column: str | None
     checkpoint: Path | None
     checkpoint_seconds: float
+    report_page: Path | None
     as_json: bool
     quiet: bool
 

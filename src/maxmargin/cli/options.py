@@ -116,6 +116,9 @@ CheckpointFile = Annotated[
     Path | None, typer.Option(help="Save the state here at intervals; the same command resumes from it.")
 ]
 CheckpointSeconds = Annotated[float, typer.Option(help="The interval.")]
+ReportPage = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write a page about the model here: HTML, in one file.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from maxmargin.cli.data import DataFile, Samples, check_classes, remarks_on_target
@@ -33,6 +34,8 @@ def trained(options: TrainingOptions) -> TrainingReport:
         estimator = outputs.watched(settings, solver, options, line)
         fitted = Fitted(_fitted(estimator, options, samples), read_seconds, time.perf_counter() - line.since)
     n_bytes = outputs.save(fitted.estimator)
+    if options.report_page is not None:
+        _write_page(options.report_page, fitted.estimator, samples)
     return _report(options, samples, fitted, n_bytes)
 
 
@@ -87,6 +90,8 @@ class _Outputs(NamedTuple):
 
         target = Output(options.own_model, source=options.data if options.has_kernel else None)
         target.check(options.data, options.checkpoint)
+        if options.report_page is not None:
+            Output(options.report_page).check(options.data, target.path, options.checkpoint)
         if options.checkpoint is None:
             return cls(target, None)
         from maxmargin.models.checkpoint import Checkpoint
@@ -117,6 +122,19 @@ class _Outputs(NamedTuple):
         if self.checkpoint is not None:
             self.checkpoint.remove()
         return n_bytes
+
+
+def _write_page(path: Path, trained: Any, samples: Samples) -> None:
+    """The page about a fit. scikit-learn's face of the model is put on for its predictions."""
+    from maxmargin.estimators.kernel_classifier import KernelClassifier
+    from maxmargin.estimators.linear_svc import LinearSVC
+    from maxmargin.estimators.svc import SVC
+    from maxmargin.io.outputs import written
+
+    model: Any = SVC() if isinstance(trained, KernelClassifier) else LinearSVC()
+    vars(model).update(vars(trained))
+    with written(path) as file:
+        file.write(model.report(samples.X, samples.y).html.encode())
 
 
 def _report(options: TrainingOptions, samples: Samples, fitted: Fitted, n_bytes: int) -> TrainingReport:

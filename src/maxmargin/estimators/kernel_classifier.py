@@ -161,7 +161,7 @@ class KernelClassifier:
         return features or KernelProblems.of(X, kernel, costs, self.fit_intercept, solver, codes, most_threads(len(pairs)))
 
     def _solve(self, problems: PairProblems, pairs: list[Pair], limits: Limits) -> list[Solution]:
-        seed, callback = seed_from(self.random_state), serialised(self.callback, self.verbose)
+        seed, callback = seed_from(self.random_state), serialised(self._watcher(), self.verbose)
         own_limits, solver = problems.limits(limits), problems.solver
 
         def job(pair: Pair, start: Array | None, stop: Stop) -> Solution:
@@ -174,6 +174,10 @@ class KernelClassifier:
         n_threads = min(thread_count(self.n_jobs, len(pairs)), most_threads(len(pairs)), problems.most_threads)
         with single_threaded_blas():
             return run_jobs(jobs, n_threads, limits.max_seconds)
+
+    def _watcher(self) -> Any:
+        """What is called at each certificate."""
+        return self.callback
 
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""

@@ -142,7 +142,7 @@ class LinearClassifier:
     def _solve(self, rows: Rows, y: Array, classes: Array, costs: Array, limits: Limits) -> list[Solution]:
         """One problem for two classes, else one for each class against the rest; all share X."""
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
-        callback = serialised(self.callback, self.verbose)
+        callback = serialised(self._watcher(), self.verbose)
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
         is_penalized, costs = bool(self.penalize_intercept) or scaling == 0.0, costs_of(costs, rows)
 
@@ -164,6 +164,10 @@ class LinearClassifier:
         starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
         with single_threaded_blas():
             return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
+
+    def _watcher(self) -> Any:
+        """What is called at each certificate."""
+        return self.callback
 
     def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""

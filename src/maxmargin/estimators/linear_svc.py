@@ -15,10 +15,13 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.linear_classifier import LOSSES, LinearClassifier
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
-class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
+class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     r"""Linear support vector classification, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \ell(y_i (w \cdot x_i + b))` for each class against the rest, with
@@ -104,12 +107,16 @@ class LinearSVC(ClassifierMixin, LinearClassifier, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type."""
-        with checks.unchanged_on_error(self):
-            limits = self._check_parameters()
-            X, y = checks.validated(self, X, y)
-            solutions = self._train(X, y, sample_weight, limits)
+        solutions, limits = self._fit(X, y, sample_weight)
         warn_if_uncertified(solutions, limits)
         return self
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
+            limits = self._check_parameters()
+            X, y = checks.validated(self, X, y)
+            return self._train(X, y, sample_weight, limits), limits
 
     def decision_function(self, X: Any) -> Array:
         """w . x + b: one column a class, or one value a sample when there are two classes."""

@@ -19,12 +19,15 @@ from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.one_vs_rest import warn_if_uncertified
 from maxmargin.estimators.pairs import pair_weights
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Custom, Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
-class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
+class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     r"""Support vector classification with kernels, trained to a certified optimum.
 
     For each pair of classes it minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (w \cdot \phi(x_i) + b))`,
@@ -102,13 +105,18 @@ class SVC(ClassifierMixin, KernelClassifier, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
         X is the kernel matrix, with a callable kernel X may be a list of anything that the callable takes."""
-        with checks.unchanged_on_error(self):
+        solutions, limits = self._fit(X, y, sample_weight)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
             X, y = checks.validated(self, self._rows_of(X), y)
             solutions = self._train(X, y, sample_weight, limits)
             self.class_weight_ = self._class_weights(y, sample_weight)
-        warn_if_uncertified(solutions, limits)
-        return self
+        return solutions, limits
 
     def binary_problem(self, X: Any, y: Any, sample_weight: Any = None) -> KernelProblem:
         """The problem of two classes that ``fit`` solves, with the costs of C = 1: what :func:`maxmargin.path` takes. The

@@ -301,8 +301,8 @@ class Race:
         position."""
         opens = [fold.open_positions(pair, sign) for fold, pair in zip(self.folds, self._pairs(low, high), strict=True)]
         weights = [np.full(len(fold.validation.y), fold.validation.weight) for fold in self.folds]
-        low, high = (np.concatenate(parts) for parts in zip(*opens, strict=True))
-        return sweep(low, high, np.concatenate(weights))
+        begins, ends = ([each[k] for each in opens] for k in (0, 1))
+        return sweep(np.concatenate(begins), np.concatenate(ends), np.concatenate(weights))
 
     def proof(self) -> str:
         """What is proved, in two sentences."""

@@ -24,6 +24,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -98,6 +99,15 @@ class Monomials:
                 if degree in self._degrees:
                     columns.append(powers * np.array([self._coefficient(monomial) for monomial in last]))
             return np.ascontiguousarray(np.concatenate(columns, axis=1))
+
+    def terms(self) -> list[tuple[Array, Array]]:
+        """For each degree the variables of its monomials, a row each, and their coefficients: phi in the order of ``of``."""
+        parts = []
+        for degree in self._degrees:
+            monomials = list(combinations_with_replacement(range(self.n_inputs), degree))
+            coefficients = [math.ldexp(self._coefficient(monomial), degree * self._exponent) for monomial in monomials]
+            parts.append((np.array(monomials, dtype=np.int64).reshape(len(monomials), degree), np.array(coefficients)))
+        return parts
 
     @property
     def _degrees(self) -> range:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from html import escape
 from typing import TYPE_CHECKING
 
 from maxmargin.certificate.certificate import Certificate
+from maxmargin.certificate.html import certificate_html
 from maxmargin.data.rows import Array
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ class Status(Enum):
     TIME_LIMIT = "The limit on seconds was reached before tol."
     PRECISION_LIMIT = "The gap stays above tol: rounding, or the conditioning of the problem, keeps the solver from it."
     STOPPED = "The user or the callback stopped the solver before tol."
+
+    def __repr__(self) -> str:
+        return f"Status.{self.name}"
 
     @property
     def is_certified(self) -> bool:
@@ -78,3 +83,10 @@ class Solution:
     kernel_evaluations: int = 0
     offset_bound: float = 0.0
     ellipsoid: Ellipsoid | None = None
+
+    def __str__(self) -> str:
+        return f"{self.status.name} after {self.seconds:.3g} s and {self.epochs:.1f} epochs: {self.certificate}"
+
+    def _repr_html_(self) -> str:
+        effort = f"{self.seconds:.3g} s, {self.epochs:.1f} epochs, {self.steps:,} steps, {len(self.trace)} certificates"
+        return f"<div><p><b>{escape(self.status.value)}</b></p>{certificate_html(self.certificate)}<p>{effort}</p></div>"

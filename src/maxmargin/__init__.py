@@ -71,6 +71,8 @@ _HOMES = {
     "FSafe": "maxmargin.screening.shrinking",
     "FSafeAsPrinted": "maxmargin.screening.shrinking",
     "ConvergenceDisplay": "maxmargin.displays.convergence",
+    "ModelSelectionDisplay": "maxmargin.displays.model_selection",
+    "PathDisplay": "maxmargin.displays.model_selection",
     "CertifiedRegionDisplay": "maxmargin.displays.region",
     "MarginDisplay": "maxmargin.displays.margin",
     "Report": "maxmargin.displays.report",
@@ -87,6 +89,8 @@ if TYPE_CHECKING:
     from maxmargin.certificate.linear import certify as certify
     from maxmargin.displays.convergence import ConvergenceDisplay as ConvergenceDisplay
     from maxmargin.displays.margin import MarginDisplay as MarginDisplay
+    from maxmargin.displays.model_selection import ModelSelectionDisplay as ModelSelectionDisplay
+    from maxmargin.displays.model_selection import PathDisplay as PathDisplay
     from maxmargin.displays.region import CertifiedRegionDisplay as CertifiedRegionDisplay
     from maxmargin.displays.report import Report as Report
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC

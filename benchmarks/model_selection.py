@@ -4,8 +4,9 @@
     python -m benchmarks.model_selection a9a:hinge w7a:squared_hinge
     python -m benchmarks.model_selection --again --rows 10000 ijcnn1:hinge
 
-A cell is a data set and a loss. Its figures are kept in ``.cache`` as soon as they are measured, so that an interrupted run goes on
-where it ended. Both searches use the same folds, values, loss and penalised intercept, and one process. Processor seconds.
+A cell is a data set and a loss. Its figures are kept in ``.cache`` as soon as they are measured, so that an interrupted run
+goes on where it ended. Both searches use the same folds, values, loss and penalised intercept, and one process. Processor
+seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ KEPT = CACHE / "model_selection.json"
 TABLE = ROOT / "benchmarks" / "results" / "model_selection.md"
 
 
-def measured(name: str, loss: str, rows: int | None) -> dict[str, Any]:
+def measured(name: str, loss: Any, rows: int | None) -> dict[str, Any]:
     """Both searches on one data set, ours first; each is compiled or imported before."""
     X, y = load(name)
     if rows is not None and rows < len(y):
@@ -84,9 +85,10 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
     mean = float(np.exp(np.mean(np.log(ratios))))
     words = [
         "# Choosing C from a list of 13 values",
-        'Processor seconds of `LinearSVCCV` and of `GridSearchCV` with scikit-learn\'s `LinearSVC(dual="auto")`: 5 folds, 13 values of C from 1e-3 '
-        "to 1e3, with the final fit, default tolerances (`python -m benchmarks.model_selection`). maxmargin certifies a relative gap of 1e-4 "
-        "for each fit; scikit-learn's solver of hinge loss stops at 1,000 iterations. One run on a machine with other work.",
+        "Processor seconds of `LinearSVCCV` and of `GridSearchCV` with scikit-learn's `LinearSVC` (`dual=auto`): "
+        "5 folds, 13 values of C from 1e-3 to 1e3, with the final fit, default tolerances (`python -m "
+        "benchmarks.model_selection`). maxmargin certifies a relative gap of 1e-4 for each fit; scikit-learn's solver of hinge "
+        "loss stops at 1,000 iterations. One run on a machine with other work.",
         "\n".join(lines),
         f"Geometric mean of the ratios: {mean:.1f}.",
     ]
@@ -105,7 +107,8 @@ def main() -> None:
             parser.error(f"{cell} is not one of {', '.join(CELLS)}")
         if cell in kept and not options.again:
             continue
-        kept[cell] = measured(*cell.split(":"), options.rows)
+        name, loss = cell.split(":")
+        kept[cell] = measured(name, loss, options.rows)
         write_text(KEPT, json.dumps(kept, indent=1))
         print(cell, kept[cell], flush=True)
     write_text(TABLE, table(kept))

@@ -17,7 +17,7 @@ class PathOptions:
     least: float
     greatest: float
     tol: float
-    loss: str | None
+    loss: Any
     bias: float | None
     free_intercept: bool
     zero_based: bool | None

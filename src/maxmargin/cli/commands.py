@@ -100,6 +100,7 @@ def train(
     free_intercept: of.FreeIntercept = False,
     class_weight: of.ClassWeight = None,
     folds: of.Folds = None,
+    find_C: of.FindC = False,
     probability: of.Probability = 0,
     sharp_proofs: of.SharpProofs = False,
     solver: of.SolverName = "auto",
@@ -119,11 +120,19 @@ def train(
     as_json: of.AsJson = False,
     quiet: of.Quiet = False,
 ) -> None:
-    """Train a model, linear or with a kernel (-t), and write it with its certificate; with -v, cross-validate instead."""
+    """Train a model, linear or with a kernel (-t), and write it with its certificate; with -v, cross-validate instead; with
+    -C, search for the best C."""
     _train(TrainingOptions(**locals()))
 
 
 def _train(options: TrainingOptions) -> None:
+    if options.find_C:
+        with bad_input_explained():
+            from maxmargin.cli.search_c import searched
+
+            found = searched(options)
+        say(found.as_json(), found.words(), as_json=options.as_json, quiet=options.quiet)
+        return
     if options.folds is not None:
         with bad_input_explained():
             from maxmargin.cli.cross_validation import validated

@@ -51,7 +51,6 @@ NO_PROBABILITIES = (
     "CalibratedClassifierCV; svm-train -b 1 writes a model with probabilities."
 )
 NOT_HERE = {
-    "-C": "-C (LIBLINEAR's search for C) is not supported yet: compare values of -c by cross-validation, with -v 5.",
     "-p": "-p (the epsilon of support vector regression) is not supported: maxmargin train fits classes only.",
 }
 

@@ -37,8 +37,9 @@ SOURCES = {
     "covtype.binary.scale": _Source(54, False),
     "mnist": _Source(784, True, scale=1.0 / 255.0, positive=8.0),
     "news20_bigram": _Source(1_848_216, False),
+    "mushrooms": _Source(112, False),
 }
-NAMES = tuple(SOURCES)
+NAMES = tuple(name for name in SOURCES if name != "mushrooms")
 QUICK_NAMES = ("a9a", "w7a", "ijcnn1")
 
 

@@ -13,6 +13,7 @@ PAGES = [
     "regression.md",
     "kernel_regression.md",
     "one_class.md",
+    "model_selection.md",
     *sorted(f"papers/{path.name}" for path in (DOCS / "papers").glob("*.md") if path.name != "README.md"),
 ]
 GUIDE = ["start.md", *sorted(f"guide/{path.name}" for path in (DOCS / "guide").glob("*.md") if "```python" in path.read_text())]

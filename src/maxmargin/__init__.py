@@ -13,9 +13,14 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "solve": "maxmargin.solving.driver",
+    "path": "maxmargin.model_selection.path",
+    "Path": "maxmargin.model_selection.path",
+    "leave_one_out": "maxmargin.model_selection.leave_one_out",
+    "LeaveOneOut": "maxmargin.model_selection.leave_one_out",
     "LinearSVC": "maxmargin.estimators.linear_svc",
     "LinearSVR": "maxmargin.estimators.linear_svr",
     "LinearOneClassSVM": "maxmargin.estimators.linear_one_class_svm",
+    "LinearSVCCV": "maxmargin.estimators.linear_svc_cv",
     "LinearProblem": "maxmargin.problem.linear",
     "Hinge": "maxmargin.problem.losses",
     "SquaredHinge": "maxmargin.problem.losses",
@@ -55,6 +60,7 @@ _HOMES = {
     "NuProblem": "maxmargin.problem.nu",
     "certify_nu": "maxmargin.certificate.nu",
     "NuSMO": "maxmargin.solvers.kernel.nu_smo",
+    "SVCCV": "maxmargin.estimators.svc_cv",
     "KernelProblem": "maxmargin.problem.kernel",
     "certify_kernel": "maxmargin.certificate.kernel",
     "KernelVerdict": "maxmargin.certificate.kernel",
@@ -78,6 +84,8 @@ _HOMES = {
     "FSafe": "maxmargin.screening.shrinking",
     "FSafeAsPrinted": "maxmargin.screening.shrinking",
     "ConvergenceDisplay": "maxmargin.displays.convergence",
+    "ModelSelectionDisplay": "maxmargin.displays.model_selection",
+    "PathDisplay": "maxmargin.displays.model_selection",
     "CertifiedRegionDisplay": "maxmargin.displays.region",
     "MarginDisplay": "maxmargin.displays.margin",
     "Report": "maxmargin.displays.report",
@@ -96,21 +104,29 @@ if TYPE_CHECKING:
     from maxmargin.certificate.nu import certify_nu as certify_nu
     from maxmargin.displays.convergence import ConvergenceDisplay as ConvergenceDisplay
     from maxmargin.displays.margin import MarginDisplay as MarginDisplay
+    from maxmargin.displays.model_selection import ModelSelectionDisplay as ModelSelectionDisplay
+    from maxmargin.displays.model_selection import PathDisplay as PathDisplay
     from maxmargin.displays.region import CertifiedRegionDisplay as CertifiedRegionDisplay
     from maxmargin.displays.report import Report as Report
     from maxmargin.estimators.linear_one_class_svm import LinearOneClassSVM as LinearOneClassSVM
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
+    from maxmargin.estimators.linear_svc_cv import LinearSVCCV as LinearSVCCV
     from maxmargin.estimators.linear_svr import LinearSVR as LinearSVR
     from maxmargin.estimators.nu_svc import NuSVC as NuSVC
     from maxmargin.estimators.nu_svr import NuSVR as NuSVR
     from maxmargin.estimators.one_class_svm import OneClassSVM as OneClassSVM
     from maxmargin.estimators.svc import SVC as SVC
+    from maxmargin.estimators.svc_cv import SVCCV as SVCCV
     from maxmargin.estimators.svr import SVR as SVR
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
     from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation
     from maxmargin.margin_bounds.sorted_sums import Resort as Resort
     from maxmargin.margin_bounds.sorted_sums import SortedSums as SortedSums
     from maxmargin.margin_bounds.spheres import Spheres as Spheres
+    from maxmargin.model_selection.leave_one_out import LeaveOneOut as LeaveOneOut
+    from maxmargin.model_selection.leave_one_out import leave_one_out as leave_one_out
+    from maxmargin.model_selection.path import Path as Path
+    from maxmargin.model_selection.path import path as path
     from maxmargin.problem.kernel import KernelProblem as KernelProblem
     from maxmargin.problem.kernels import RBF as RBF
     from maxmargin.problem.kernels import Custom as Custom

@@ -53,7 +53,6 @@ def test_every_type_of_libsvms_that_is_missing_has_a_sentence(run, data, kind):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("-C",), "-C (LIBLINEAR's search for C) is not supported yet"),
         (("-p", "0.1"), "-p (the epsilon of support vector regression) belongs to regression"),
         (("-n", "0.5"), "-n with a fraction is nu, which belongs to the one-class SVM (-s 21): use -c."),
         (("-b", "1"), "-b 1 is not supported yet: maxmargin trains no probabilities."),

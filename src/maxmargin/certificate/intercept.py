@@ -66,12 +66,12 @@ def _one_or_all(numbers: Array) -> Array | float:
 
 
 def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> float:
-    interval = _interval(problem, outputs, reach, b)
+    interval = offsets_within(problem, outputs, reach, b)
     farthest = max(interval.high - b, b - interval.low)
     return float(farthest + 4.0 * UNIT_ROUNDOFF * (farthest + abs(b))) if math.isfinite(farthest) else math.inf
 
 
-def _interval(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
+def offsets_within(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
     """Every optimal offset, when each optimal output is within ``reach`` of the one given."""
     if not (math.isfinite(float(outputs.sum())) and np.isfinite(reach).all()):
         return Interval(-math.inf, math.inf)

@@ -1,4 +1,4 @@
-"""The ``maxmargin`` command: train, predict, certify, info, convert, scale.
+"""The ``maxmargin`` command: train, predict, certify, info, convert, scale, path.
 
 Exit 0 when the answer is certified, 3 when the work is done but uncertified, 2 for bad input. Heavy modules are imported by the
 commands that need them, so that ``--help`` is instant. The parameters of a command are its options; each becomes a dataclass at
@@ -107,6 +107,7 @@ def train(
     free_intercept: of.FreeIntercept = False,
     class_weight: of.ClassWeight = None,
     folds: of.Folds = None,
+    find_C: of.FindC = False,
     probability: of.Probability = 0,
     sharp_proofs: of.SharpProofs = False,
     solver: of.SolverName = "auto",
@@ -126,11 +127,19 @@ def train(
     as_json: of.AsJson = False,
     quiet: of.Quiet = False,
 ) -> None:
-    """Train a model, linear or with a kernel (-t), and write it with its certificate; with -v, cross-validate instead."""
+    """Train a model, linear or with a kernel (-t), and write it with its certificate; with -v, cross-validate instead; with
+    -C, search for the best C."""
     _train(TrainingOptions(**locals()))
 
 
 def _train(options: TrainingOptions) -> None:
+    if options.find_C:
+        with bad_input_explained():
+            from maxmargin.cli.search_c import searched
+
+            found = searched(options)
+        say(found.as_json(), found.words(), as_json=options.as_json, quiet=options.quiet)
+        return
     if options.folds is not None:
         with bad_input_explained():
             from maxmargin.cli.cross_validation import validated
@@ -264,3 +273,31 @@ def scale(
         report = scaled(options)
     if output is not None:
         say(report.as_json(), report.words(), as_json=as_json, quiet=quiet)
+
+
+@app.command(
+    short_help="A linear model for every C of a range, each with a proved gap.",
+    epilog=examples("path a9a --from 0.001 --to 10", "path a9a a9a.png --from 0.01 --to 1 -e 1e-4 --loss hinge"),
+)
+def path(
+    data: of.Data,
+    picture: of.Picture = None,
+    least: of.LeastC = 1e-3,
+    greatest: of.GreatestC = 1e3,
+    tol: of.Tolerance = 1e-3,
+    loss: of.LossName = None,
+    bias: of.Bias = None,
+    free_intercept: of.FreeIntercept = False,
+    zero_based: of.ZeroBased = None,
+    label_column: of.LabelColumn = None,
+    as_json: of.AsJson = False,
+    quiet: of.Quiet = False,
+) -> None:
+    """Solve for every C of a range, of two classes. The gap is proved at every C, not at the fits alone."""
+    from maxmargin.cli.along_c import PathOptions, along
+
+    options = PathOptions(**{name: value for name, value in locals().items() if name in PathOptions.__dataclass_fields__})
+    with bad_input_explained():
+        report = along(options)
+    say(report.as_json(), report.words(), as_json=as_json, quiet=quiet)
+    end(certified=report.certified)

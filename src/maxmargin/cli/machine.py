@@ -68,6 +68,7 @@ class TrainingOptions:
     report_page: Path | None
     as_json: bool
     quiet: bool
+    find_C: bool = False
 
     @property
     def has_kernel(self) -> bool:

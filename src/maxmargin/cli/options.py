@@ -179,3 +179,10 @@ SaveRanges = Annotated[Path | None, typer.Option("-s", "--save", help="Write the
 RestoreRanges = Annotated[
     Path | None, typer.Option("-r", "--restore", help="Scale by the ranges in this file, as the training data was scaled.")
 ]
+
+Picture = Annotated[Path | None, typer.Argument(metavar="PICTURE", help="Where to draw the path: .png, .svg or .pdf.")]
+LeastC = Annotated[float, typer.Option("--from", help="The least C.")]
+GreatestC = Annotated[float, typer.Option("--to", help="The greatest C.")]
+FindC = Annotated[
+    bool, typer.Option("-C", "--find-C", help="Search for the best C by cross-validation (-v folds, or 5), and write no model.")
+]

@@ -61,10 +61,6 @@ NO_PROBABILITIES = (
     "-b 1 is not supported yet: maxmargin trains no probabilities. In Python, wrap the model in scikit-learn's "
     "CalibratedClassifierCV; svm-train -b 1 writes a model with probabilities."
 )
-NOT_HERE = {
-    "-C": "-C (LIBLINEAR's search for C) is not supported yet: compare values of -c by cross-validation, with -v 5.",
-}
-
 _WEIGHT = re.compile(r"-w(?P<label>[^=\s]+)")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _PARAMETER = re.compile(r"(?P<name>\w+)(?= must be )")
@@ -78,8 +74,6 @@ def in_our_words(words: list[str]) -> list[str]:
     rest = list(words)
     while rest:
         word, following = rest.pop(0), rest[0] if rest else ""
-        if word in NOT_HERE:
-            raise ValueError(NOT_HERE[word])
         if (found := _WEIGHT.fullmatch(word)) and _NUMBER.fullmatch(following):
             ours += ["-w", f"{found['label']}={rest.pop(0)}"]
         elif word == "-n" and _NUMBER.fullmatch(following) and (has_nu or "." in following):

@@ -123,6 +123,14 @@ def classes_of(y: Array) -> Array:
     return classes
 
 
+def two_classes_of(y: Array) -> Array:
+    """The two labels, the smaller one first."""
+    classes = classes_of(y)
+    if len(classes) > 2:
+        raise ValueError(f"This takes two classes; y has {len(classes)}.")
+    return classes
+
+
 def _distinct(y: Array) -> Array:
     """The labels that occur, in order. Whole numbers in a small range are counted, which takes a tenth of sorting them."""
     if not _are_plainly_classes(y):

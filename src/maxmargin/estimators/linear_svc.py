@@ -8,15 +8,16 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
-from maxmargin.estimators.linear_classifier import LinearClassifier
+from maxmargin.estimators.linear_classifier import LOSSES, LinearClassifier
 from maxmargin.estimators.multiclass import OneAgainstRest
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.problem.linear import LinearProblem
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -155,6 +156,16 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, reset=False)
         return self._certified_labels(X)
+
+    def binary_problem(self, X: Any, y: Any, sample_weight: Any = None) -> LinearProblem:
+        """The problem of two classes that ``fit`` solves, with the costs of C = 1: what :func:`maxmargin.path` takes."""
+        self._check_parameters()
+        X, y = check_X_y(sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        classes = checks.two_classes_of(y)
+        costs = checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y)
+        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        signs = np.where(y == classes[1], 1, -1)
+        return LinearProblem.build(X, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
 
     def sparsify(self) -> LinearSVC:
         """Keep ``coef_`` as a sparse matrix, for models most of whose weights are zero."""

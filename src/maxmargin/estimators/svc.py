@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels, Decisions, kernel_decisions
 from maxmargin.certificate.rounding import OUTWARDS
@@ -22,6 +22,7 @@ from maxmargin.estimators.multiclass import OneAgainstOne
 from maxmargin.estimators.objects import ObjectKernel, are_objects, places
 from maxmargin.estimators.pairs import pair_weights
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Custom, Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solving.driver import Limits
@@ -118,6 +119,18 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
             solutions = self._train(X, y, sample_weight, limits)
             self.class_weight_ = self._class_weights(y, sample_weight)
         return solutions, limits
+
+    def binary_problem(self, X: Any, y: Any, sample_weight: Any = None) -> KernelProblem:
+        """The problem of two classes that ``fit`` solves, with the costs of C = 1: what :func:`maxmargin.path` takes. The
+        second class is the positive one."""
+        self._check_parameters()
+        if callable(self.kernel) and are_objects(X):
+            raise ValueError("binary_problem takes rows of numbers; with other objects give their kernel matrix.")
+        X, y = check_X_y(sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C")
+        classes = checks.two_classes_of(y)
+        costs = checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y)
+        signs = np.where(y == classes[1], 1, -1)
+        return KernelProblem.build(X, signs, costs, super()._kernel(X, sample_weight), self.fit_intercept)
 
     def _class_weights(self, y: Array, sample_weight: Any) -> Array:
         if self.class_weight is None:

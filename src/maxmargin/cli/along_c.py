@@ -1,0 +1,112 @@
+"""``maxmargin path``: a linear model for every C of a range, with a gap that is proved at each, and a picture of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PathOptions:
+    """What the command was asked for."""
+
+    data: Path
+    picture: Path | None
+    least: float
+    greatest: float
+    tol: float
+    loss: Any
+    bias: float | None
+    free_intercept: bool
+    zero_based: bool | None
+    label_column: str | None
+    as_json: bool
+    quiet: bool
+
+
+@dataclass(frozen=True)
+class PathReport:
+    """The knots of the path. ``certified`` means that the relative gap is within ``tol`` at every C of the range."""
+
+    certified: bool
+    tol: float
+    relative_gap: float
+    Cs: list[float]
+    support_vectors: list[int]
+    objectives: list[float]
+    picture: str | None
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def words(self) -> str:
+        """A few lines for a person: the ends, and what is proved between them."""
+        verdict = "Certified" if self.certified else "Not certified"
+        lines = [
+            f"{verdict}: between C = {self.Cs[0]:g} and {self.Cs[-1]:g} the objective is within {self.relative_gap:.2g} of the "
+            f"optimum at every C (asked: {self.tol:g}).",
+            f"{len(self.Cs)} fits in {self.seconds:.2f} s. Support vectors: {self.support_vectors[0]} at the least C, "
+            f"{self.support_vectors[-1]} at the greatest.",
+        ]
+        return "\n".join(lines + ([f"Picture: {self.picture}"] if self.picture else []))
+
+
+def along(options: PathOptions) -> PathReport:
+    """Read the data, compute the path and draw it."""
+    from maxmargin.cli.data import DataFile
+    from maxmargin.estimators.linear_svc import LinearSVC
+    from maxmargin.model_selection.path import path
+
+    _check_picture(options.picture)
+    samples = DataFile(options.data, options.label_column, options.zero_based).read()
+    X = samples.X.to_numpy() if hasattr(samples.X, "to_numpy") else samples.X
+    bias = 1.0 if options.bias is None else options.bias
+    model = LinearSVC(
+        loss=options.loss or "squared_hinge",
+        fit_intercept=bias > 0.0,
+        intercept_scaling=bias if bias > 0.0 else 1.0,
+        penalize_intercept=not options.free_intercept,
+    )
+    begun = time.perf_counter()
+    found = path(model, X, samples.y, C_range=(options.least, options.greatest), tol=options.tol)
+    seconds = time.perf_counter() - begun
+    if options.picture is not None:
+        _draw(found, options.picture)
+    objectives = [solution.certificate.primal for solution in found.solutions]
+    return PathReport(
+        certified=found.is_certified,
+        tol=options.tol,
+        relative_gap=found.relative_gap,
+        Cs=found.Cs.tolist(),
+        support_vectors=found.n_support.tolist(),
+        objectives=objectives,
+        picture=None if options.picture is None else str(options.picture),
+        seconds=seconds,
+    )
+
+
+def _check_picture(picture: Path | None) -> None:
+    """Before any work: the folder is there, and matplotlib knows the format."""
+    if picture is None:
+        return
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if picture.suffix.lstrip(".").lower() not in FigureCanvasBase.get_supported_filetypes():
+        raise ValueError(f"{picture}: a picture needs the ending of a format that matplotlib writes, such as .png or .svg.")
+    if not picture.parent.is_dir():
+        raise ValueError(f"{picture.parent} is not a folder.")
+
+
+def _draw(found: Any, picture: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from maxmargin.displays.model_selection import PathDisplay
+
+    figure = Figure(figsize=(7.0, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    PathDisplay.from_path(found, ax=figure.subplots())
+    figure.savefig(picture, dpi=130)

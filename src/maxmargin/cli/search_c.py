@@ -1,0 +1,107 @@
+"""``maxmargin train -C``: LIBLINEAR's search for C, by cross-validation over a list of values. It writes no model."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from maxmargin.cli.cross_validation import stratified
+from maxmargin.cli.machine import TrainingOptions, weights_from
+from maxmargin.cli.training import progress_of, read
+
+DEFAULT_FOLDS = 5
+"""Without -v; LIBLINEAR's number."""
+N_VALUES = 13
+"""Values of C, from 1e-3 to 1e3 at equal ratios."""
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """The mean accuracy of each C; None for a value that provably cannot be the best one."""
+
+    C: float
+    accuracy: float
+    Cs: list[float]
+    accuracies: list[float | None]
+    n_folds: int
+    n_samples: int
+    read_seconds: float
+    fit_seconds: float
+    remarks: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "C": self.C,
+            "accuracy": self.accuracy,
+            "Cs": self.Cs,
+            "accuracies": self.accuracies,
+            "folds": self.n_folds,
+            "samples": self.n_samples,
+            "seconds": {"read": self.read_seconds, "fit": self.fit_seconds},
+            "warnings": list(self.remarks),
+        }
+
+    def words(self) -> str:
+        rows = [
+            f"  C = {C:<10.4g} " + ("cannot be the best" if accuracy is None else f"{100 * accuracy:.4f}%")
+            for C, accuracy in zip(self.Cs, self.accuracies, strict=True)
+        ]
+        head = f"Best C = {self.C:g}, cross-validation accuracy {100 * self.accuracy:.4f}% ({self.n_folds} folds)"
+        end = f"  {self.n_samples} samples; read in {self.read_seconds:.2f} s, searched in {self.fit_seconds:.2f} s"
+        return "\n".join([head, *rows, end, *self.remarks])
+
+
+def searched(options: TrainingOptions) -> SearchReport:
+    """Read the data, and try every value on the same folds."""
+    import numpy as np
+    from sklearn.model_selection import PredefinedSplit
+
+    _check(options)
+    settings = options.settings()
+    solver = options.chosen_solver(settings)
+    with progress_of(options) as line:
+        samples, read_seconds = read(options, line)
+        X = samples.X.to_numpy() if hasattr(samples.X, "to_numpy") else samples.X
+        n_folds = options.folds or DEFAULT_FOLDS
+        limits = {name: value for name, value in options.limits().items() if name != "C"}
+        search = _estimator(options, settings)(
+            Cs=N_VALUES, cv=PredefinedSplit(stratified(samples.y, n_folds, options.seed)), refit=False, solver=solver, **limits
+        )
+        search.class_weight = weights_from(options.class_weight, samples.y)
+        begun = time.perf_counter()
+        search.fit(X, samples.y)
+    means = search.scores_.reshape(n_folds, -1).mean(axis=0)
+    return SearchReport(
+        C=search.C_,
+        accuracy=search.best_score_,
+        Cs=search.Cs_.tolist(),
+        accuracies=[None if np.isnan(mean) else float(mean) for mean in means],
+        n_folds=n_folds,
+        n_samples=len(samples.y),
+        read_seconds=read_seconds,
+        fit_seconds=time.perf_counter() - begun,
+        remarks=samples.remarks,
+    )
+
+
+def _check(options: TrainingOptions) -> None:
+    if options.model is not None:
+        raise ValueError(f"-C writes no model: leave {options.model} out, and train with the C that it finds.")
+    if options.checkpoint is not None:
+        raise ValueError("-C keeps no checkpoint: leave --checkpoint out.")
+    if options.folds is not None and options.folds < 2:
+        raise ValueError(f"-v takes the number of folds, at least 2; got {options.folds}.")
+
+
+def _estimator(options: TrainingOptions, settings: dict[str, Any]) -> Any:
+    """The search with the settings of the machine; a kernel has one gamma."""
+    from functools import partial
+
+    from maxmargin.estimators.linear_svc_cv import LinearSVCCV
+    from maxmargin.estimators.svc_cv import SVCCV
+
+    if not options.has_kernel:
+        return partial(LinearSVCCV, **settings)
+    own = {name: value for name, value in settings.items() if name != "gamma"}
+    return partial(SVCCV, gammas=[settings["gamma"]] if "gamma" in settings else None, **own)

@@ -1,0 +1,202 @@
+"""Cross-validation over a list of values: who is trained, how far, and who wins.
+
+All values of C are trained on a fold by one estimator, with ``warm_start`` each from the dual variables of its neighbour. The
+first value is the one in the middle of the list; the others follow outwards. The score of a fold is bounded by the
+certificate: a validation label that is not proved may turn out right or wrong at the exact optimum. Two things follow from
+the bounds:
+
+- A fold is done when all its validation labels are proved, however large the gap is.
+- A value is given up when its score cannot reach the best one, whatever happens on the folds that it was not trained on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate.predictions import CertifiedLabels
+from maxmargin.data.rows import Array
+from maxmargin.estimators.jobs import thread_count
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
+
+COARSE_FACTOR = 100.0
+"""Where all labels of the neighbour were proved, a fold is first trained to this many times ``tol``, and its labels are looked
+at."""
+COARSEST = 1e-2
+"""The greatest tolerance of that first training."""
+
+TRAINED = "trained to tol"
+SHORT = "stopped before tol"
+PROVED = "ended early: every validation label is proved"
+GIVEN_UP = "not trained: this value cannot be the best one"
+
+
+class FoldScore(NamedTuple):
+    """The score of the labels at hand, and its least and greatest value at the exact optimum."""
+
+    value: float
+    low: float
+    high: float
+
+
+Metric = Callable[[Array, Array, Array], float]
+"""Of the true codes of the classes, a mask of the samples whose label is right, and the weights of the samples."""
+
+
+class BoundedMetric(NamedTuple):
+    """A metric that never falls when a wrong label is made right. Its greatest value is one."""
+
+    of: Metric
+
+    def __call__(self, y: Array, labels: CertifiedLabels, classes: Array, weights: Array | None = None) -> FoldScore:
+        codes, is_right = np.searchsorted(classes, y), labels.labels == y
+        weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
+        low, high = is_right & labels.proved, is_right | ~labels.proved
+        return FoldScore(*(self.of(codes, mask, weights) for mask in (is_right, low, high)))
+
+
+def _accuracy(codes: Array, is_right: Array, weights: Array) -> float:
+    return float(weights @ is_right / weights.sum())
+
+
+def _balanced_accuracy(codes: Array, is_right: Array, weights: Array) -> float:
+    """The mean of the classes' own accuracies, over the classes that occur."""
+    counts, hits = np.bincount(codes, weights), np.bincount(codes, weights * is_right)
+    occurs = counts > 0.0
+    return float(np.mean(hits[occurs] / counts[occurs]))
+
+
+def _f1_of(positive: int) -> Metric:
+    """With two classes a wrong label is that of the other one."""
+
+    def f1(codes: Array, is_right: Array, weights: Array) -> float:
+        hits, errors = float(weights @ (is_right & (codes == positive))), float(weights @ ~is_right)
+        return 2.0 * hits / (2.0 * hits + errors) if hits else 0.0
+
+    return f1
+
+
+def bounded_metric(scoring: Any, classes: Array) -> BoundedMetric | None:
+    """Of the scores that can be bounded; the others have no bounds, and no value is given up by them. That of F1 holds for two
+    classes, the positive one of which has the label 1, as in scikit-learn."""
+    known: dict[Any, Metric] = {None: _accuracy, "accuracy": _accuracy, "balanced_accuracy": _balanced_accuracy}
+    if len(classes) == 2 and classes.dtype.kind in "iufb" and 1 in classes:
+        known["f1"] = _f1_of(int(np.flatnonzero(classes == 1)[0]))
+    metric = known.get(scoring) if scoring is None or isinstance(scoring, str) else None
+    return None if metric is None else BoundedMetric(metric)
+
+
+@dataclass
+class Fold:
+    """The training and the validation samples of one fold, and the estimator that is trained on it again and again."""
+
+    estimator: Any
+    X: Any
+    y: Array
+    sample_weight: Array | None
+    X_test: Any
+    y_test: Array
+    score_params: dict[str, Any]
+    classes: Array
+    train_rows: Array
+    """The places of the training samples among all."""
+    test_rows: Array
+    first_start: Any = None
+    was_settled: bool = False
+    """Whether the labels of the last value were all proved."""
+
+    def train(self, C: float, limits: Limits) -> list[Solution]:
+        self.estimator.C = C
+        solutions: list[Solution] = self.estimator._train(self.X, self.y, self.sample_weight, limits)
+        return solutions
+
+    def score(self, scorer: Any, metric: BoundedMetric | None) -> FoldScore:
+        if metric is not None and set(self.score_params) <= {"sample_weight"}:
+            labels = self.estimator._certified_labels(self.X_test)
+            return metric(self.y_test, labels, self.classes, self.score_params.get("sample_weight"))
+        value = float(scorer(self.estimator, self.X_test, self.y_test, **self.score_params))
+        return FoldScore(value, -math.inf, math.inf)
+
+    def turn_back(self) -> None:
+        """Start the next value from the first one again."""
+        self.estimator._warm_start = self.first_start
+
+
+@dataclass
+class ListSearch:
+    """Scores of every value (columns) on every fold (rows). ``solutions`` are those that ended before ``tol`` without a proof
+    of their labels."""
+
+    folds: Sequence[Fold]
+    Cs: Array
+    limits: Limits
+    scorer: Any
+    metric: BoundedMetric | None
+    n_jobs: int | None
+    best_low: float = -math.inf
+    """The best proved mean score so far. It may come from another gamma."""
+    solutions: list[Solution] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        shape = len(self.folds), len(self.Cs)
+        self.scores, self.outcomes = np.full(shape, np.nan), np.full(shape, GIVEN_UP, dtype=object)
+        self.low, self.high = np.full(shape, -math.inf), np.full(shape, 1.0 if self.metric else math.inf)
+
+    def run(self) -> ListSearch:
+        middle = len(self.Cs) // 2
+        for k in range(middle, len(self.Cs)):
+            self._try(k)
+            if k == middle:
+                self._remember()
+        for fold in self.folds:
+            fold.turn_back()
+        for k in range(middle - 1, -1, -1):
+            self._try(k)
+        return self
+
+    def _remember(self) -> None:
+        for fold in self.folds:
+            fold.first_start = fold.estimator._warm_start
+
+    def _try(self, k: int) -> None:
+        """Train one value on fold after fold, as long as it can win; on several threads on all folds at once."""
+        n_threads = thread_count(self.n_jobs, len(self.folds))
+        if n_threads > 1:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(lambda i: self._train(i, k), range(len(self.folds))))
+        else:
+            for i in range(len(self.folds)):
+                if not self._can_win(k):
+                    break
+                self._train(i, k)
+        self.best_low = max(self.best_low, float(self.low[:, k].mean()))
+
+    def _can_win(self, k: int) -> bool:
+        return not float(self.high[:, k].mean()) < self.best_low
+
+    def _train(self, i: int, k: int) -> None:
+        fold, tol = self.folds[i], self.limits.tol
+        coarse = min(COARSEST, COARSE_FACTOR * tol) if fold.was_settled else tol
+        for each in [coarse, tol] if coarse > tol else [tol]:
+            solutions = fold.train(float(self.Cs[k]), replace(self.limits, tol=each))
+            score = fold.score(self.scorer, self.metric)
+            is_settled = score.low == score.high
+            if is_settled:
+                break
+        fold.was_settled = is_settled
+        self.scores[i, k], self.low[i, k], self.high[i, k] = score
+        short = [] if is_settled else [solution for solution in solutions if not solution.status.is_as_asked]
+        self.solutions += short
+        self.outcomes[i, k] = PROVED if is_settled and each > tol else (SHORT if short else TRAINED)
+
+    @property
+    def mean_scores(self) -> Array:
+        """Minus infinity for a value that was given up."""
+        means = self.scores.mean(axis=0)
+        return np.where(np.isnan(means), -math.inf, means)

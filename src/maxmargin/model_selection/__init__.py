@@ -1,0 +1,13 @@
+"""Choosing C with a proof: what a fit proves at another C, between two values of C, and without some of its samples.
+
+=============  =====================================================================================================
+file           what it holds
+=============  =====================================================================================================
+points         w and w(alpha) as vectors, or as sums of kernel functions, with a bound on how wrong each is
+transfer       a fit, and its gap and ball at another C, between two fits, and without some samples
+hinge_pieces   the gap between two fits with hinge loss: piecewise quadratic, its maximum is exact
+path           a solution for every C of a range, with a certified objective
+leave_one_out  the exact leave-one-out error of a fit
+folds, race    cross-validation over a list of values, or with a proof over a range
+=============  =====================================================================================================
+"""

@@ -1,0 +1,359 @@
+r"""What a fit proves of the optimum at another C, between two fits, and without some samples.
+
+Let every :math:`C_i = C c_i`. For any w, b and feasible :math:`\alpha` at C, with :math:`v = w(\alpha)` and the sum T of the
+gap terms, the gap and a ball around the optimum are
+
+.. math:: \text{gap} = T + \tfrac12 |w - v|^2, \qquad
+          |w^* - \tfrac12 (w + v)|^2 \le T + \tfrac14 |w - v|^2 = \text{gap} - \tfrac14 |w - v|^2 ,
+
+because the primal is strongly convex around w*, and so is the dual's value of w(alpha).
+
+**At another C** (rho = C' / C): :math:`\rho \alpha` is feasible, and each of its gap terms is rho times the old one, for every
+loss of the form :math:`C \ell`. So T becomes rho T and v becomes rho v.
+
+**Between two fits**, at :math:`C_\theta = (1 - \theta) C_1 + \theta C_2`: the mixtures of w, b and alpha are feasible. The loss
+is convex, and so is :math:`(\alpha, C) \mapsto C \ell^*(-\alpha / C)`. With the sums of losses :math:`L = \sum_i c_i \ell_i`,
+
+.. math:: \text{gap}_\theta \le (1 - \theta) \text{gap}_1 + \theta \, \text{gap}_2
+          + \theta (1 - \theta) \left[ (C_2 - C_1)(L_1 - L_2) - \tfrac12 |w_2 - w_1|^2 - \tfrac12 |v_2 - v_1|^2 \right],
+
+a parabola that takes nothing but numbers. With hinge loss :mod:`maxmargin.model_selection.hinge_pieces` has the gap itself.
+
+**Without some samples**: their alpha and their costs become zero, and the others keep theirs. Where the offset is free, alpha
+is balanced again.
+
+Where the offset is free, the ball bounds each training output, and those bound b*
+(:func:`maxmargin.certificate.intercept.offsets_within`). Shibagaki et al., NeurIPS 2015 (arXiv 1502.02344), have the ball at
+another C; T. Jaakkola and D. Haussler, 1999, the case of one sample left out, at an exact optimum. All bounds include
+rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from maxmargin.certificate.intercept import offsets_within
+from maxmargin.certificate.kernel import outputs_of
+from maxmargin.certificate.kernel_sums import KernelSums
+from maxmargin.certificate.predictions import norms
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
+from maxmargin.data.rows import Array
+from maxmargin.model_selection.points import Expansion, Point, Weights
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.offset import Interval, excess_of, offset_interval
+
+Problem = LinearProblem | KernelProblem
+AnyProblem = TypeVar("AnyProblem", bound=Problem)
+
+SHARED = ("compiled_rows", "regulariser", "signs", "points", "diagonal", "held", "targets")
+"""What a problem has prepared that does not depend on its costs."""
+
+NO_OFFSET = Interval(0.0, 0.0)
+
+
+def with_costs(problem: AnyProblem, C: Array) -> AnyProblem:
+    """The problem with other costs. X and everything that was made of it is shared."""
+    other = replace(problem, C=C)
+    other.__dict__.update({name: problem.__dict__[name] for name in SHARED if name in problem.__dict__})
+    return other
+
+
+def scaled_costs(C: Array, factor: float) -> Array:
+    """One number for all samples stays one number."""
+    return np.broadcast_to(C[:1] * factor, C.shape) if C.strides == (0,) else C * factor
+
+
+class Ball(NamedTuple):
+    """The optimal w is within ``radius`` of the sum of the parts, which are factors and points."""
+
+    parts: tuple[tuple[float, Point], ...]
+    radius: float
+
+    @property
+    def centre(self) -> Point:
+        total: Point | None = None
+        for factor, point in self.parts:
+            total = point.scaled(factor) if total is None else total.mixed(1.0, point, factor)  # type: ignore[arg-type]
+        assert total is not None
+        return total
+
+    @classmethod
+    def of(cls, parts: tuple[tuple[float, Point], ...], squared_radius: float) -> Ball:
+        """With the distance of the computed centre from the exact one added."""
+        away = sum(abs(factor) * (point.error + 8.0 * UNIT_ROUNDOFF * point.greatest_norm) for factor, point in parts)
+        return cls(parts, math.sqrt(max(0.0, squared_radius)) * OUTWARDS + away)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Any w and b, and any feasible alpha, at the scale C of the costs. ``outputs`` are the arguments of the losses, the
+    margins where there are two classes, and ``terms`` is T with all rounding. ``loss`` is the sum of c_i loss_i."""
+
+    problem: Problem
+    C: float
+    w: Point
+    v: Point
+    b: float
+    alpha: Array
+    outputs: Array
+    output_errors: Array
+    terms: float
+    charge: float
+    """What T pays for a sum of alpha_i sigma_i that is not zero where it should be."""
+    loss: float
+    loss_error: float
+    lengths: Array
+
+    @cached_property
+    def gap(self) -> float:
+        return self.gap_at(self.C)
+
+    def apart(self, rho: float) -> float:
+        """|w - rho v| at most"""
+        return self.w.mixed(1.0, self.v, -rho).greatest_norm  # type: ignore[arg-type]
+
+    def gap_at(self, C: float) -> float:
+        """Of w and the scaled alpha, at another C."""
+        rho = C / self.C
+        return (rho * self.terms + 0.5 * self.apart(rho) ** 2) * OUTWARDS
+
+    def ball_at(self, C: float) -> Ball:
+        rho = C / self.C
+        return Ball.of(((0.5, self.w), (0.5 * rho, self.v)), rho * self.terms + 0.25 * self.apart(rho) ** 2)
+
+    def offsets_at(self, C: float) -> Interval:
+        """Every optimal b at C."""
+        return self.offsets_in(self.ball_at(C), C)
+
+    def offsets_in(self, ball: Ball, C: float) -> Interval:
+        """Every optimal b at C, when the optimal w is in the ball."""
+        if not has_free_offset(self.problem):
+            return NO_OFFSET
+        problem = with_costs(self.problem, scaled_costs(self.problem.C, C / self.C))
+        outputs, errors = point_outputs(problem, ball.centre, self.lengths)
+        return offsets_within(problem, outputs, ball.radius * self.lengths * OUTWARDS + errors, self.b)
+
+    def offsets_without(self, ball: Ball, outputs: Array, errors: Array, cost: float) -> Interval:
+        """Every optimal b of the problems without one sample that costs at most ``cost``, when the optimal w of each of them
+        is in the ball, whose centre has these outputs. Piecewise linear losses: the level of the quantile, and the sum up to
+        any kink, change by no more than the cost. Other losses have no such bound."""
+        if self.problem.loss.is_smooth:
+            return Interval(-math.inf, math.inf)
+        problem = self.problem
+        kinks = problem.y - outputs
+        reach = ball.radius * self.lengths * OUTWARDS + errors + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(outputs))
+        level = float(problem.C[problem.y > 0].sum())
+        return offset_interval(kinks, problem.C, level, reach, 2.0 * cost * OUTWARDS)
+
+    def without(self, samples: Array) -> Fit:
+        """The same w and b, as an answer to the problem without these samples."""
+        C = np.array(self.problem.C)
+        alpha = self.alpha.copy()
+        C[samples], alpha[samples] = 0.0, 0.0
+        problem = with_costs(self.problem, C)
+        if has_free_offset(problem):
+            alpha = _balanced(problem, alpha)
+        v = _dual_point(problem, alpha, self.lengths)
+        return _fit(problem, self.C, self.w, v, self.b, alpha, KernelSums(self.outputs, self.output_errors), self.lengths)
+
+
+def linear_fit(problem: LinearProblem, w: Array, alpha: Array, C: float = 1.0, lengths: Array | None = None) -> Fit:
+    """From any w and any alpha in its box. ``C`` is the number that the costs are multiples of, and ``lengths`` are those of
+    the rows (:func:`row_lengths`), if they are known. Three passes over X at most."""
+    lengths = row_lengths(problem) if lengths is None else lengths
+    alpha = problem.balanced(alpha) if has_free_offset(problem) else alpha
+    b = float(w[-1]) * problem.intercept_scaling if has_free_offset(problem) else 0.0
+    with np.errstate(all="ignore"):
+        outputs = KernelSums(problem.margins(w), _rounding(problem, float(np.linalg.norm(w)), lengths, b))
+        v = _dual_point(problem, alpha, lengths)
+        return _fit(problem, C, Weights(np.asarray(w[: problem.n_penalised])), v, b, alpha, outputs, lengths)
+
+
+def kernel_fit(problem: KernelProblem, alpha: Array, b: float, C: float = 1.0) -> Fit:
+    """From any feasible alpha and any b: w is w(alpha). The kernel values of the support vectors are computed once more."""
+    if not problem.kernel.is_positive_semidefinite:
+        raise ValueError("A kernel that is not positive semidefinite has no dual bound, so that no proof can be moved.")
+    lengths = row_lengths(problem)
+    alpha = problem.nearest_feasible(alpha)
+    v = _dual_point(problem, alpha, lengths)
+    assert isinstance(v, Expansion)
+    outputs = problem.signs * (v.outputs + b)
+    errors = v.output_errors + 4.0 * UNIT_ROUNDOFF * (np.abs(v.outputs) + abs(b))
+    return _fit(problem, C, v._replace(error=0.0), v, b, alpha, KernelSums(outputs, errors), lengths)
+
+
+def row_lengths(problem: Problem) -> Array:
+    """|phi(x_i)|, from above, with the constant feature of a penalised intercept."""
+    if isinstance(problem, KernelProblem):
+        error = problem.kernel.rounding_error(problem.points, problem.points)
+        return np.sqrt(np.maximum(problem.diagonal, 0.0) + error) * OUTWARDS
+    constant = problem.intercept_scaling if problem.penalizes_intercept else 0.0
+    return np.hypot(norms(problem.rows.matrix), constant) * OUTWARDS
+
+
+def has_free_offset(problem: Problem) -> bool:
+    return problem.has_offset if isinstance(problem, KernelProblem) else not problem.penalizes_intercept
+
+
+def _balanced(problem: Problem, alpha: Array) -> Array:
+    return problem.nearest_feasible(alpha) if isinstance(problem, KernelProblem) else problem.balanced(alpha)
+
+
+def _rounding(problem: LinearProblem, norm: float, lengths: Array, b: float) -> Array:
+    """How wrong w . x_i can be: gamma_k |w| |x_i| for a row of k elements, with the intercept."""
+    k = problem.rows.n_features + 4.0
+    if problem.rows.is_sparse:
+        k = np.diff(problem.rows.matrix.indptr) + 4.0
+    return (gamma(k) * (norm * (lengths + problem.intercept_scaling) + abs(b)) + k * SMALLEST) * OUTWARDS
+
+
+def _dual_point(problem: Problem, alpha: Array, lengths: Array) -> Point:
+    """w(alpha), and how far it is from that of the exactly balanced alpha."""
+    total, scale = float(np.sum(np.abs(alpha))), float(np.sum(np.abs(alpha) * lengths)) * (1.0 + gamma(PAIRWISE_ROUNDINGS))
+    away = _share_off_balance(problem, alpha, total) * scale
+    if isinstance(problem, KernelProblem):
+        outputs, errors = outputs_of(problem, alpha, np.flatnonzero(alpha))
+        return Expansion(alpha * problem.signs, outputs, np.array(errors), away)
+    weights = problem.weights(alpha)[: problem.n_penalised]
+    return Weights(weights, gamma(problem.n_samples + 8.0) * scale + away)
+
+
+def _share_off_balance(problem: Problem, alpha: Array, total: float) -> float:
+    """By which share the alphas of one sign have to shrink at most for sum_i alpha_i sigma_i = 0."""
+    if not has_free_offset(problem) or total == 0.0:
+        return 0.0
+    excess = abs(excess_of(alpha * problem.signs)) + gamma(PAIRWISE_ROUNDINGS) * UNIT_ROUNDOFF * total
+    return 2.0 * excess / total * OUTWARDS
+
+
+def _fit(problem: Problem, C: float, w: Point, v: Point, b: float, alpha: Array, outputs: KernelSums, lengths: Array) -> Fit:
+    """Add up the gap terms and the losses, with what rounding can do to each."""
+    f, t, loss = outputs.outputs, problem.targets, problem.loss
+    errors = outputs.errors + 4.0 * UNIT_ROUNDOFF * (np.abs(t) + np.abs(f))
+    terms = np.sum(loss.gap_terms(f, alpha, problem.C, t)) + np.sum(loss.gap_sensitivity(f, alpha, problem.C, errors, t))
+    charge = _charge(problem, alpha, f)
+    costs = problem.C / C
+    value = float(np.sum(costs * loss.value(f, t)))
+    steepest = np.maximum(np.abs(loss.slope(f - errors, t)), np.abs(loss.slope(f + errors, t)))
+    return Fit(
+        problem,
+        C,
+        w,
+        v,
+        b,
+        alpha,
+        f,
+        errors,
+        (float(terms) + charge) * (1.0 + gamma(PAIRWISE_ROUNDINGS + 16.0)) + len(f) * SMALLEST,
+        charge,
+        value,
+        (float(np.sum(costs * steepest * errors)) + gamma(PAIRWISE_ROUNDINGS + 8.0) * value) * OUTWARDS,
+        lengths,
+    )
+
+
+def _charge(problem: Problem, alpha: Array, outputs: Array) -> float:
+    """The gap term of sample i changes by at most |p_i - f_i| + e + D_i |alpha_i| for a unit of alpha_i."""
+    size, box = np.abs(alpha), problem.box
+    share = _share_off_balance(problem, alpha, float(np.sum(size)))
+    return share * float(np.sum(size * (np.abs(box.p - outputs) + box.e + box.D * size))) if share else 0.0
+
+
+def point_outputs(problem: Problem, centre: Point, lengths: Array) -> tuple[Array, Array]:
+    """The outputs of a point at the training samples, without a free offset, and how wrong each can be."""
+    if isinstance(centre, Expansion):
+        return centre.outputs, centre.output_errors
+    assert isinstance(problem, LinearProblem)
+    n_features = problem.rows.n_features
+    outputs = problem.rows.matrix @ centre.values[:n_features] + problem.intercept_scaling * centre.values[n_features:].sum()
+    return outputs, _rounding(problem, centre.greatest_norm, lengths, 0.0)
+
+
+class Parabola(NamedTuple):
+    """first (1 - theta) + second theta + bend theta (1 - theta): at least the gap at every position."""
+
+    first: float
+    second: float
+    bend: float
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """Two fits of the same samples, the first at the smaller C: what their mixtures prove in between."""
+
+    first: Fit
+    second: Fit
+
+    def position(self, C: float) -> float:
+        """theta"""
+        return min(1.0, max(0.0, (C - self.first.C) / (self.second.C - self.first.C)))
+
+    @cached_property
+    def bend(self) -> float:
+        """The factor of theta (1 - theta) in the bound."""
+        one, two = self.first, self.second
+        fall = (one.loss - two.loss + one.loss_error + two.loss_error) * (two.C - one.C)
+        squares = _least_distance(one.w, two.w) ** 2 + _least_distance(one.v, two.v) ** 2
+        return fall + abs(fall) * 8.0 * UNIT_ROUNDOFF - 0.5 * squares * (1.0 - 8.0 * UNIT_ROUNDOFF)
+
+    @property
+    def parabola(self) -> Parabola:
+        return Parabola(self.first.gap, self.second.gap, self.bend)
+
+    def gap_at(self, C: float) -> float:
+        return self.gap_of(self.position(C))
+
+    def gap_of(self, theta: float) -> float:
+        """By the position between the fits. The charge for rounding is added as if theta were wrong by a few units."""
+        one, two = self.first.gap, self.second.gap
+        bound = (1.0 - theta) * one + theta * two + theta * (1.0 - theta) * self.bend
+        return max(0.0, bound) + 16.0 * UNIT_ROUNDOFF * (one + two + abs(self.bend))
+
+    @property
+    def worst_position(self) -> float:
+        """Where the bound is greatest."""
+        if self.bend <= 0.0:
+            return 0.0 if self.first.gap >= self.second.gap else 1.0
+        return min(1.0, max(0.0, 0.5 + (self.second.gap - self.first.gap) / (2.0 * self.bend)))
+
+    @cached_property
+    def greatest_gap(self) -> float:
+        return self.gap_of(self.worst_position)
+
+    def ball_at(self, C: float) -> Ball:
+        theta = self.position(C)
+        parts = (
+            (0.5 * (1.0 - theta), self.first.w),
+            (0.5 * (1.0 - theta), self.first.v),
+            (0.5 * theta, self.second.w),
+            (0.5 * theta, self.second.v),
+        )
+        return Ball.of(parts, self.gap_of(theta))
+
+    def offsets_at(self, C: float) -> Interval:
+        """Every optimal b at C."""
+        return self.first.offsets_in(self.ball_at(C), C)
+
+
+def _least_distance(one: Point, other: Point) -> float:
+    return one.mixed(1.0, other, -1.0).least_norm  # type: ignore[arg-type]
+
+
+Scorer = Callable[[Point], tuple[Array, Array]]
+"""Gives the outputs of a point at some samples, without an offset, and how wrong each can be."""
+
+
+def score_interval(ball: Ball, offsets: Interval, score: Scorer, lengths: Array) -> tuple[Array, Array]:
+    """The least and the greatest decision value that an optimum in the ball can give, for samples of these lengths."""
+    values, errors = score(ball.centre)
+    reach = (ball.radius * lengths + errors) * OUTWARDS
+    low, high = values - reach + offsets.low, values + reach + offsets.high
+    ends = UNIT_ROUNDOFF * 4.0
+    return low - ends * np.abs(low), high + ends * np.abs(high)

@@ -1,0 +1,54 @@
+"""``maxmargin path``, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from maxmargin.io import write_svmlight
+from tests.catalogue import labelled
+
+
+@pytest.fixture
+def data(tmp_path):
+    X, y = labelled(200, 6, 0.7, 0)
+    write_svmlight(X, y, tmp_path / "data")
+    return "data"
+
+
+def test_the_path_is_certified_at_every_C_and_drawn(run, data, tmp_path):
+    pytest.importorskip("matplotlib")
+    code, out, err = run("path", data, "path.png", "--from", "0.01", "--to", "1", "-e", "1e-3")
+    assert (code, err) == (0, "")
+    assert out.startswith("Certified: between C = 0.01 and 1 the objective is within ")
+    assert "Picture: path.png" in out
+    assert (tmp_path / "path.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_has_the_knots(run, data):
+    code, out, _ = run("path", data, "--from", "0.01", "--to", "1", "--loss", "hinge", "-B", "-1", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["certified"]
+    assert report["Cs"][0] == 0.01
+    assert report["Cs"][-1] == 1.0
+    assert np.all(np.diff(report["objectives"]) > 0)
+    assert len(report["support_vectors"]) == len(report["Cs"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--from", "1", "--to", "0.1"], "the smaller one first"),
+        (["picture.nonsense"], "format that matplotlib writes"),
+        (["nowhere/path.png"], "not a folder"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(run, data, words, said):
+    pytest.importorskip("matplotlib")
+    code, out, err = run("path", data, *words)
+    assert code == 2
+    assert out == ""
+    assert said in err

@@ -1,0 +1,94 @@
+"""SVCCV: the scores of separate fits, from kernel values that are computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from maxmargin import SVC, SVCCV
+from maxmargin.estimators.search import GIVEN_UP
+
+CS, GAMMAS = [0.03, 1.0, 30.0], [0.02, 0.2]
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return make_classification(240, 6, flip_y=0.1, random_state=1)
+
+
+def check_against_grid_search(search, model, X, y):
+    """Values that were given up are worse than the best one."""
+    grid = GridSearchCV(model, {"gamma": search.gammas_, "C": search.Cs_}, scoring=search.scoring, cv=search.cv).fit(X, y)
+    results = grid.cv_results_
+    means = {(p["gamma"], p["C"]): m for p, m in zip(results["params"], results["mean_test_score"], strict=True)}
+    assert search.best_score_ == pytest.approx(grid.best_score_, abs=1e-9)
+    for g, gamma in enumerate(search.gammas_):
+        for c, C in enumerate(search.Cs_):
+            mean = search.scores_[:, g, c].mean()
+            if np.isnan(mean):
+                assert means[gamma, C] < search.best_score_
+            else:
+                assert mean == pytest.approx(means[gamma, C], abs=1e-9)
+
+
+@pytest.mark.parametrize("scoring", [None, "balanced_accuracy", "roc_auc"])
+def test_the_scores_are_those_of_grid_search(samples, scoring):
+    search = SVCCV(CS, gammas=GAMMAS, tol=1e-9, scoring=scoring).fit(*samples)
+    check_against_grid_search(search, SVC(tol=1e-9), *samples)
+
+
+def test_with_shared_kernel_values_the_scores_are_the_same():
+    """More samples than are solved from values of their own in float64."""
+    X, y = make_classification(1500, 5, flip_y=0.1, random_state=0)
+    search = SVCCV([0.1, 1.0, 10.0], gammas=[0.1], tol=1e-6, cv=3).fit(X, y)
+    check_against_grid_search(search, SVC(tol=1e-6), X, y)
+
+
+@pytest.mark.parametrize("cache_size", [1.0, 15.0])
+def test_a_small_memory_changes_no_score(cache_size):
+    X, y = make_classification(1700, 5, flip_y=0.1, random_state=0)
+    search = SVCCV([1.0], gammas=[0.1], tol=1e-5, cv=3, cache_size=cache_size).fit(X, y)
+    plain = SVCCV([1.0], gammas=[0.1], tol=1e-5, cv=3).fit(X, y)
+    assert search.scores_ == pytest.approx(plain.scores_, abs=2.0 / 500)
+
+
+def test_values_that_cannot_win_are_not_trained(samples):
+    search = SVCCV([1e-6, 1.0, 10.0], gammas=[0.1, 1e-7], tol=1e-9).fit(*samples)
+    assert (search.outcomes_ == GIVEN_UP).any()
+    check_against_grid_search(search, SVC(tol=1e-9), *samples)
+
+
+def test_several_classes_other_kernels_and_threads():
+    X, y = make_blobs(150, centers=3, cluster_std=3.0, random_state=0)
+    labels = np.array(["a", "b", "c"])[y]
+    for parameters in ({"kernel": "linear"}, {"kernel": "poly", "degree": 2}, {"gammas": ["scale", "auto", 0.5]}):
+        one, two = (SVCCV([0.1, 1.0], n_jobs=n, tol=1e-6, **parameters).fit(X, labels) for n in (None, 2))
+        assert one.best_score_ == two.best_score_
+        assert one.score(X, labels) > 0.5
+
+
+def test_a_precomputed_kernel_is_cut_by_rows_and_columns(samples):
+    X, y = samples
+    given = SVCCV(CS, kernel="precomputed", tol=1e-9).fit(rbf_kernel(X, gamma=0.1), y)
+    own = SVCCV(CS, gammas=[0.1], tol=1e-9).fit(X, y)
+    assert given.best_score_ == pytest.approx(own.best_score_, abs=1e-9)
+    assert given.C_ == own.C_
+
+
+def test_what_is_wrong_is_said(samples):
+    with pytest.raises(ValueError, match="gamma"):
+        SVCCV(gammas=[-1.0]).fit(*samples)
+    with pytest.raises(ValueError, match="at least one"):
+        SVCCV(gammas=[]).fit(*samples)
+    with pytest.raises(NotFittedError):
+        SVCCV([1.0], refit=False).fit(*samples).predict(samples[0])
+
+
+@parametrize_with_checks([SVCCV(Cs=[0.1, 1.0], cv=3)])
+def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
+    check(estimator)

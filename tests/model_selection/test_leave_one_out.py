@@ -1,0 +1,94 @@
+"""The leave-one-out error is that of brute force, and most samples need no refit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+import maxmargin
+from maxmargin import RBF, SVC, EpsilonInsensitive, Hinge, KernelProblem, LinearProblem, LinearSVC, SquaredHinge, solve
+from maxmargin.model_selection.leave_one_out import _closed_ranges, _offset_ranges
+from maxmargin.model_selection.path import fit_of
+from maxmargin.model_selection.transfer import has_free_offset, with_costs
+
+
+def samples(seed=0, n=70):
+    X, y = make_classification(n, 5, flip_y=0.2, random_state=seed)
+    return X, np.where(y == 1, 1, -1)
+
+
+def problems():
+    X, y = samples()
+    C = np.random.default_rng(0).uniform(0.1, 2.0, len(y))
+    return {
+        "hinge": LinearProblem.build(X, y, C, Hinge()),
+        "squared hinge, intercept": LinearProblem.build(X, y, C, SquaredHinge(), 1.0),
+        "hinge, free intercept": LinearProblem.build(X, y, C, Hinge(), 1.0, False),
+        "squared hinge, free intercept": LinearProblem.build(X, y, 0.3, SquaredHinge(), 1.0, False),
+        "rbf": KernelProblem.build(X, y, C, RBF(0.2), False),
+        "rbf, offset": KernelProblem.build(X, y, 1.0, RBF(0.2), True),
+    }
+
+
+def brute_force_margins(problem):
+    """Every sample is left out by hand."""
+    margins = np.empty(problem.n_samples)
+    for i in range(problem.n_samples):
+        C = np.array(problem.C)
+        C[i] = 0.0
+        solution = solve(with_costs(problem, C), tol=1e-12)
+        if isinstance(problem, LinearProblem):
+            margins[i] = problem.margins(solution.w)[i]
+        else:
+            s = solution.alpha * problem.signs
+            margins[i] = problem.y[i] * (problem.gram(np.array([i]), slice(None))[0] @ s + solution.b)
+    return margins
+
+
+@pytest.mark.parametrize("name", problems())
+def test_it_is_the_error_of_brute_force(name):
+    problem = problems()[name]
+    loo = maxmargin.leave_one_out(problem)
+    margins = brute_force_margins(problem)
+    clear = np.abs(margins) > 1e-4
+    assert np.array_equal(loo.is_wrong[clear], margins[clear] <= 0.0)
+    assert loo.is_proved[clear].all()
+    assert loo.error_bounds[0] <= loo.error <= loo.error_bounds[1]
+
+
+@pytest.mark.parametrize("name", problems())
+@pytest.mark.parametrize("tol", [1e-2, 1e-6, 1e-12])
+def test_every_margin_is_within_its_range(name, tol):
+    problem = problems()[name]
+    fit = fit_of(problem, solve(problem, tol=tol), 1.0)
+    low, high = _offset_ranges(fit) if has_free_offset(problem) else _closed_ranges(fit)
+    margins = brute_force_margins(problem)
+    assert np.all(low <= margins + 1e-5)
+    assert np.all(margins <= high + 1e-5)
+
+
+def test_most_samples_are_decided_by_one_fit():
+    X, y = samples(1, 300)
+    loo = maxmargin.leave_one_out(LinearProblem.build(X, y, 0.1, Hinge()))
+    assert loo.was_refitted.mean() < 0.3
+    assert "decided by one fit" in repr(loo)
+
+
+def test_an_estimator_is_used_with_its_own_C():
+    X, y = samples()
+    mine = maxmargin.leave_one_out(LinearSVC(C=0.3, loss="hinge"), X, y)
+    same = maxmargin.leave_one_out(LinearProblem.build(X, y, 0.3, Hinge(), 1.0))
+    assert np.array_equal(mine.is_wrong, same.is_wrong)
+    kernel = maxmargin.leave_one_out(SVC(C=1.0, gamma=0.2), X, y)
+    assert np.array_equal(kernel.is_wrong, maxmargin.leave_one_out(problems()["rbf, offset"]).is_wrong)
+
+
+def test_what_it_cannot_do_is_said():
+    X, y = samples()
+    with pytest.raises(ValueError, match="two classes"):
+        maxmargin.leave_one_out(LinearProblem.build(X, y.astype(float), 1.0, EpsilonInsensitive(0.1)))
+    with pytest.raises(ValueError, match="needs X and y"):
+        maxmargin.leave_one_out(SVC())
+    with pytest.raises(TypeError, match="LinearSVC"):
+        maxmargin.leave_one_out("a9a", X, y)

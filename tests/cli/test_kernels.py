@@ -98,7 +98,7 @@ def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypat
         (("-t", "1", "-g", "-1"), "-g (gamma) must be greater than 0; got -1.0"),
         (("-t", "4", "--zero-based"), "leave --zero-based out"),
         (("-t", "2", "--loss", "hinge"), "the loss is hinge"),
-        (("-t", "2", "-s", "3"), "It is epsilon-SVR: use scikit-learn's SVR."),
+        (("-t", "2", "-s", "3"), "It is epsilon-SVR: use maxmargin.SVR in Python."),
         (("-t", "2", "-R"), "leave -R out"),
         (("-t", "2", "-B", "1"), "-B takes only a negative number"),
         (("-t", "2", "--solver", "dcd"), "no solver named 'dcd'"),

@@ -31,10 +31,10 @@ MISSING_LINEAR_TYPES = {
     7: "logistic regression: use scikit-learn's LogisticRegression",
 }
 MISSING_KERNEL_TYPES = {
-    1: "nu-SVC: use -s 0 (C-SVC) with -c, or scikit-learn's NuSVC",
-    2: "the one-class SVM: use scikit-learn's OneClassSVM",
-    3: "epsilon-SVR: use scikit-learn's SVR",
-    4: "nu-SVR: use scikit-learn's NuSVR",
+    1: "nu-SVC: use -s 0 (C-SVC) with -c, or maxmargin.NuSVC in Python",
+    2: "the one-class SVM: use maxmargin.OneClassSVM in Python",
+    3: "epsilon-SVR: use maxmargin.SVR in Python",
+    4: "nu-SVR: use maxmargin.NuSVR in Python",
 }
 """LIBSVM's -s, where there is a -t."""
 KERNEL_OF_TYPE = {"0": "linear", "1": "poly", "2": "rbf", "3": "sigmoid", "4": "precomputed", "polynomial": "poly"}

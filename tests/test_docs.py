@@ -11,6 +11,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = [
     "kernels.md",
     "model_selection.md",
+    "regression.md",
+    "one_class.md",
     *sorted(f"papers/{path.name}" for path in (DOCS / "papers").glob("*.md") if path.name != "README.md"),
 ]
 GUIDE = ["start.md", *sorted(f"guide/{path.name}" for path in (DOCS / "guide").glob("*.md") if "```python" in path.read_text())]

@@ -19,6 +19,8 @@ _HOMES = {
     "LeaveOneOut": "maxmargin.model_selection.leave_one_out",
     "LinearSVC": "maxmargin.estimators.linear_svc",
     "LinearSVCCV": "maxmargin.estimators.linear_svc_cv",
+    "LinearSVR": "maxmargin.estimators.linear_svr",
+    "LinearOneClassSVM": "maxmargin.estimators.linear_one_class_svm",
     "LinearProblem": "maxmargin.problem.linear",
     "Hinge": "maxmargin.problem.losses",
     "SquaredHinge": "maxmargin.problem.losses",
@@ -27,6 +29,9 @@ _HOMES = {
     "EpsilonInsensitive": "maxmargin.problem.regression_losses",
     "SquaredEpsilonInsensitive": "maxmargin.problem.regression_losses",
     "Quantile": "maxmargin.problem.regression_losses",
+    "Shortfall": "maxmargin.problem.one_class",
+    "one_class_problem": "maxmargin.problem.one_class",
+    "InseparableError": "maxmargin.certificate.hard_margin",
     "Certificate": "maxmargin.certificate.certificate",
     "certify": "maxmargin.certificate.linear",
     "Solution": "maxmargin.solving.solution",
@@ -36,6 +41,7 @@ _HOMES = {
     "AVSF": "maxmargin.solvers.linear.avsf",
     "DCD": "maxmargin.solvers.linear.dcd",
     "Newton": "maxmargin.solvers.linear.newton.newton",
+    "PairDescent": "maxmargin.solvers.linear.pair_descent",
     "Pegasos": "maxmargin.solvers.linear.pegasos",
     "PrunedGradient": "maxmargin.solvers.linear.pruned_gradient",
     "PrunedLoss": "maxmargin.margin_bounds.pruned_loss",
@@ -84,6 +90,7 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from maxmargin.certificate.certificate import Certificate as Certificate
+    from maxmargin.certificate.hard_margin import InseparableError as InseparableError
     from maxmargin.certificate.kernel import KernelVerdict as KernelVerdict
     from maxmargin.certificate.kernel import certify_kernel as certify_kernel
     from maxmargin.certificate.linear import certify as certify
@@ -93,8 +100,10 @@ if TYPE_CHECKING:
     from maxmargin.displays.model_selection import PathDisplay as PathDisplay
     from maxmargin.displays.region import CertifiedRegionDisplay as CertifiedRegionDisplay
     from maxmargin.displays.report import Report as Report
+    from maxmargin.estimators.linear_one_class_svm import LinearOneClassSVM as LinearOneClassSVM
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
     from maxmargin.estimators.linear_svc_cv import LinearSVCCV as LinearSVCCV
+    from maxmargin.estimators.linear_svr import LinearSVR as LinearSVR
     from maxmargin.estimators.svc import SVC as SVC
     from maxmargin.estimators.svc_cv import SVCCV as SVCCV
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
@@ -118,6 +127,8 @@ if TYPE_CHECKING:
     from maxmargin.problem.losses import Huber as Huber
     from maxmargin.problem.losses import LeastSquares as LeastSquares
     from maxmargin.problem.losses import SquaredHinge as SquaredHinge
+    from maxmargin.problem.one_class import Shortfall as Shortfall
+    from maxmargin.problem.one_class import one_class_problem as one_class_problem
     from maxmargin.problem.regression_losses import EpsilonInsensitive as EpsilonInsensitive
     from maxmargin.problem.regression_losses import Quantile as Quantile
     from maxmargin.problem.regression_losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
@@ -140,6 +151,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.linear.dcd import Order as Order
     from maxmargin.solvers.linear.dcd import Shrinking as Shrinking
     from maxmargin.solvers.linear.newton.newton import Newton as Newton
+    from maxmargin.solvers.linear.pair_descent import PairDescent as PairDescent
     from maxmargin.solvers.linear.pegasos import Pegasos as Pegasos
     from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds as PrintedBounds
     from maxmargin.solvers.linear.pruned_gradient import PrunedGradient as PrunedGradient

@@ -73,7 +73,7 @@ BAD_PARAMETERS = [
     ({"C": 0.0}, r"C must be greater than 0; got 0\.0"),
     ({"C": -1}, r"C must be .*-1"),
     ({"C": np.nan}, r"C must be .*nan"),
-    ({"C": np.inf}, r"C must be .*inf"),
+    ({"C": -np.inf}, r"C must be .*inf"),
     ({"C": "one"}, r"C must be .*'one'"),
     ({"C": None}, r"C must be .*None"),
     ({"C": [1.0]}, r"C must be .*\[1\.0\]"),

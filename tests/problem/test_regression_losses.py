@@ -190,3 +190,33 @@ def test_bad_settings_and_targets_are_named():
         LinearProblem.build(X, y, 1.0, EpsilonInsensitive())
     with pytest.raises(ValueError, match=r"labels of a binary problem"):
         LinearProblem.build(X, np.arange(10.0), 1.0, Hinge())
+
+
+@losses
+@pytest.mark.parametrize("shift", [1e6, -3e7])
+def test_with_a_free_intercept_targets_far_from_zero_are_as_good_as_near_ones(loss, shift):
+    """Their sum with alpha cancels, and neither the solver nor the certificate may lose the gap in it."""
+    X, y = drawn(60, 3, 8)
+    far = LinearProblem.build(X, np.round(y * 256.0) / 256.0 + shift, 1.0, loss, 1.0, False)
+    near = LinearProblem.build(X, far.y - shift, 1.0, loss, 1.0, False)
+    one, other = solve(far, tol=1e-6), solve(near, tol=1e-6)
+    assert one.status is other.status is Status.CERTIFIED
+    assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-6)
+    exact = exact_gap(far, one.w, one.alpha)
+    assert 0 <= exact <= Fraction(one.certificate.gap) + Fraction(one.certificate.rounding_error)
+
+
+@losses
+@pytest.mark.parametrize("intercept", [(1.0, True), (1.0, False)], ids=["penalised", "free"])
+def test_scaling_the_targets_scales_the_answer(loss, intercept):
+    from maxmargin.solvers.scaled_targets import ScaledTargets
+
+    problem = made(loss, intercept, C=3.0)
+    problem = LinearProblem.build(problem.rows, 1e5 * problem.y + 3e5, problem.C, loss, *intercept)
+    scaled = ScaledTargets.of(problem)
+    solution = solve(scaled.problem, "newton", tol=1e-9)
+    w, alpha = scaled.expand(solution.w, solution.alpha)
+    certificate = certify(problem, w, alpha)
+    assert certificate.relative_gap < 2e-9
+    assert certificate.primal == pytest.approx(scaled.size**2 * solution.certificate.primal, rel=1e-9)
+    np.testing.assert_allclose(scaled.reduce(alpha), solution.alpha, rtol=1e-12)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -153,6 +153,15 @@ def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof:
         n_support=counts.n_support,
         n_at_bound=counts.n_at_bound,
     )
+
+
+def or_zero(certificate: Certificate, value: float) -> Certificate:
+    """The same; but values that are all below ``value``, which is what rounding makes of zero, are zeros that are known to it.
+    There is nothing to be relative to then, and the gap with its rounding error is a bound as before."""
+    worst = certificate.scale + certificate.gap + certificate.rounding_error
+    if not worst <= value:
+        return certificate
+    return replace(certificate, primal=0.0, dual=0.0, gap=0.0, relative_gap=0.0, rounding_error=value)
 
 
 def refusal(n_support: int) -> Certificate:

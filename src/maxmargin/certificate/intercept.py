@@ -105,7 +105,8 @@ def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
     """The offsets at which a piecewise linear loss bends."""
     if problem.loss.is_regression:
         found: Kinks = problem.loss.kinks(outputs, problem.C, problem.y)  # type: ignore[attr-defined]
-        return found
+        prices = getattr(problem, "offset_prices", None)
+        return found if prices is None else found._replace(level=found.level - float(prices.sum()))
     is_positive, C = problem.y > 0, problem.C
     level = float(np.count_nonzero(is_positive) * C[0] if C.strides == (0,) else C[is_positive].sum())
     return Kinks(problem.y - outputs, C, level)

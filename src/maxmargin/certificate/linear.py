@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
-from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_product, two_sum, vector
+from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, or_zero, refusal
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_product, two_sum, vector
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
@@ -102,9 +102,9 @@ class Judge:
             norm=norm,
             spread=sums.weights_scale,
             total=total,
-            excess=abs(float(np.sum(alpha * self.problem.signs))),
-            excess_error=gamma(PAIRWISE_ROUNDINGS) * total,
-            offset=abs(float(w[-1])) * self.problem.intercept_scaling,
+            excess=abs(float(np.sum(self.problem.unbalanced(alpha)))),
+            excess_error=gamma(PAIRWISE_ROUNDINGS) * (total if self.problem.offset_prices is None else 2.0 * total),
+            offset=float(w[-1]) * self.problem.intercept_scaling,
         )
 
     def _compare_precisely(self, w: Array, alpha: Array, sums: _Sums, rests: Array) -> _Comparison:
@@ -115,9 +115,9 @@ class Judge:
         squared_gamma = gamma(problem.n_samples + 8) ** 2
         weights, rest = self._weights[0, :d], rests[0, :d]
         difference_error = squared_gamma * sums.weights_scale + problem.n_samples * SMALLEST * math.sqrt(problem.n_weights)
-        spread, excess, excess_error, offset = sums.weights_scale, 0.0, 0.0, 0.0
+        spread, excess, excess_error, offset, offset_error = sums.weights_scale, 0.0, 0.0, 0.0, 0.0
         if not problem.penalizes_intercept:
-            excess = float(self._weights[0, -1] + rests[0, -1]) / scaling
+            excess = self._precise_excess(alpha, float(self._weights[0, -1] + rests[0, -1]))
             centre = self._centre
             product, lost = two_product(np.full(d, -excess), centre)
             weights, lost_too = two_sum(weights, product)
@@ -127,7 +127,7 @@ class Judge:
             length = float(np.linalg.norm(centre))
             difference_error += excess_error * length + 8.0 * UNIT_ROUNDOFF**2 * (abs(excess) * length + sums.weights_scale)
             magnitude = float(np.abs(w[:d]) @ np.abs(centre)) + abs(float(w[-1])) * scaling
-            offset = abs(float(w[:d] @ centre) + float(w[-1]) * scaling) + gamma(d + 8) * magnitude
+            offset, offset_error = float(w[:d] @ centre) + float(w[-1]) * scaling, gamma(d + 8) * magnitude
         difference, lost = two_sum(w[:d], -weights)
         difference += lost - rest
         norm = float(np.linalg.norm(difference))
@@ -143,12 +143,23 @@ class Judge:
             excess=abs(excess),
             excess_error=excess_error,
             offset=offset,
+            offset_error=offset_error,
         )
 
     @cached_property
     def _centre(self) -> Array:
-        """The mean of X by columns: any vector would do, and this one makes x - c short."""
+        """The mean of X by columns: any vector would do, and this one makes x - c short. With a price on the offset it
+        has to be zero."""
+        if self.problem.offset_prices is not None:
+            return np.zeros(self.problem.rows.n_features)
         return np.asarray(self.problem.rows.matrix.mean(axis=0, dtype=np.float64)).reshape(-1)
+
+    def _precise_excess(self, alpha: Array, summed: float) -> float:
+        """sum_i alpha_i sigma_i, from the sums of the pass, or exactly where the offset has a price."""
+        prices = self.problem.offset_prices
+        if prices is None:
+            return summed / self.problem.intercept_scaling
+        return math.fsum(np.concatenate([alpha, -prices]))
 
     def _spread(self, alpha: Array) -> float:
         """A bound on sum_i |alpha_i| |x_i - c|."""
@@ -163,8 +174,8 @@ class Judge:
         problem = self.problem
         difference, difference_error = comparison.difference, comparison.difference_error
         parts = GapParts(
-            primal=0.5 * comparison.sqnorm + sums.loss,
-            dual=sums.conjugate - 0.5 * comparison.sqnorm_of_alpha,
+            primal=0.5 * comparison.sqnorm + sums.loss + self._price(comparison),
+            dual=sums.conjugate - 0.5 * comparison.sqnorm_of_alpha - self._dual_shift(comparison),
             gap=sums.gap + 0.5 * difference * difference,
             error=sums.error
             + (difference + difference_error) * difference_error
@@ -173,7 +184,27 @@ class Judge:
             apart=difference + difference_error,
         )
         is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
-        return assemble(parts, self._imbalance(alpha, comparison), Counts.of(alpha, is_at_bound))
+        certificate = assemble(parts, self._imbalance(alpha, comparison), Counts.of(alpha, is_at_bound))
+        return certificate if problem.offset_prices is None else or_zero(certificate, self._zero_value(sums))
+
+    def _zero_value(self, sums: _Sums) -> float:
+        """|w(alpha)|^2 / 2 where w(alpha) is nothing but the rounding of its sums in float64."""
+        length = gamma(self.problem.n_samples + 8) * sums.weights_scale
+        return 0.5 * length * length
+
+    def _price(self, comparison: _Comparison) -> float:
+        prices = self.problem.offset_prices
+        return 0.0 if prices is None else comparison.offset * float(prices.sum())
+
+    def _dual_shift(self, comparison: _Comparison) -> float:
+        """|b r|: how much less the dual value can be where the targets are taken from b."""
+        return abs(comparison.offset) * comparison.excess if self._may_move_targets else 0.0
+
+    @property
+    def _may_move_targets(self) -> bool:
+        """Whether a number added to all targets and to b changes neither the primal nor the dual value."""
+        problem = self.problem
+        return problem.loss.is_regression and not problem.penalizes_intercept and problem.offset_prices is None
 
     def _imbalance(self, alpha: Array, comparison: _Comparison) -> Imbalance:
         """The feasible point is alpha with the heavier sign of alpha_i sigma_i scaled by 1 - e, e = |r| / (the sum of that
@@ -181,18 +212,34 @@ class Judge:
         <= 2 |r| / sum |alpha|. D is quadratic on the way, and |dD/dalpha_i| <= |p_i| + e_tube + |w(alpha)| |x_i| but for its
         diagonal, which only gains. So with s = sum_i |alpha_i| |x_i| the fall is at most e (sum_i |alpha_i| (|p_i| + e_tube) +
         |w(alpha)| s) + e^2 s^2 / 2. It holds for x taken from any centre, as long as b and w(alpha) are taken from there
-        too."""
+        too. In regression the targets may be moved along with b: they are taken from b, which leaves no b to multiply r."""
         total, box = comparison.total, self.problem.box
         if self.problem.penalizes_intercept or total == 0.0:
             return BALANCED
-        s = comparison.spread
-        steepness = float(np.abs(alpha) @ (np.abs(box.p) + box.e)) + comparison.norm * s
+        if self.problem.offset_prices is not None:
+            return self._imbalance_with_price(comparison)
+        s, offset = comparison.spread, abs(comparison.offset) + comparison.offset_error
+        linear = np.abs(box.p)
+        if self._may_move_targets:
+            linear, offset = np.abs(box.p - comparison.offset) * OUTWARDS, comparison.offset_error
+        steepness = float(np.abs(alpha) @ (linear + box.e)) + comparison.norm * s
 
         def fall(r: float) -> float:
             e = 2.0 * r / total
             return e * steepness + 0.5 * (e * s) * (e * s)
 
-        return Imbalance.of(comparison.excess, comparison.excess_error, comparison.offset, fall, 2.0 / total * s)
+        return Imbalance.of(comparison.excess, comparison.excess_error, offset, fall, 2.0 / total * s)
+
+    def _imbalance_with_price(self, comparison: _Comparison) -> Imbalance:
+        """The feasible point is reached by moves of one direction that add up to r, so that w(alpha) moves by at most r times
+        the longest |x_i|, and the linear terms by r times the greatest |p_i|."""
+        longest = math.sqrt(float(self.problem.rows.squared_norms().max())) * (1.0 + gamma(self.problem.n_weights + 8))
+        steepness = float(np.abs(self.problem.box.p).max()) + comparison.norm * longest
+
+        def fall(r: float) -> float:
+            return r * steepness + 0.5 * (r * longest) * (r * longest)
+
+        return Imbalance.of(comparison.excess, comparison.excess_error, abs(comparison.offset), fall, longest)
 
 
 def _is_in_doubt(quick: Certificate) -> bool:
@@ -203,7 +250,8 @@ def _is_in_doubt(quick: Certificate) -> bool:
 
 class _Comparison(NamedTuple):
     """w beside w(alpha): squared norms of both, their distance and how wrong that can be; and for a free intercept the bounds
-    of ``_imbalance``: |w(alpha)|, sum_i |alpha_i| |x_i|, sum_i |alpha_i|, |sum_i alpha_i sigma_i| with its error, and |b|."""
+    of ``_imbalance``: |w(alpha)|, sum_i |alpha_i| |x_i|, sum_i |alpha_i|, |sum_i alpha_i sigma_i| with its error, and b with
+    its error."""
 
     sqnorm: float
     sqnorm_of_alpha: float
@@ -215,6 +263,7 @@ class _Comparison(NamedTuple):
     excess: float
     excess_error: float
     offset: float
+    offset_error: float = 0.0
 
 
 class _Sums(NamedTuple):

@@ -81,6 +81,13 @@ class CertifiedLabels(NamedTuple):
     proved: Array
 
 
+class CertifiedValues(NamedTuple):
+    """Predictions of a regression, and for each a radius within which that of the exact optimum is proved to lie."""
+
+    values: Array
+    radius: Array
+
+
 def linear_decisions(X: Any, coef: Array, intercept: Array, bounds: Bounds, constant: float) -> Decisions:
     """``constant`` is the value of the feature whose weight is the intercept, where that is penalised; else zero."""
     with np.errstate(all="ignore"):

@@ -80,7 +80,11 @@ class TrainCommand(TyperCommand):
     cls=TrainCommand,
     short_help="Train a model and write it with its certificate.",
     epilog=examples(
-        "train a9a", "train a9a a9a.model -c 10 -e 1e-6 -s 3 -B -1", "train a9a -t rbf -g 0.05", "train a9a -v 5 -w1 3"
+        "train a9a",
+        "train a9a a9a.model -c 10 -e 1e-6 -s 3 -B -1",
+        "train a9a -t rbf -g 0.05",
+        "train a9a -v 5 -w1 3",
+        "train abalone -s 13 -p 0.5",
     ),
 )
 def train(
@@ -90,6 +94,9 @@ def train(
     tol: of.Tolerance = 1e-4,
     kind: of.Kind = None,
     loss: of.LossName = None,
+    tube: of.Tube = None,
+    quantile: of.QuantileLevel = None,
+    nu: of.Nu = None,
     kernel: of.Kernel = None,
     gamma: of.Gamma = None,
     degree: of.Degree = None,
@@ -149,7 +156,7 @@ def _train(options: TrainingOptions) -> None:
 
 
 @app.command(
-    short_help="Predict the labels of a file and report the accuracy.",
+    short_help="Predict the labels or values of a file and report how good they are.",
     epilog=examples(
         "predict a9a.t a9a.model",
         "predict a9a.t a9a.model labels.txt --decision-values",
@@ -168,7 +175,8 @@ def predict(
     as_json: of.AsJson = False,
     quiet: of.Quiet = False,
 ) -> None:
-    """Predict, and report the accuracy by the labels in the file. A file of any size: it is read piece by piece."""
+    """Predict, and report the accuracy by the labels in the file, or the mean squared error. A file of any size: it is read
+    piece by piece."""
     options = PredictionOptions(**locals())
     with bad_input_explained():
         from maxmargin.cli.prediction import predicted
@@ -185,6 +193,8 @@ def certify(
     data: of.Data,
     model: of.Model,
     C: of.CostOfModel = None,
+    tube: of.TubeOfModel = None,
+    nu: of.NuOfModel = None,
     tol: of.Tolerance = 1e-4,
     max_seconds: of.MostSecondsOfProof = 60.0,
     zero_based: of.ZeroBased = None,
@@ -196,14 +206,12 @@ def certify(
         from maxmargin.cli.data import DataFile, load, takes_kernel_values
         from maxmargin.cli.report import ProofReport
         from maxmargin.models.libsvm import aligned, width_of
-        from maxmargin.models.proof import prove
+        from maxmargin.models.proof import prove, with_settings
 
-        estimator = load(model)
-        if C is None and not hasattr(estimator, "certificate_"):
-            raise ValueError(f"{model} does not say with which C it was trained: give it with -c.")
+        estimator = with_settings(load(model), str(model), C=C, epsilon=tube, nu=nu)
         is_kernel = takes_kernel_values(estimator)
         samples = DataFile(data, label_column, zero_based, width_of(estimator), is_kernel=is_kernel).read()
-        X, C = aligned(estimator, samples.X), estimator.C if C is None else C
+        X, C = aligned(estimator, samples.X), getattr(estimator, "C", 1.0)
         report = ProofReport(str(model), tol, tuple(prove(estimator, X, samples.y, C=C, tol=tol, max_seconds=max_seconds)))
     say(report.as_json(), report.words(), as_json=as_json, quiet=False)
     end(certified=report.certified)

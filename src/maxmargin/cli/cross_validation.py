@@ -10,7 +10,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from maxmargin.cli.machine import TrainingOptions, public_classifier, weights_from
+from maxmargin.cli.families import Targets
+from maxmargin.cli.machine import TrainingOptions, weights_from
 from maxmargin.cli.progress import ProgressLine
 from maxmargin.cli.report import ValidationReport, Verdict
 from maxmargin.cli.training import progress_of, read
@@ -23,7 +24,7 @@ def validated(options: TrainingOptions) -> ValidationReport:
     _check(options)
     with progress_of(options) as line:
         samples, read_seconds = read(options, line)
-        estimator = public_classifier(options.has_kernel)(**settings, **options.limits(), solver=solver, warm_start=True)
+        estimator = options.family.public_estimator()(**settings, **options.limits(), solver=solver, warm_start=True)
         estimator.class_weight, estimator.callback = weights_from(options.class_weight, samples.y), line
         X = samples.X.to_numpy() if hasattr(samples.X, "to_numpy") else samples.X
         begun = time.perf_counter()
@@ -36,6 +37,8 @@ def validated(options: TrainingOptions) -> ValidationReport:
 def _check(options: TrainingOptions) -> None:
     if options.folds is None or options.folds < 2:
         raise ValueError(f"-v takes the number of folds, at least 2; got {options.folds}.")
+    if options.family.targets is not Targets.CLASSES:
+        raise ValueError("-v is for classes: regression and the one-class SVM cannot be cross-validated here yet.")
     if options.model is not None:
         raise ValueError(f"-v writes no model: leave {options.model} out, or train without -v.")
     if options.checkpoint is not None:

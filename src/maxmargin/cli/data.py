@@ -127,6 +127,21 @@ def check_classes(path: Path, y: Any) -> None:
     raise MalformedFile(path, sentence, _line_of(path, first))
 
 
+def check_numbers(path: Path, y: Any) -> Any:
+    """The targets of a regression as float64; the first that is no finite number is refused, with its line."""
+    import numpy as np
+
+    from maxmargin.io.files import MalformedFile
+
+    if y.dtype.kind not in "iufb":
+        raise MalformedFile(path, f"the target {shown(y[0])!r} is no number", _line_of(path, 0))
+    numbers = y.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        first = int(np.argmin(np.isfinite(numbers)))
+        raise MalformedFile(path, f"the target {shown(y[first])} is not finite", _line_of(path, first))
+    return numbers
+
+
 def _line_of(path: Path, sample: int) -> int | None:
     from maxmargin.io.files import is_regular
     from maxmargin.io.kernel_values import line_of_sample

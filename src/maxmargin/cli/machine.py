@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxmargin.cli import switches
+from maxmargin.cli import families, switches
 from maxmargin.cli.options import StopBy
 
 
@@ -16,6 +16,15 @@ class KernelDefaults:
 
     cache_megabytes: float = 500.0
     """Memory for kernel values: the rows of 8,000 support vectors among 8,000 samples in float64."""
+
+
+@dataclass(frozen=True)
+class LinearDefaults:
+    """What a linear machine is given where the options say nothing: LIBLINEAR's values."""
+
+    tube: float = 0.1
+    quantile: float = 0.5
+    nu: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,9 @@ class TrainingOptions:
     shrinking: bool | None
     loss: str | None
     kind: int | None
+    tube: float | None
+    quantile: float | None
+    nu: float | None
     bias: float | None
     free_intercept: bool
     sharp_proofs: bool
@@ -75,11 +87,26 @@ class TrainingOptions:
         """The parameters of the estimator that tell one machine from another."""
         if self.probability != 0:
             raise ValueError(switches.NO_PROBABILITIES)
-        return self._of_kernel(self.kernel) if self.kernel is not None else self._of_linear()
+        if self.kernel is not None:
+            return self._of_kernel(self.kernel)
+        self._refuse_options_of_kernels()
+        if self.kind == switches.ONE_CLASS:
+            return self._of_one_class()
+        return self._of_regression() if self.family is families.LINEAR_REGRESSION else self._of_linear()
+
+    @property
+    def family(self) -> families.Family:
+        """What kind of machine is asked for."""
+        if self.kernel is not None:
+            return families.KERNEL_CLASSES
+        if self.kind == switches.ONE_CLASS:
+            return families.LINEAR_ONE_CLASS
+        loss = switches.loss_of(self.kind, self.loss)
+        return families.LINEAR_REGRESSION if loss in switches.REGRESSION_LOSSES else families.LINEAR_CLASSES
 
     def limits(self) -> dict[str, Any]:
         """The parameters that every estimator has."""
-        return {
+        limits = {
             "C": self.C,
             "tol": self.tol,
             "max_iter": self.max_iter,
@@ -87,6 +114,7 @@ class TrainingOptions:
             "n_jobs": self.n_jobs,
             "random_state": self.seed,
         }
+        return {name: value for name, value in limits.items() if name not in self.family.lacks}
 
     def chosen_solver(self, settings: dict[str, Any]) -> Any:
         """The solver of that name, which ends as was asked: by the gap the name will do."""
@@ -98,19 +126,56 @@ class TrainingOptions:
             raise ValueError("--epsilon belongs to the solver's own stopping rule: ask for that with --stop paper.")
         return self.solver
 
-    def _of_linear(self) -> dict[str, Any]:
-        """For the linear solver; what only a kernel machine has is refused."""
+    def _refuse_options_of_kernels(self) -> None:
         for name in ("gamma", "degree", "coef0", "cache_size", "shrinking"):
             if getattr(self, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} belongs to a kernel: choose one with -t.")
+
+    def _of_linear(self) -> dict[str, Any]:
+        """For classes."""
+        self._refuse("tube", "-p (the epsilon of support vector regression) belongs to regression: choose it with -s 11 or 13.")
+        self._refuse("quantile", "--quantile belongs to --loss quantile.")
+        self._refuse("nu", "-n with a fraction is nu, which belongs to the one-class SVM (-s 21): use -c.")
+        return {**self._of_loss(), "sharp_proofs": self.sharp_proofs}
+
+    def _of_regression(self) -> dict[str, Any]:
+        """For numbers."""
+        self._refuse_options_of_classes("regression")
+        self._refuse("nu", "-n with a fraction is nu, which belongs to the one-class SVM (-s 21): use -c and -p.")
+        settings, defaults = self._of_loss(), LinearDefaults()
+        if settings["loss"] == "quantile":
+            self._refuse("tube", "The quantile loss has no tube: leave -p out.")
+            return {**settings, "quantile": defaults.quantile if self.quantile is None else self.quantile}
+        self._refuse("quantile", "--quantile belongs to --loss quantile.")
+        return {**settings, "epsilon": defaults.tube if self.tube is None else self.tube}
+
+    def _of_one_class(self) -> dict[str, Any]:
+        """For one class, whose only parameter is nu."""
+        self._refuse_options_of_classes("the one-class SVM (-s 21)")
+        for name, switch in (("loss", "--loss"), ("tube", "-p"), ("quantile", "--quantile")):
+            self._refuse(name, f"{switch} does not belong to the one-class SVM (-s 21), whose parameter is nu: -n.")
+        if self.free_intercept or (self.bias is not None and self.bias >= 0.0):
+            raise ValueError("The one-class SVM (-s 21) has no intercept but its offset: leave -B and -R out.")
+        return {"nu": LinearDefaults().nu if self.nu is None else self.nu}
+
+    def _of_loss(self) -> dict[str, Any]:
+        """The loss and the intercept."""
         value = 1.0 if self.bias is None else self.bias
         return {
             "loss": switches.loss_of(self.kind, self.loss),
             "fit_intercept": value >= 0.0,
             "intercept_scaling": value if value > 0.0 else 1.0,
             "penalize_intercept": not self.free_intercept,
-            "sharp_proofs": self.sharp_proofs,
         }
+
+    def _refuse_options_of_classes(self, machine: str) -> None:
+        self._refuse("class_weight", f"-w weights classes, and {machine} has none.")
+        if self.sharp_proofs:
+            raise ValueError(f"--sharp-proofs is for classes: leave it out with {machine}.")
+
+    def _refuse(self, name: str, sentence: str) -> None:
+        if getattr(self, name) is not None:
+            raise ValueError(sentence)
 
     def _of_kernel(self, kernel: str) -> dict[str, Any]:
         """For a kernel machine; what only the linear solver has is refused."""
@@ -130,6 +195,9 @@ class TrainingOptions:
 
     def _refuse_options_of_the_linear_solver(self) -> None:
         switches.check_kernel_type(self.kind)
+        self._refuse("tube", "-p (the epsilon of support vector regression) with a kernel (-t) is not supported yet.")
+        self._refuse("quantile", "--quantile with a kernel (-t) is not supported yet.")
+        self._refuse("nu", "-n with a fraction is nu, which is not supported yet with a kernel (-t): use -c.")
         if self.loss is not None:
             raise ValueError("With a kernel (-t) the loss is hinge, LIBSVM's C-SVC (-s 0): leave --loss out.")
         if self.sharp_proofs:
@@ -151,32 +219,6 @@ def made_solver(solver: Any, settings: dict[str, Any]) -> Any:
     from maxmargin.solvers.registry import solver_named
 
     return solver_named(solver)
-
-
-def classifier_for(path: Path, has_kernel: bool) -> Any:
-    """The class that trains. Our own reader has checked svmlight text already; what other files hold, scikit-learn checks."""
-    from maxmargin.io.tables import is_text
-
-    if not is_text(path):
-        return public_classifier(has_kernel)
-    if has_kernel:
-        from maxmargin.estimators.kernel_classifier import KernelClassifier
-
-        return KernelClassifier
-    from maxmargin.estimators.linear_classifier import LinearClassifier
-
-    return LinearClassifier
-
-
-def public_classifier(has_kernel: bool) -> Any:
-    """The class of scikit-learn's kind, which predicts."""
-    if has_kernel:
-        from maxmargin.estimators.svc import SVC
-
-        return SVC
-    from maxmargin.estimators.linear_svc import LinearSVC
-
-    return LinearSVC
 
 
 def weights_from(texts: list[str] | None, y: Any) -> Any:

@@ -15,6 +15,9 @@ import typer
 class Loss(StrEnum):
     hinge = "hinge"
     squared_hinge = "squared_hinge"
+    epsilon_insensitive = "epsilon_insensitive"
+    squared_epsilon_insensitive = "squared_epsilon_insensitive"
+    quantile = "quantile"
 
 
 class StopBy(StrEnum):
@@ -65,11 +68,32 @@ CacheSize = Annotated[float | None, typer.Option("-m", "--cache-size", help="Meg
 Shrinking = Annotated[
     bool | None, typer.Option("--shrinking/--no-shrinking", help="Of a kernel solver; LIBSVM's -h 1 and -h 0. Default: on.")
 ]
-LossName = Annotated[Loss | None, typer.Option(help="squared_hinge (LIBLINEAR's -s 1), the default, or hinge (its -s 3).")]
+LossName = Annotated[
+    Loss | None,
+    typer.Option(
+        help="squared_hinge (LIBLINEAR's -s 1), the default, or hinge (its -s 3); for regression epsilon_insensitive (-s 13), "
+        "squared_epsilon_insensitive (-s 11) or quantile."
+    ),
+]
 Kind = Annotated[
     int | None,
-    typer.Option("-s", "--type", help="As in LIBLINEAR: 3 hinge, 1 or 2 squared hinge. With -t as in LIBSVM: 0 C-SVC."),
+    typer.Option(
+        "-s",
+        "--type",
+        help="As in LIBLINEAR: 3 hinge, 1 or 2 squared hinge; 13 regression, 11 or 12 with squared loss; 21 one-class. "
+        "With -t as in LIBSVM: 0 C-SVC.",
+    ),
 ]
+Tube = Annotated[
+    float | None, typer.Option("-p", "--tube", help="Of regression: residuals up to this cost nothing. Default: 0.1.")
+]
+QuantileLevel = Annotated[float | None, typer.Option("--quantile", help="Of --loss quantile. Default: 0.5.")]
+Nu = Annotated[
+    float | None,
+    typer.Option("--nu", help="Of the one-class SVM (-s 21): the share outside. LIBLINEAR's -n will do. Default: 0.5."),
+]
+TubeOfModel = Annotated[float | None, typer.Option("-p", "--tube", help="Of regression; ours know it, others do not.")]
+NuOfModel = Annotated[float | None, typer.Option("-n", "--nu", help="Of a one-class SVM; ours know it, others do not.")]
 Bias = Annotated[
     float | None, typer.Option("-B", "--bias", help="Value of the constant feature, by default 1; negative: no intercept.")
 ]

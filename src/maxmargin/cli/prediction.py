@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmargin.cli.data import DataFile, load, takes_kernel_values
-from maxmargin.cli.report import PredictionReport, value_text
+from maxmargin.cli.report import PredictionReport, RegressionReport, value_text
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,31 @@ class Counts:
     proved: int = 0
 
 
-def predicted(options: PredictionOptions) -> PredictionReport:
+@dataclass
+class Errors:
+    """What was seen so far of a regression: squared errors, and the mean and the squared deviations of the targets, which are
+    merged piece by piece (T. F. Chan, G. H. Golub, R. J. LeVeque, 1979)."""
+
+    samples: int = 0
+    squared: float = 0.0
+    mean: float = 0.0
+    deviations: float = 0.0
+    radius: float = 0.0
+
+    def see(self, values: Any, y: Any) -> None:
+        n, rest = len(y), y - values
+        mean, before = float(y.mean()), self.samples
+        self.deviations += float(((y - mean) ** 2).sum()) + (mean - self.mean) ** 2 * before * n / (before + n)
+        self.mean += (mean - self.mean) * n / (before + n)
+        self.samples, self.squared = before + n, self.squared + float(rest @ rest)
+
+    def report(self, options: PredictionOptions) -> RegressionReport:
+        output, radius = options.output, self.radius if options.certified else None
+        r2 = 1.0 - self.squared / self.deviations if self.deviations > 0.0 else float(self.squared == 0.0)
+        return RegressionReport(self.samples, self.squared / self.samples, r2, radius, None if output is None else str(output))
+
+
+def predicted(options: PredictionOptions) -> PredictionReport | RegressionReport:
     """Predict all samples of a file."""
     from maxmargin.io.outputs import Output, written
     from maxmargin.models.libsvm import aligned, width_of
@@ -47,15 +71,39 @@ def predicted(options: PredictionOptions) -> PredictionReport:
         Output(options.output).check(options.data, options.model)
     estimator = load(options.model)
     _check_abilities(estimator, options)
-    is_kernel, counts = takes_kernel_values(estimator), Counts()
+    is_kernel, counts, errors = takes_kernel_values(estimator), Counts(), Errors()
     file = DataFile(options.data, options.label_column, options.zero_based, width_of(estimator), is_kernel=is_kernel)
     with _names_may_differ(), written(options.output) if options.output is not None else _nowhere() as output:
         if options.probability:
             output.write(f"labels {_line(estimator.classes_.tolist())}\n".encode())
         for piece, y in file.pieces():
-            rows = _rows(estimator, aligned(estimator, piece), y, options, counts)
+            X = aligned(estimator, piece)
+            is_plain = is_regression(estimator)
+            rows = _values(estimator, X, y, options, errors) if is_plain else _rows(estimator, X, y, options, counts)
             output.writelines(f"{_line(row)}\n".encode() for row in rows)
+    if is_regression(estimator):
+        return errors.report(options)
     return PredictionReport.of(counts.samples, counts.right, counts.proved if options.certified else None, options.output)
+
+
+def is_regression(estimator: Any) -> bool:
+    """Whether a model predicts numbers, and so has no decision values."""
+    return not hasattr(estimator, "decision_function")
+
+
+def _values(estimator: Any, X: Any, y: Any, options: PredictionOptions, errors: Errors) -> list[list[Any]]:
+    """What is written of each sample in regression: the value, and its radius if proofs were asked for."""
+    from maxmargin.cli.data import check_numbers
+
+    y = check_numbers(options.data, y)
+    if not options.certified:
+        values = estimator.predict(X)
+        errors.see(values, y)
+        return [[value] for value in values.tolist()]
+    values, radius = estimator.certified_predict(X)
+    errors.see(values, y)
+    errors.radius = max(errors.radius, float(radius.max()))
+    return [list(pair) for pair in zip(values.tolist(), radius.tolist(), strict=True)]
 
 
 def _rows(estimator: Any, X: Any, y: Any, options: PredictionOptions, counts: Counts) -> list[list[Any]]:
@@ -99,6 +147,10 @@ def _check_abilities(estimator: Any, options: PredictionOptions) -> None:
         raise ValueError(f"-b takes 0 or 1; got {options.probability}.")
     if options.probability and (options.certified or options.decision_values):
         raise ValueError("-b 1 writes labels and probabilities: leave --certified and -d out.")
+    if options.decision_values and is_regression(estimator):
+        raise ValueError(f"{options.model} predicts numbers, which are written anyway: leave -d out.")
+    if getattr(estimator, "coef_", None) is not None and is_regression(estimator) and estimator.coef_.ndim == 2:
+        raise ValueError(f"{options.model} predicts {len(estimator.coef_)} numbers for each sample; a data file holds one.")
     if options.probability and not has_probabilities(estimator):
         raise ValueError(
             f"{options.model} holds no probabilities, which -b 1 asks for: train it with svm-train -b 1, or in Python wrap it "

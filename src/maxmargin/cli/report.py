@@ -118,7 +118,7 @@ class TrainingReport:
     n_bytes: int
     n_samples: int
     n_features: int
-    n_classes: int
+    n_classes: int | None
     read_seconds: float
     fit_seconds: float
     verdict: Verdict
@@ -247,6 +247,35 @@ class PredictionReport:
 
 
 @dataclass(frozen=True)
+class RegressionReport:
+    """What ``predict`` has done with numbers. ``r2`` is the coefficient of determination, as in scikit-learn; the radius is the
+    greatest, and None where no proofs were asked for."""
+
+    n_samples: int
+    mean_squared_error: float
+    r2: float
+    greatest_radius: float | None
+    output: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        report = {
+            "samples": self.n_samples,
+            "mean_squared_error": self.mean_squared_error,
+            "r2": self.r2,
+            "output": self.output,
+        }
+        return report if self.greatest_radius is None else report | {"greatest_radius": self.greatest_radius}
+
+    def words(self) -> str:
+        lines = [f"Mean squared error: {self.mean_squared_error:.6g}", f"R2: {self.r2:.6g} ({self.n_samples} samples)"]
+        if self.greatest_radius is not None:
+            lines.append(f"The exact optimum predicts values within {self.greatest_radius:.2e} of these, as is proved.")
+        if self.output:
+            lines.append(f"Predictions: {self.output}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
 class ProofReport:
     """What ``certify`` has found: the worst of the certificates, and all of them."""
 
@@ -296,7 +325,7 @@ class ModelReport:
         report = {
             "estimator": type(estimator).__name__,
             "features": estimator.n_features_in_,
-            "classes": estimator.classes_.tolist(),
+            "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
             "parameters": {key: value for key, value in estimator.get_params().items() if value is not None},
             "certificates": [asdict(certificate) for certificate in self.certificates],
         }
@@ -308,10 +337,8 @@ class ModelReport:
         """What the model is, the parameters that are not as they would be by default, and its certificates if they are few."""
         report, policy = self.as_json(), ListingPolicy()
         kernel = f", {report['support_vectors']} support vectors, kernel {report['kernel']}" if "kernel" in report else ""
-        classes = ", ".join(map(value_text, report["classes"][: policy.most_classes]))
-        more = ", ..." if len(report["classes"]) > policy.most_classes else ""
         lines = [
-            f"{report['estimator']} with {report['features']} features, classes {classes}{more}{kernel}",
+            f"{report['estimator']} with {report['features']} features{_classes_text(report['classes'], policy)}{kernel}",
             f"  {_changed(report['parameters'], self.estimator, is_trained=bool(self.certificates))}",
         ]
         return "\n".join([*lines, *self._claims(policy)])
@@ -324,6 +351,13 @@ class ModelReport:
             return [head, *(f"  {certificate}" for certificate in self.certificates)]
         worst = max(self.certificates, key=lambda certificate: certificate.relative_gap)
         return [head, f"  the worst of {len(self.certificates)} certificates: {worst}"]
+
+
+def _classes_text(classes: list[Any] | None, policy: ListingPolicy) -> str:
+    if classes is None:
+        return ""
+    shown = ", ".join(map(value_text, classes[: policy.most_classes]))
+    return f", classes {shown}{', ...' if len(classes) > policy.most_classes else ''}"
 
 
 def _changed(parameters: dict[str, Any], estimator: Any, is_trained: bool) -> str:

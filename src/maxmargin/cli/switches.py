@@ -6,9 +6,22 @@ Every number of the two tools is either translated, or answered with a sentence 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
-LOSS_OF_TYPE = {1: "squared_hinge", 2: "squared_hinge", 3: "hinge"}
-"""LIBLINEAR's -s, where there is no -t. Its 1 and 2 are two solvers for one problem."""
+LOSS_OF_TYPE = {
+    1: "squared_hinge",
+    2: "squared_hinge",
+    3: "hinge",
+    11: "squared_epsilon_insensitive",
+    12: "squared_epsilon_insensitive",
+    13: "epsilon_insensitive",
+}
+"""LIBLINEAR's -s, where there is no -t. Its 1 and 2, and its 11 and 12, are two solvers for one problem."""
+ONE_CLASS = 21
+"""LIBLINEAR's -s for its one-class SVM."""
+REGRESSION_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive", "quantile")
+TYPES_WITH_NU = ("21",)
+"""Values of -s with which -n is nu, and not the number of threads."""
 MISSING_LINEAR_TYPES = {
     0: "logistic regression in LIBLINEAR (use scikit-learn's LogisticRegression), and C-SVC in LIBSVM (add -t 2)",
     4: "the multi-class SVM of Crammer and Singer: use -s 1 or -s 3, which train one class against the rest",
@@ -16,10 +29,6 @@ MISSING_LINEAR_TYPES = {
     "penalty",
     6: "logistic regression with an L1 penalty: use scikit-learn's LogisticRegression(penalty='l1', solver='liblinear')",
     7: "logistic regression: use scikit-learn's LogisticRegression",
-    11: "support vector regression: use scikit-learn's LinearSVR",
-    12: "support vector regression: use scikit-learn's LinearSVR",
-    13: "support vector regression: use scikit-learn's LinearSVR",
-    21: "the one-class SVM: use scikit-learn's OneClassSVM(kernel='linear')",
 }
 MISSING_KERNEL_TYPES = {
     1: "nu-SVC: use -s 0 (C-SVC) with -c, or scikit-learn's NuSVC",
@@ -44,15 +53,14 @@ SWITCH_OF_PARAMETER = {
     "max_seconds": "--max-seconds",
     "random_state": "--seed",
     "class_weight": "-w",
+    "epsilon": "-p",
+    "nu": "-n",
 }
 """What the user wrote for a parameter of an estimator."""
 NO_PROBABILITIES = (
     "-b 1 is not supported yet: maxmargin trains no probabilities. In Python, wrap the model in scikit-learn's "
     "CalibratedClassifierCV; svm-train -b 1 writes a model with probabilities."
 )
-NOT_HERE = {
-    "-p": "-p (the epsilon of support vector regression) is not supported: maxmargin train fits classes only.",
-}
 
 _WEIGHT = re.compile(r"-w(?P<label>[^=\s]+)")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -60,14 +68,17 @@ _PARAMETER = re.compile(r"(?P<name>\w+)(?= must be )")
 
 
 def in_our_words(words: list[str]) -> list[str]:
-    """The arguments of ``train`` with LIBLINEAR's ``-w1 2`` as ``-w 1=2`` and LIBSVM's ``-h 0`` as ``--no-shrinking``."""
+    """The arguments of ``train`` with LIBLINEAR's ``-w1 2`` as ``-w 1=2``, LIBSVM's ``-h 0`` as ``--no-shrinking``, and ``-n``
+    as ``--nu`` where it is that: a fraction, or a type that has a nu."""
     ours: list[str] = []
+    has_nu = _type_of(words) in TYPES_WITH_NU
     rest = list(words)
     while rest:
         word, following = rest.pop(0), rest[0] if rest else ""
-        _refuse_what_is_not_here(word, following)
         if (found := _WEIGHT.fullmatch(word)) and _NUMBER.fullmatch(following):
             ours += ["-w", f"{found['label']}={rest.pop(0)}"]
+        elif word == "-n" and _NUMBER.fullmatch(following) and (has_nu or "." in following):
+            ours.append("--nu")
         elif word == "-h" and following in ("0", "1"):
             ours.append("--shrinking" if rest.pop(0) == "1" else "--no-shrinking")
         else:
@@ -75,21 +86,21 @@ def in_our_words(words: list[str]) -> list[str]:
     return ours
 
 
-def _refuse_what_is_not_here(word: str, following: str) -> None:
-    if word in NOT_HERE:
-        raise ValueError(NOT_HERE[word])
-    if word == "-n" and "." in following and _NUMBER.fullmatch(following):
-        raise ValueError(f"-n {following} (LIBSVM's nu) is not supported yet: use -c. Here -n is the number of threads.")
+def _type_of(words: list[str]) -> str | None:
+    """The number after -s."""
+    return next((following for word, following in pairwise(words) if word in ("-s", "--type")), None)
 
 
 def loss_of(kind: int | None, loss: str | None) -> str:
     """The loss that -s or --loss names."""
     if kind is None:
-        return loss or "squared_hinge"
+        return str(loss or "squared_hinge")
     if kind in MISSING_LINEAR_TYPES:
         raise ValueError(f"-s {kind} is not supported yet. It is {MISSING_LINEAR_TYPES[kind]}.")
     if kind not in LOSS_OF_TYPE:
-        raise ValueError(f"-s {kind} is no type of LIBLINEAR's: 3 is hinge loss, 1 and 2 are squared hinge loss.")
+        raise ValueError(
+            f"-s {kind} is no type of LIBLINEAR's: 3 is hinge loss, 1 and 2 are squared hinge loss, 11 to 13 are regression."
+        )
     if loss is not None and loss != LOSS_OF_TYPE[kind]:
         raise ValueError(f"-s {kind} is {LOSS_OF_TYPE[kind]} loss, and --loss says {loss}: leave one of them out.")
     return LOSS_OF_TYPE[kind]

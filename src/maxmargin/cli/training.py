@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maxmargin.cli.data import DataFile, Samples, check_classes, remarks_on_target
-from maxmargin.cli.machine import TrainingOptions, classifier_for, made_solver, weights_from
+from maxmargin.cli.data import DataFile, Samples, check_classes, check_numbers, remarks_on_target
+from maxmargin.cli.families import Targets
+from maxmargin.cli.machine import TrainingOptions, made_solver, weights_from
 from maxmargin.cli.outcome import complain
 from maxmargin.cli.progress import ProgressLine, watched
 from maxmargin.cli.report import TrainingReport, Verdict, printable
@@ -47,8 +48,11 @@ def read(options: TrainingOptions, line: ProgressLine) -> tuple[Samples, float]:
         options.data, options.label_column, options.zero_based, options.n_features, dtype, options.takes_kernel_values
     )
     samples = file.read()
-    check_classes(options.data, samples.y)
-    samples = samples._replace(remarks=(*samples.remarks, *remarks_on_target(options.data, samples.y)))
+    if options.family.targets is Targets.CLASSES:
+        check_classes(options.data, samples.y)
+        samples = samples._replace(remarks=(*samples.remarks, *remarks_on_target(options.data, samples.y)))
+    elif options.family.targets is Targets.NUMBERS:
+        samples = samples._replace(y=check_numbers(options.data, samples.y))
     if not options.quiet:
         for remark in samples.remarks:
             complain(remark)
@@ -73,7 +77,8 @@ def progress_of(options: TrainingOptions) -> Iterator[ProgressLine]:
 
 
 def _fitted(estimator: Any, options: TrainingOptions, samples: Samples) -> Any:
-    estimator.class_weight = weights_from(options.class_weight, samples.y)
+    if options.family.targets is Targets.CLASSES:
+        estimator.class_weight = weights_from(options.class_weight, samples.y)
     return estimator.fit(samples.X, samples.y)
 
 
@@ -101,7 +106,7 @@ class _Outputs(NamedTuple):
 
     def watched(self, settings: dict[str, Any], solver: Any, options: TrainingOptions, line: ProgressLine) -> Any:
         """The estimator, whose solver saves its state and tells the line how it does."""
-        make = classifier_for(options.data, options.has_kernel)
+        make = options.family.estimator_for(options.data)
         return make(**settings, **options.limits(), callback=line, solver=self._solver(settings, solver, options, line))
 
     def _solver(self, settings: dict[str, Any], solver: Any, options: TrainingOptions, line: ProgressLine) -> Any:
@@ -143,7 +148,7 @@ def _report(options: TrainingOptions, samples: Samples, fitted: Fitted, n_bytes:
         n_bytes=n_bytes,
         n_samples=samples.X.shape[0],
         n_features=samples.X.shape[1],
-        n_classes=len(fitted.estimator.classes_),
+        n_classes=len(fitted.estimator.classes_) if hasattr(fitted.estimator, "classes_") else None,
         read_seconds=fitted.read_seconds,
         fit_seconds=fitted.fit_seconds,
         verdict=Verdict.of(fitted.estimator, options.tol),

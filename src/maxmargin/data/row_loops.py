@@ -1,6 +1,7 @@
 """The few operations on a row that solvers are made of, chosen by the layout at compile time.
 
-A loop written with these is compiled once for ``CsrRows`` and once for ``DenseRows``. Row indices are unsigned. In every
+A loop written with these is compiled once for each layout that it is given: ``CsrRows``, ``DenseRows`` or ``OneValueRows``
+(which has no prefetches). Row indices are unsigned. In every
 one ``w`` has one element more than X has features: the last belongs to the appended constant feature ``rows.bias``.
 
 The stored elements of row i are numbered 0 <= k < ``row_length(rows, i)``, and ``row_start(rows, i)`` is the place of the first
@@ -17,13 +18,17 @@ from numba import types
 from numba.extending import intrinsic
 
 from maxmargin.data.caching import njit
-from maxmargin.data.rows import CsrRows
+from maxmargin.data.rows import DenseRows, OneValueRows
 
 ONE = np.uint64(1)
 LINE = 64
 """Bytes a cache line."""
 MOST_LINES = np.uint64(32)
 """Of a row that are asked for beforehand."""
+
+
+def _is_sparse(rows):
+    return rows.instance_class is not DenseRows
 
 
 def _array(context, builder, signature, arguments, field):
@@ -43,7 +48,7 @@ def _element(context, builder, signature, arguments, field, places):
 
 def _row_start(rows):
     """Writes what finds the first element of a row: indptr[i], or i times the number of features."""
-    is_sparse = rows.instance_class is CsrRows
+    is_sparse = _is_sparse(rows)
 
     def generate(context, builder, signature, arguments):
         if is_sparse:
@@ -74,17 +79,22 @@ def row_length(typing_context, rows, i):
         array, _ = _array(context, builder, signature, arguments, 0)
         return builder.extract_value(array.shape, 1)
 
-    return types.uint64(rows, types.uint64), sparse if rows.instance_class is CsrRows else dense
+    return types.uint64(rows, types.uint64), sparse if _is_sparse(rows) else dense
 
 
 @intrinsic
 def value_of(typing_context, rows, start, k):
     """The value of element k of the row that begins at ``start``."""
 
-    def generate(context, builder, signature, arguments):
+    def stored(context, builder, signature, arguments):
         return _element(context, builder, signature, arguments, 0, arguments[1:])
 
-    return rows.types[0].dtype(rows, types.uint64, types.uint64), generate
+    def constant(context, builder, signature, arguments):
+        return builder.extract_value(arguments[0], 0)
+
+    if rows.instance_class is OneValueRows:
+        return types.float64(rows, types.uint64, types.uint64), constant
+    return rows.types[0].dtype(rows, types.uint64, types.uint64), stored
 
 
 @intrinsic
@@ -98,7 +108,7 @@ def column_of(typing_context, rows, start, k):
     def dense(context, builder, signature, arguments):
         return arguments[2]
 
-    return types.uint64(rows, types.uint64, types.uint64), sparse if rows.instance_class is CsrRows else dense
+    return types.uint64(rows, types.uint64, types.uint64), sparse if _is_sparse(rows) else dense
 
 
 @njit(inline="always")
@@ -160,7 +170,7 @@ def _plus_line(sums, value, table, j):
 @intrinsic
 def prefetch_row_start(typing_context, rows, i):
     """Ask for what is needed to find row i: of a dense X nothing."""
-    is_sparse = rows.instance_class is CsrRows
+    is_sparse = _is_sparse(rows)
 
     def generate(context, builder, signature, arguments):
         if is_sparse:
@@ -174,7 +184,7 @@ def prefetch_row_start(typing_context, rows, i):
 @intrinsic
 def prefetch_row(typing_context, rows, i):
     """Ask for the first lines of row i: three of the values and, of a sparse X, two of the indices; two of a dense X."""
-    is_sparse = rows.instance_class is CsrRows
+    is_sparse = _is_sparse(rows)
     a_line = LINE // rows.types[0].dtype.bitwidth * 8
     start = _row_start(rows)
     asked = ((1, 0), (1, 2), (0, 0), (0, 1), (0, 2)) if is_sparse else ((0, 0), (0, 1))
@@ -192,7 +202,7 @@ def prefetch_row(typing_context, rows, i):
 @intrinsic
 def prefetch_element(typing_context, rows, k):
     """Ask for element k: its value and, of a sparse X, its index."""
-    fields = (0, 1) if rows.instance_class is CsrRows else (0,)
+    fields = (0, 1) if _is_sparse(rows) else (0,)
 
     def generate(context, builder, signature, arguments):
         for field in fields:

@@ -19,6 +19,11 @@ Array: TypeAlias = npt.NDArray[Any]
 DTYPES = (np.float64, np.float32)
 """The element types that are taken as they are; everything else becomes float64."""
 
+NARROW_COLUMNS = 2**16
+"""Up to this many columns, 16 bits hold the index of one."""
+FIRST_LOOK = 1024
+"""Stored elements that are compared first: most data is seen not to have one value without a pass over it."""
+
 
 class DenseRows(NamedTuple):
     """What a compiled loop sees of a dense X: row i is ``values[i]`` with ``bias`` appended."""
@@ -31,6 +36,16 @@ class CsrRows(NamedTuple):
     """What a compiled loop sees of a sparse X: row i lies in ``indptr[i]:indptr[i + 1]``, then ``bias``."""
 
     values: Array
+    indices: Array
+    indptr: Array
+    bias: float
+
+
+class OneValueRows(NamedTuple):
+    """What a compiled loop sees of a sparse X whose stored elements all have one value, as in one-hot columns: a sixth of the
+    memory of ``CsrRows`` where a column fits 16 bits."""
+
+    value: float
     indices: Array
     indptr: Array
     bias: float
@@ -104,6 +119,15 @@ class Rows:
         unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))
         indptr = self.matrix.indptr.astype(np.int64, copy=False).view(np.uint64)
         return CsrRows(_read_only(self.matrix.data), _read_only(unsigned), _read_only(indptr), float(bias))
+
+    def compact(self, bias: float = 0.0) -> DenseRows | CsrRows | OneValueRows:
+        """The same in less memory, if all stored elements have one value: for loops that read X many times."""
+        rows = self.compiled(bias)
+        if not isinstance(rows, CsrRows) or not _is_constant(rows.values):
+            return rows
+        narrow = np.uint16 if self.n_features <= NARROW_COLUMNS else np.uint32
+        indices = rows.indices.astype(narrow, copy=False)
+        return OneValueRows(float(rows.values[0]), _read_only(indices), rows.indptr, rows.bias)
 
     def squared_norms(self, bias: float = 0.0) -> Array:
         """|x_i|^2 + bias^2 in float64, whatever the type of X."""
@@ -182,6 +206,13 @@ def _check_range(indices: Array, extent: int) -> None:
     unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))  # what is negative becomes very large
     if len(unsigned) and int(unsigned.max()) >= extent:
         raise ValueError(f"The sparse X is broken: an index lies outside 0 .. {extent - 1}.")
+
+
+def _is_constant(values: Array) -> bool:
+    """Whether there are values, and all are equal."""
+    if len(values) == 0 or np.any(values[:FIRST_LOOK] != values[0]):
+        return False
+    return bool(values.min() == values[0] == values.max())
 
 
 def _read_only(array: Array) -> Array:

@@ -35,6 +35,19 @@ def number(name: str, value: Any, *, above: float | None = None, at_least: float
         raise ValueError(f"{name} must be at least {at_least:g}; got {value!r}.")
 
 
+def cost(C: Any) -> None:
+    """A positive number; infinity asks for the hard margin."""
+    if not (isinstance(C, float) and C == math.inf):
+        number("C", C, above=0.0)
+
+
+def between(name: str, value: Any, low: float, high: float) -> None:
+    """A number strictly between two bounds."""
+    number(name, value)
+    if not low < value < high:
+        raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
+
+
 def flag(name: str, value: Any) -> None:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False; got {value!r}.")
@@ -129,26 +142,29 @@ def _distinct(y: Array) -> Array:
 
 def sample_costs(C: float, class_weight: Any, sample_weight: Any, X: Any, classes: Array, y: Array) -> Array:
     """C_i = C x class weight x sample weight: one number when it is the same for all, else one for each sample."""
-    if class_weight is None and sample_weight is None:
+    costs = weighted_costs(C, sample_weight, X)
+    if class_weight is None:
+        return costs
+    from sklearn.utils.class_weight import compute_class_weight
+
+    by_class = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
+    if not (np.isfinite(by_class).all() and by_class.min() >= 0.0 and by_class.any()):
+        raise ValueError(f"class_weight must give finite weights that are not negative and not all zero; got {by_class}.")
+    return np.asarray(costs * by_class[np.searchsorted(classes, y)])
+
+
+def weighted_costs(C: float, sample_weight: Any, X: Any) -> Array:
+    """C_i = C x sample weight: one number without weights, else one for each sample."""
+    if sample_weight is None:
         return np.asarray(float(C))
-    costs = np.full(y.shape[0], float(C))
-    if sample_weight is not None:
-        from sklearn.utils.validation import _check_sample_weight
+    from sklearn.utils.validation import _check_sample_weight
 
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if weights.max() <= 0.0:
-            raise ValueError("Invalid input - all samples have zero or negative weights.")
-        if weights.min() < 0.0:
-            raise ValueError(f"Negative values in data passed to `sample_weight`; the least is {weights.min():g}.")
-        costs *= weights
-    if class_weight is not None:
-        from sklearn.utils.class_weight import compute_class_weight
-
-        by_class = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
-        if not (np.isfinite(by_class).all() and by_class.min() >= 0.0 and by_class.any()):
-            raise ValueError(f"class_weight must give finite weights that are not negative and not all zero; got {by_class}.")
-        costs *= by_class[np.searchsorted(classes, y)]
-    return costs
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if weights.max() <= 0.0:
+        raise ValueError("Invalid input - all samples have zero or negative weights.")
+    if weights.min() < 0.0:
+        raise ValueError(f"Negative values in data passed to `sample_weight`; the least is {weights.min():g}.")
+    return np.asarray(float(C) * weights)
 
 
 def named_statuses(state: dict[str, Any]) -> dict[str, Any]:

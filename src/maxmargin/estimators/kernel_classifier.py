@@ -20,7 +20,8 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
-from maxmargin.estimators.linear_classifier import bounds_of, one_or_all
+from maxmargin.estimators.linear_classifier import bounds_of
+from maxmargin.estimators.linear_fit import one_or_all
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised, thread_count
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights

@@ -21,6 +21,15 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
+from maxmargin.estimators.linear_fit import (
+    NOTHING,
+    all_of,
+    check_intercept,
+    checked_limits,
+    keep_proofs,
+    one_or_all,
+    scaling_of,
+)
 from maxmargin.estimators.one_vs_rest import run_jobs, serialised
 from maxmargin.estimators.parameters import explained
 from maxmargin.problem.linear import LinearProblem, costs_of
@@ -29,9 +38,6 @@ from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
 from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.solution import Progress, Solution, Status
-
-NOTHING = np.empty(0)
-"""In place of an alpha that nobody asked to keep: with many classes they would outweigh X."""
 
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
@@ -118,23 +124,15 @@ class LinearClassifier:
         checks.one_of("multi_class", self.multi_class, ("ovr",))
         checks.one_of("loss", self.loss, tuple(LOSSES))
         checks.one_of("dual", self.dual, ("auto", True, False))
-        checks.number("C", self.C, above=0.0)
-        checks.number("tol", self.tol, at_least=0.0)
-        checks.flag("fit_intercept", self.fit_intercept)
-        checks.flag("penalize_intercept", self.penalize_intercept)
-        checks.flag("warm_start", self.warm_start)
+        checks.cost(self.C)
         checks.flag("sharp_proofs", self.sharp_proofs)
-        checks.number("intercept_scaling", self.intercept_scaling, above=0.0 if self.fit_intercept else -math.inf)
-        checks.thread_count(self.n_jobs)
-        solver_named(self.solver)
-        seed_from(self.random_state if isinstance(self.random_state, (int, np.integer)) else None)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be callable; got {self.callback!r}.")
-        return Limits(float(self.tol), checks.epochs_from(self.max_iter), checks.seconds_from(self.max_seconds))
+        check_intercept(self)
+        return checked_limits(self)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         classes = checks.classes_of(y)
-        costs = checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y)
+        cost = 1.0 if self._has_hard_margin else self.C
+        costs = checks.sample_costs(cost, self.class_weight, sample_weight, X, classes, y)
         solutions = self._solve(Rows.from_matrix(X, check=False), y, classes, costs, limits)
         self._keep(X.shape[1], classes, solutions)
         return solutions
@@ -143,7 +141,7 @@ class LinearClassifier:
         """One problem for two classes, else one for each class against the rest; all share X."""
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
         callback = serialised(self._watcher(), self.verbose)
-        scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        scaling = scaling_of(self)
         is_penalized, costs = bool(self.penalize_intercept) or scaling == 0.0, costs_of(costs, rows)
 
         def job(positive: Any, start: Array | None) -> Any:
@@ -152,7 +150,12 @@ class LinearClassifier:
                 problem = LinearProblem(rows, signs, costs, LOSSES[self.loss], scaling, is_penalized)
                 if stop.is_due and start is None:
                     return unsolved(problem, solver, stop)
-                solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+                if self._has_hard_margin:
+                    from maxmargin.solving.hard_margin import solve_hard_margin
+
+                    solution = solve_hard_margin(problem, solver, limits, callback=callback, seed=seed, stop=stop)
+                else:
+                    solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
                 if self.sharp_proofs and not stop.is_due:
                     ellipsoid = enclose(problem, solution.w, solution.alpha, solution.certificate)
                     solution = replace(solution, ellipsoid=ellipsoid)
@@ -169,10 +172,14 @@ class LinearClassifier:
         """What is called at each certificate."""
         return self.callback
 
+    @property
+    def _has_hard_margin(self) -> bool:
+        return math.isinf(self.C)
+
     def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)
-        if not self.warm_start or last is None:
+        if not self.warm_start or last is None or self._has_hard_margin or math.isinf(last.C):
             return None
         if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, classes):
             return None
@@ -184,12 +191,7 @@ class LinearClassifier:
         weights = [solution.w[:n_features] for solution in solutions]
         self.coef_ = weights[0].reshape(1, -1) if len(weights) == 1 else np.stack(weights)
         self.intercept_ = np.array([solution.b for solution in solutions])
-        self.n_iter_ = max(1, math.ceil(max(solution.epochs for solution in solutions)))
-        self.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
-        self.certificate_ = one_or_all([solution.certificate for solution in solutions])
-        self.status_ = one_or_all([solution.status for solution in solutions])
-        self.trace_ = one_or_all([solution.trace for solution in solutions])
-        self.offset_bound_ = one_or_all([solution.offset_bound for solution in solutions])
+        keep_proofs(self, solutions)
         self.ellipsoid_ = one_or_all([solution.ellipsoid for solution in solutions])
         self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
 
@@ -234,13 +236,3 @@ def bounds_of(model: Any) -> Bounds:
     # A file written before offset bounds were kept has none: then a free intercept proves nothing.
     offsets = all_of(getattr(model, "offset_bound_", [math.inf] * len(certificates)))
     return Bounds(np.array([certificate.distance_bound for certificate in certificates]), np.array(offsets, dtype=float))
-
-
-def all_of(value: Any) -> list[Any]:
-    """The opposite of ``one_or_all``."""
-    return value if isinstance(value, list) else [value]
-
-
-def one_or_all(values: list[Any]) -> Any:
-    """What an estimator shows of several binary problems: the value of the only one, or the list."""
-    return values[0] if len(values) == 1 else values

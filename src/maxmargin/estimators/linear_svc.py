@@ -38,7 +38,9 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     tol : float, default 1e-4
         The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
     C : float, default 1.0
-        Weight of the loss, which is a sum over the samples.
+        Weight of the loss, which is a sum over the samples. ``np.inf`` asks for the hard margin: the separating hyperplane
+        with the greatest margin. Where the classes cannot be separated, the fit raises an ``InseparableError``, whose
+        ``ray`` proves it.
     multi_class : {"ovr"}, default "ovr"
         "crammer_singer" is not supported yet.
     fit_intercept : bool, default True

@@ -219,6 +219,7 @@ def fingerprint(problem: LinearProblem | KernelProblem) -> str:
     digest.update(f"{problem.loss!r} {settings!r} {problem.rows.matrix.shape}".encode())
     matrix = problem.rows.matrix
     arrays = (matrix.data, matrix.indices, matrix.indptr) if problem.rows.is_sparse else (matrix,)
-    for array in (*arrays, problem.y, np.ascontiguousarray(problem.C)):
+    prices = getattr(problem, "offset_prices", None)
+    for array in (*arrays, problem.y, np.ascontiguousarray(problem.C), *(() if prices is None else (np.array(prices),))):
         digest.update(array.data)
     return digest.hexdigest()

@@ -33,7 +33,7 @@ LABEL_TYPE = re.compile(r"object|\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248]|<U(?P<len
 NOTHING = one_of(None)
 
 COMMON: dict[str, Rule] = {
-    "C": number(0.0, is_open=True),
+    "C": number(0.0, is_open=True, is_finite=False),
     "tol": number(0.0),
     "class_weight": either(NOTHING, one_of("balanced"), record({"pairs": list_of(pair_of(LABEL, number(0.0)))})),
     "verbose": either(flag(), whole()),
@@ -57,6 +57,19 @@ PARAMETERS = {
         "penalize_intercept": flag(),
         "sharp_proofs": flag(),
     },
+    "LinearSVR": {
+        **{key: rule for key, rule in COMMON.items() if key != "class_weight"},
+        "epsilon": number(0.0),
+        "loss": one_of("epsilon_insensitive", "squared_epsilon_insensitive", "quantile"),
+        "quantile": number(0.0, 1.0, is_open=True),
+        "dual": one_of("auto", True, False),
+        "intercept_scaling": number(),
+        "penalize_intercept": flag(),
+    },
+    "LinearOneClassSVM": {
+        **{key: rule for key, rule in COMMON.items() if key not in ("C", "class_weight", "fit_intercept", "n_jobs")},
+        "nu": number(0.0, 1.0, is_open=True),
+    },
     "SVC": {
         **COMMON,
         "kernel": one_of("linear", "poly", "rbf", "sigmoid", "precomputed"),
@@ -72,14 +85,18 @@ PARAMETERS = {
 """What each estimator is made with. A file of an older version may lack some."""
 NEEDED_PARAMETERS = {
     "LinearSVC": ("loss", "fit_intercept", "intercept_scaling"),
+    "LinearSVR": ("loss", "fit_intercept", "intercept_scaling"),
+    "LinearOneClassSVM": ("nu",),
     "SVC": ("kernel", "degree", "gamma", "coef0", "fit_intercept"),
 }
+WITHOUT_CLASSES = ("LinearSVR", "LinearOneClassSVM")
+"""Estimators whose header has an empty list of labels."""
 
 NEEDED: dict[str, Rule] = {
     "format": text(100),
     "version": text(100),
     "estimator": one_of(*PARAMETERS),
-    "labels": list_of(LABEL, least=2),
+    "labels": list_of(LABEL),
     "label_type": text(20),
     "n_features_in_": whole(1, MOST_FEATURES),
     "certificates": list_of(fields_of(Certificate)),
@@ -93,6 +110,8 @@ OPTIONAL: dict[str, Rule] = {
 }
 OPTIONAL_OF = {
     "LinearSVC": {"n_iter_": whole(0)},
+    "LinearSVR": {"n_iter_": whole(0), "n_outputs": either(NOTHING, whole(1))},
+    "LinearOneClassSVM": {"n_iter_": whole(0)},
     "SVC": {
         "gamma": either(NOTHING, number(0.0, is_open=True)),
         "fit_status_": whole(0, 1),
@@ -112,7 +131,17 @@ def complaint_about_header(header: Any) -> str | None:
     known, wanted = PARAMETERS[name], NEEDED_PARAMETERS[name]
     parameters = record({key: known[key] for key in wanted}, known)
     rule = record({**NEEDED, "parameters": parameters}, {**OPTIONAL, **OPTIONAL_OF[name]})
-    return rule("the header", header) or _complaint_about_labels(header["labels"], header["label_type"])
+    return (
+        rule("the header", header)
+        or _complaint_about_count(name, len(header["labels"]))
+        or _complaint_about_labels(header["labels"], header["label_type"])
+    )
+
+
+def _complaint_about_count(name: str, n_labels: int) -> str | None:
+    if name in WITHOUT_CLASSES:
+        return f"a model of {name} has no labels" if n_labels else None
+    return None if n_labels >= 2 else "the header.labels must be a list of at least 2 items"
 
 
 def _complaint_about_labels(labels: list[Any], label_type: str) -> str | None:

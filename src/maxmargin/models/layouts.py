@@ -16,7 +16,8 @@ from scipy import sparse
 
 from maxmargin.certificate.ellipsoid import Ellipsoid
 from maxmargin.data.rows import Array
-from maxmargin.estimators.linear_classifier import all_of, dense_weights, one_or_all
+from maxmargin.estimators.linear_classifier import dense_weights
+from maxmargin.estimators.linear_fit import all_of, one_or_all
 from maxmargin.models import policy
 
 if TYPE_CHECKING:  # a linear model needs nothing of kernels
@@ -54,11 +55,16 @@ class Layout:
     n_problems: Callable[[int], int]
     complaint: Callable[[Header, Tensors], str | None]
     fill: Callable[[Any, Header, Tensors], None]
+    fitted: str = "classes_"
+    """The attribute that only a fitted estimator has."""
+    outputs_of: Callable[[Header], int] | None = None
+    """How many problems there are where that is no matter of classes."""
 
     def complaint_about(self, header: Header, tensors: Tensors) -> str | None:
         """What a file that was not altered still gets wrong: its writer may have been dishonest."""
         n_classes = len(header["labels"])
-        sizes = {"classes": n_classes, "others": n_classes - 1, "problems": self.n_problems(n_classes)}
+        n_problems = self.n_problems(n_classes) if self.outputs_of is None else self.outputs_of(header)
+        sizes = {"classes": n_classes, "others": n_classes - 1, "problems": n_problems}
         sizes["features"] = header["n_features_in_"]
         strangers = sorted(set(tensors) - set(self.forms))
         if strangers:
@@ -142,6 +148,63 @@ LINEAR = Layout(
     n_problems=lambda n_classes: 1 if n_classes == 2 else n_classes,
     complaint=_complaint_about_linear,
     fill=_fill_linear,
+)
+
+
+def _regression_tensors(estimator: Any) -> Tensors:
+    return {
+        "coef_": np.ascontiguousarray(np.atleast_2d(estimator.coef_)),
+        "intercept_": np.ascontiguousarray(estimator.intercept_),
+    }
+
+
+def _regression_details(estimator: Any) -> Header:
+    """None for a y of one dimension, whose coef_ has one too."""
+    return {"n_outputs": None if estimator.coef_.ndim == 1 else len(estimator.coef_)}
+
+
+def _complaint_about_regression(header: Header, tensors: Tensors) -> str | None:
+    parameters = header["parameters"]
+    if parameters["fit_intercept"] and parameters["intercept_scaling"] <= 0.0:
+        return f"intercept_scaling must be positive; it is {parameters['intercept_scaling']}"
+    return "quantile must be less than 1" if parameters.get("quantile", 0.5) == 1.0 else None
+
+
+def _fill_regression(estimator: Any, header: Header, tensors: Tensors) -> None:
+    _fill_all(estimator, header, tensors)
+    if header.get("n_outputs") is None:
+        estimator.coef_ = tensors["coef_"][0]
+
+
+def _fill_one_class(estimator: Any, header: Header, tensors: Tensors) -> None:
+    _fill_all(estimator, header, tensors)
+    estimator.offset_ = -tensors["intercept_"]
+
+
+REGRESSION = Layout(
+    estimator="LinearSVR",
+    forms={"coef_": Form(FLOAT64, ("problems", "features")), "intercept_": Form(FLOAT64, ("problems",))},
+    scalars=("n_iter_", "n_features_in_", "relative_gap_"),
+    tensors_of=_regression_tensors,
+    details_of=_regression_details,
+    n_problems=lambda n_classes: 1,
+    complaint=_complaint_about_regression,
+    fill=_fill_regression,
+    fitted="coef_",
+    outputs_of=lambda header: header.get("n_outputs") or 1,
+)
+
+ONE_CLASS = Layout(
+    estimator="LinearOneClassSVM",
+    forms={"coef_": Form(FLOAT64, ("problems", "features")), "intercept_": Form(FLOAT64, ("problems",))},
+    scalars=("n_iter_", "n_features_in_", "relative_gap_"),
+    tensors_of=_regression_tensors,
+    details_of=lambda estimator: {},
+    n_problems=lambda n_classes: 1,
+    complaint=lambda header, tensors: None,
+    fill=_fill_one_class,
+    fitted="offset_",
+    outputs_of=lambda header: 1,
 )
 
 KERNEL_FORMS = {
@@ -278,5 +341,14 @@ KERNEL = Layout(
     fill=_fill_kernel,
 )
 
-LAYOUTS = {"LinearSVC": LINEAR, "LinearClassifier": LINEAR, "SVC": KERNEL, "KernelClassifier": KERNEL}
+LAYOUTS = {
+    "LinearSVC": LINEAR,
+    "LinearClassifier": LINEAR,
+    "LinearSVR": REGRESSION,
+    "LinearRegressor": REGRESSION,
+    "LinearOneClassSVM": ONE_CLASS,
+    "LinearOneClass": ONE_CLASS,
+    "SVC": KERNEL,
+    "KernelClassifier": KERNEL,
+}
 """From a class to what a file of it is like; the command line trains with classes that are not public."""

@@ -17,7 +17,9 @@ import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.estimators.linear_classifier import dense_weights
+from maxmargin.estimators.linear_one_class_svm import LinearOneClassSVM
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.io.files import explained
 from maxmargin.io.outputs import Output, written
 from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
@@ -27,22 +29,55 @@ LIBLINEAR_LOSSES: dict[str, Literal["hinge", "squared_hinge"]] = {
     "L2R_L2LOSS_SVC": "squared_hinge",
     "L2R_L1LOSS_SVC_DUAL": "hinge",
 }
-LIBLINEAR_TYPES = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL"}
+LIBLINEAR_REGRESSION_LOSSES: dict[str, Literal["epsilon_insensitive", "squared_epsilon_insensitive"]] = {
+    "L2R_L2LOSS_SVR": "squared_epsilon_insensitive",
+    "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
+    "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
+}
+LIBLINEAR_ONE_CLASS = "ONECLASS_SVM"
+LIBLINEAR_TYPES = {
+    "hinge": "L2R_L1LOSS_SVC_DUAL",
+    "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
+    "epsilon_insensitive": "L2R_L1LOSS_SVR_DUAL",
+    "squared_epsilon_insensitive": "L2R_L2LOSS_SVR",
+}
+READABLE = (*LIBLINEAR_LOSSES, *LIBLINEAR_REGRESSION_LOSSES, LIBLINEAR_ONE_CLASS)
 
 
-def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC:
-    """A model of LIBLINEAR's for hinge or squared hinge loss."""
+def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC | LinearSVR | LinearOneClassSVM:
+    """A model of LIBLINEAR's for hinge or squared hinge loss, for regression or for one class."""
     path = Path(path)
     with explained(path, "it is no model of LIBLINEAR's, or it is damaged"):
         return _model(*header_and_rest(path, "w"))
 
 
-def _model(header: Header, lines: Iterator[Line]) -> LinearSVC:
-    kind, bias = header["solver_type"], header["bias"].number()
+def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | LinearSVR | LinearOneClassSVM:
+    kind = header["solver_type"]
+    if kind.text not in READABLE:
+        raise kind.complaint(f"a LIBLINEAR model of type {kind.text!r}; {', '.join(READABLE)} can be read")
     if kind.text not in LIBLINEAR_LOSSES:
-        raise kind.complaint(f"a LIBLINEAR model of type {kind.text!r}; {', '.join(LIBLINEAR_LOSSES)} can be read")
-    labels, n_features = header.labels(), header["nr_feature"].whole()
-    n_columns, n_rows = 1 if len(labels) == 2 else len(labels), n_features + (bias >= 0)
+        return _model_without_classes(header, lines)
+    labels = header.labels()
+    w, intercept, settings = _weights(header, lines, 1 if len(labels) == 2 else len(labels))
+    return filled(LinearSVC(loss=LIBLINEAR_LOSSES[kind.text], **settings), labels, w, intercept)
+
+
+def _model_without_classes(header: Header, lines: Iterator[Line]) -> LinearSVR | LinearOneClassSVM:
+    w, intercept, settings = _weights(header, lines, 1)
+    if header["solver_type"].text == LIBLINEAR_ONE_CLASS:
+        outlier = LinearOneClassSVM()
+        outlier.coef_, outlier.offset_ = w, np.array([header["rho"].number() - float(intercept[0])])
+        outlier.intercept_, outlier.n_features_in_ = -outlier.offset_, w.shape[1]
+        return outlier
+    model = LinearSVR(loss=LIBLINEAR_REGRESSION_LOSSES[header["solver_type"].text], **settings)
+    model.coef_, model.intercept_, model.n_features_in_ = w[0], intercept, w.shape[1]
+    return model
+
+
+def _weights(header: Header, lines: Iterator[Line], n_columns: int) -> tuple[Array, Array, dict[str, Any]]:
+    """Weights, a row for each problem, and intercepts; and what the header says of these."""
+    bias, n_features = header["bias"].number(), header["nr_feature"].whole()
+    n_rows = n_features + (bias >= 0)
     if n_features < 1:
         raise header["nr_feature"].complaint("a model has at least one feature")
     numbers = array("d")
@@ -52,26 +87,39 @@ def _model(header: Header, lines: Iterator[Line]) -> LinearSVC:
     if len(w) != n_rows:
         raise header["nr_feature"].complaint(f"{len(w)} rows of weights where {n_rows} belong: it is truncated or damaged")
     intercept = w[-1] * bias if bias >= 0 else np.zeros(n_columns)
-    model = LinearSVC(
-        loss=LIBLINEAR_LOSSES[kind.text], fit_intercept=bool(bias > 0), intercept_scaling=bias if bias > 0 else 1.0
-    )
-    return filled(model, labels, w[:n_features].T, intercept)
+    settings = {"fit_intercept": bool(bias > 0), "intercept_scaling": bias if bias > 0 else 1.0}
+    return np.ascontiguousarray(w[:n_features].T), intercept, settings
 
 
 def write_liblinear(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
     """A model that LIBLINEAR's ``predict`` reads."""
+    if hasattr(estimator, "offset_"):
+        _write(path, f"solver_type {LIBLINEAR_ONE_CLASS}\nnr_class 2\n", estimator.coef_, None, float(estimator.offset_[0]))
+        return
     if not hasattr(estimator, "loss"):
         raise ValueError(
             f"LIBLINEAR has linear models of one vector a class; {type(estimator).__name__} can be written for LIBSVM."
         )
+    if estimator.loss not in LIBLINEAR_TYPES:
+        raise ValueError(f"LIBLINEAR has no model for loss={estimator.loss!r}.")
+    kind = f"solver_type {LIBLINEAR_TYPES[estimator.loss]}\n"
+    if not hasattr(estimator, "classes_"):
+        if estimator.coef_.ndim != 1:
+            raise ValueError(f"LIBLINEAR predicts one number for a sample; this model predicts {len(estimator.coef_)}.")
+        _write(path, f"{kind}nr_class 2\n", estimator.coef_.reshape(1, -1), estimator.intercept_)
+        return
     labels, w, intercept = with_positive_first(estimator)
-    has_intercept = bool(intercept.any())
-    table = np.vstack([w.T, intercept]) if has_intercept else w.T
+    _write(path, f"{kind}nr_class {len(labels)}\nlabel {' '.join(map(str, labels))}\n", w, intercept)
+
+
+def _write(
+    path: str | os.PathLike[str] | Output, head: str, w: Array, intercept: Array | None, rho: float | None = None
+) -> None:
+    has_intercept = intercept is not None and bool(intercept.any())
+    table = np.vstack([w.T, intercept]) if has_intercept else w.T  # type: ignore[list-item]
+    tail = "" if rho is None else f"rho {rho!r}\n"
     with written(path) as file:
-        file.write(
-            f"solver_type {LIBLINEAR_TYPES[estimator.loss]}\nnr_class {len(labels)}\nlabel {' '.join(map(str, labels))}\n"
-            f"nr_feature {w.shape[1]}\nbias {1 if has_intercept else -1}\nw\n".encode()
-        )
+        file.write(f"{head}nr_feature {w.shape[1]}\nbias {1 if has_intercept else -1}\n{tail}w\n".encode())
         for row in table.tolist():
             file.write((" ".join(f"{value!r}" for value in row) + " \n").encode())
 

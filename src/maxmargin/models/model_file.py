@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 import maxmargin
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.data.rows import Array
-from maxmargin.estimators.linear_classifier import one_or_all
+from maxmargin.estimators.linear_fit import one_or_all
 from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.outputs import Output, written
 from maxmargin.models import policy
@@ -45,10 +45,10 @@ def save_model(estimator: Any, path: str | os.PathLike[str] | Output) -> int:
     The traces of very many binary problems, which would make the header longer than ``load_model`` reads, are left out."""
     name = type(estimator).__name__
     if name not in LAYOUTS:
-        raise TypeError(f"maxmargin can save {' and '.join(PUBLIC)}; got {name}.")
-    if not hasattr(estimator, "classes_"):
-        raise ValueError(f"This {name} is not fitted yet: there is nothing to save.")
+        raise TypeError(f"maxmargin can save {', '.join(PUBLIC)}; got {name}.")
     layout = LAYOUTS[name]
+    if not hasattr(estimator, layout.fitted):
+        raise ValueError(f"This {name} is not fitted yet: there is nothing to save.")
     tensors = layout.tensors_of(estimator)
     header = _header_of(estimator, layout)
     sentence = _complaint_about(_as_written(header), tensors)
@@ -64,7 +64,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str] | Output) -> int:
 
 def _header_of(estimator: Any, layout: Layout) -> dict[str, Any]:
     """All that a file says of a model besides its arrays."""
-    labels, label_type = _labels_as_json(estimator.classes_)
+    labels, label_type = _labels_as_json(getattr(estimator, "classes_", np.empty(0)))
     return {
         "format": FORMAT,
         "version": maxmargin.__version__,
@@ -114,7 +114,8 @@ def _restored(header: dict[str, Any], tensors: dict[str, Array]) -> Any:
     for key in set(layout.scalars) & set(header):
         setattr(estimator, key, header[key])
     layout.fill(estimator, header, tensors)
-    estimator.classes_ = np.array(header["labels"], dtype=header["label_type"])
+    if header["labels"]:
+        estimator.classes_ = np.array(header["labels"], dtype=header["label_type"])
     if header["feature_names"]:
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     if header["certificates"]:  # an imported model has none

@@ -15,10 +15,15 @@ from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
+from maxmargin.estimators.linear_fit import scaling_of
+from maxmargin.estimators.linear_one_class import LinearOneClass
+from maxmargin.estimators.linear_regressor import LOSSES as REGRESSION_LOSSES
+from maxmargin.estimators.linear_regressor import LinearRegressor
 from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel
 from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.driver import solve
 
@@ -33,11 +38,51 @@ class ProofPolicy:
 
 def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
     """For each binary problem, the certificate of the model as it is with the best dual point found in the time."""
+    tol = ProofPolicy().share_of_tol * tol
+    if isinstance(estimator, LinearOneClass):
+        return [_prove_one_class(estimator, X, tol, max_seconds)]
+    if isinstance(estimator, LinearRegressor):
+        return _prove_regression(estimator, X, y, C=C, tol=tol, max_seconds=max_seconds)
     unknown = np.setdiff1d(np.unique(y), estimator.classes_)
     if len(unknown):
         raise ValueError(f"The data has the label {unknown[0]}, which the model does not know.")
     prove_one = _prove_kernel if isinstance(estimator, KernelClassifier) else _prove_linear
-    return prove_one(estimator, X, y, C=C, tol=ProofPolicy().share_of_tol * tol, max_seconds=max_seconds)
+    return prove_one(estimator, X, y, C=C, tol=tol, max_seconds=max_seconds)
+
+
+def with_settings(estimator: Any, name: str, *, C: float | None, epsilon: float | None, nu: float | None) -> Any:
+    """The model with what the user says of its training. An imported model does not know it, so that all of it must be said."""
+    is_imported, known = not hasattr(estimator, "certificate_"), estimator.get_params()
+    given = {"C": (C, "-c"), "epsilon": (epsilon, "-p"), "nu": (nu, "-n")}
+    for key, (value, switch) in given.items():
+        if value is not None and key not in known:
+            raise ValueError(f"{name} is a {type(estimator).__name__}, which has no {key}: leave {switch} out.")
+        if value is None and key in known and is_imported:
+            raise ValueError(f"{name} does not say with which {key} it was trained: give it with {switch}.")
+    return estimator.set_params(**{key: value for key, (value, _) in given.items() if value is not None})
+
+
+def _prove_regression(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
+    """One output after the other."""
+    rows, loss = Rows.from_matrix(X), REGRESSION_LOSSES[estimator.loss](estimator)
+    scaling = scaling_of(estimator)
+    weights = np.atleast_2d(estimator.coef_)
+    if scaling:
+        weights = np.column_stack([weights, estimator.intercept_ / scaling])
+    columns = np.atleast_2d(np.asarray(y, dtype=np.float64).T)
+    if len(columns) != len(weights):
+        raise ValueError(f"The data has {len(columns)} target for each sample, and the model predicts {len(weights)}.")
+    problems = [LinearProblem.build(rows, t, C, loss, scaling, estimator.penalize_intercept) for t in columns]
+    return [_certified(*each, tol, max_seconds) for each in zip(problems, weights, strict=True)]
+
+
+def _prove_one_class(estimator: Any, X: Any, tol: float, max_seconds: float) -> Certificate:
+    problem = one_class_problem(X, float(estimator.nu))
+    return _certified(problem, np.append(estimator.coef_[0], estimator.intercept_), tol, max_seconds)
+
+
+def _certified(problem: LinearProblem, w: Array, tol: float, max_seconds: float) -> Certificate:
+    return certify(problem, w, solve(problem, tol=tol, max_seconds=max_seconds).alpha)
 
 
 def _prove_linear(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:

@@ -64,6 +64,15 @@ class Pieces(NamedTuple):
         return not self.is_two_sided
 
 
+class ResidualPieces(NamedTuple):
+    """A loss of the residual r: ``up`` (r - epsilon)_+ + ``down`` (-r - epsilon)_+, or with the squares of both."""
+
+    epsilon: float
+    up: float
+    down: float
+    is_squared: bool = False
+
+
 class Loss(Protocol):
     """``is_regression``: the targets are real numbers, and not labels. ``is_smooth``: it has a derivative everywhere.
     ``has_ellipsoid``: it has the four methods ``held_...`` of :class:`maxmargin.problem.losses.Hinge`."""

@@ -26,7 +26,7 @@ import numpy as np
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
 from maxmargin.problem.dual_box import DualBox, Loss
 from maxmargin.problem.losses import Hinge
-from maxmargin.problem.offset import balanced, excess_of
+from maxmargin.problem.offset import balanced, excess_of, filled
 from maxmargin.problem.penalties import L2, Penalty
 
 BALANCE = 1e-12
@@ -52,6 +52,9 @@ class LinearProblem:
     intercept_scaling: float = 0.0
     penalizes_intercept: bool = True
     penalty: Penalty = field(default_factory=L2, kw_only=True)
+    offset_prices: Array | None = field(default=None, kw_only=True)
+    """c: a free offset b has the price b sum_i c_i in the primal, and the dual asks for sum_i alpha_i sigma_i = sum_i c_i. None
+    for zeros."""
 
     @classmethod
     def build(
@@ -116,7 +119,9 @@ class LinearProblem:
         return ones
 
     def balanced(self, alpha: Array) -> Array:
-        """alpha with sum_i alpha_i sigma_i = 0 and still in the box."""
+        """alpha with sum_i alpha_i sigma_i = 0, or the sum of the offset's prices, and still in the box."""
+        if self.offset_prices is not None:
+            return filled(alpha, self.box.U, self.offset_prices)
         is_inside = (alpha > self.box.L) & (alpha < self.box.U)
         return np.asarray(balanced(alpha * self.signs, is_inside) * self.signs)
 
@@ -144,7 +149,21 @@ class LinearProblem:
 
     def primal(self, w: Array) -> float:
         losses = self.loss.value(self.margins(w), self.targets)
-        return self.penalty.value(w[: self.n_penalised]) + float(self.C @ losses)
+        return self.penalty.value(w[: self.n_penalised]) + float(self.C @ losses) + self.offset_price(w)
+
+    def offset_price(self, w: Array) -> float:
+        """b sum_i c_i"""
+        return 0.0 if self.offset_prices is None else float(w[-1]) * self.intercept_scaling * float(self.offset_prices.sum())
+
+    @cached_property
+    def first_dual_point(self) -> Array:
+        """A feasible alpha that takes no computing: zero, or the prices of the offset."""
+        return np.zeros(self.n_samples) if self.offset_prices is None else np.array(self.offset_prices)
+
+    def unbalanced(self, alpha: Array) -> Array:
+        """Numbers whose sum is zero where a free offset is optimal: alpha_i sigma_i less the offset's prices."""
+        signed = alpha * self.signs
+        return signed if self.offset_prices is None else signed - self.offset_prices
 
     @cached_property
     def primal_at_zero(self) -> float:
@@ -159,7 +178,7 @@ class LinearProblem:
         """D(alpha), and minus infinity outside the box or, with an intercept without penalty, off sum_i alpha_i sigma_i = 0."""
         if not self.is_feasible(alpha):
             return -np.inf
-        if not self.penalizes_intercept and abs(excess_of(alpha * self.signs)) > BALANCE * np.sum(np.abs(alpha)):
+        if not self.penalizes_intercept and abs(excess_of(self.unbalanced(alpha))) > BALANCE * np.sum(np.abs(alpha)):
             return -np.inf
         return float(np.sum(self.box.terms(alpha))) - self.penalty.conjugate(self.weights(alpha)[: self.n_penalised])
 

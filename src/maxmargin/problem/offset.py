@@ -84,6 +84,24 @@ def balanced(s: Array, is_inside: Array) -> Array:
     return _without_rest(scaled)
 
 
+def filled(alpha: Array, upper: Array, prices: Array) -> Array:
+    """alpha, none of which is negative, with sum_i alpha_i = sum_i prices_i: lowered or raised towards its bounds, only where
+    it is inside its box if that suffices. What rounding leaves of the sum is taken from one of them."""
+    excess = excess_of(alpha - prices)
+    if excess == 0.0:
+        return alpha
+    room = alpha if excess > 0.0 else upper - alpha
+    is_inside = (alpha > 0.0) & (alpha < upper)
+    inside = np.where(is_inside, room, 0.0)
+    chosen = inside if abs(excess) <= float(inside.sum()) else room
+    moved = np.clip(alpha - chosen * (excess / float(chosen.sum())), 0.0, upper)
+    rest = excess_of(moved - prices)
+    places = np.flatnonzero((moved - rest > 0.0) & (moved - rest < upper))
+    if rest != 0.0 and len(places):
+        moved[places[np.argmin(moved[places])]] -= rest
+    return moved
+
+
 def _without_rest(s: Array) -> Array:
     """The rest of the sum is taken from the least s_i that it is less than half of: that rounds least."""
     rest = excess_of(s)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,20 @@ from maxmargin.problem.dual_box import (
     UNIT_ROUNDOFF,
     DualBox,
     Kinks,
+    ResidualPieces,
     Targets,
     half_inverse,
     one_or_all,
     quadratic_box,
     residual_rounding,
 )
+
+
+class Rescaled(NamedTuple):
+    """A loss of residuals in another unit: C l(size r) = size^2 (cost_factor C) loss(r)."""
+
+    loss: Any
+    cost_factor: float
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,12 @@ class EpsilonInsensitive:
         below = np.where(along < -self.epsilon + error, C + size, 0.0)
         return np.maximum(np.maximum(above, inside), below) * error
 
+    def residual_pieces(self) -> ResidualPieces:
+        return ResidualPieces(self.epsilon, 1.0, 1.0)
+
+    def rescaled(self, size: float) -> Rescaled:
+        return Rescaled(EpsilonInsensitive(self.epsilon / size), 1.0 / size)
+
     def kinks(self, output: Array, C: Array, target: Array) -> Kinks:
         """Two a sample: at t - f - epsilon, where the loss ends to fall, and at t - f + epsilon, where it begins to rise."""
         residual = target - output
@@ -88,6 +102,12 @@ class SquaredEpsilonInsensitive:
     def slope(self, output: Array, target: Targets = 1.0) -> Array:
         residual = target - output
         return 2.0 * np.sign(residual) * np.maximum(0.0, np.abs(residual) - self.epsilon)
+
+    def residual_pieces(self) -> ResidualPieces:
+        return ResidualPieces(self.epsilon, 1.0, 1.0, is_squared=True)
+
+    def rescaled(self, size: float) -> Rescaled:
+        return Rescaled(SquaredEpsilonInsensitive(self.epsilon / size), 1.0)
 
     def steepness(self) -> float:
         """By how much the slope changes at most for a unit of the output."""
@@ -149,6 +169,12 @@ class Quantile:
         up, down = C * self.q - alpha, C * (1.0 - self.q) + alpha
         slope = np.where(residual > error, up, np.where(residual < -error, down, np.maximum(up, down)))
         return np.maximum(0.0, slope) * error + 4.0 * UNIT_ROUNDOFF * (C + np.abs(alpha)) * (np.abs(residual) + error)
+
+    def residual_pieces(self) -> ResidualPieces:
+        return ResidualPieces(0.0, self.q, 1.0 - self.q)
+
+    def rescaled(self, size: float) -> Rescaled:
+        return Rescaled(self, 1.0 / size)
 
     def kinks(self, output: Array, C: Array, target: Array) -> Kinks:
         """One a sample, at t - f."""

@@ -13,6 +13,7 @@ SOLVERS: dict[str, tuple[str, str]] = {
     "dcd": ("linear.dcd", "DCD"),
     "avsf": ("linear.avsf", "AVSF"),
     "newton": ("linear.newton.newton", "Newton"),
+    "pair-descent": ("linear.pair_descent", "PairDescent"),
     "pegasos": ("linear.pegasos", "Pegasos"),
     "pruned-gradient": ("linear.pruned_gradient", "PrunedGradient"),
 }

@@ -98,12 +98,12 @@ def incumbent_of(problem: LinearProblem | KernelProblem, policy: DrivingPolicy =
 
 def unsolved(problem: LinearProblem, solver: Solver, stop: Stop) -> Solution:
     """The answer zero to a problem for which no time is left, with its certificate."""
-    certificate = _certificate_of_zero(problem)
+    certificate = _certificate_at_first(problem)
     values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
     row = Progress(0.0, 0.0, 0, *values, problem.n_samples, solver.name, "no time was left")
     return Solution(
         w=np.zeros(problem.n_weights),
-        alpha=np.zeros(problem.n_samples),
+        alpha=problem.first_dual_point,
         b=0.0,
         certificate=certificate,
         status=status_of(stop),
@@ -117,6 +117,13 @@ def unsolved(problem: LinearProblem, solver: Solver, stop: Stop) -> Solution:
 
 def status_of(stop: Stop) -> Status:
     return Status.STOPPED if stop.is_told else Status.TIME_LIMIT
+
+
+def _certificate_at_first(problem: LinearProblem) -> Certificate:
+    """Of w = 0 and the first feasible alpha."""
+    if problem.offset_prices is None:
+        return _certificate_of_zero(problem)
+    return Judge(problem).certify(np.zeros(problem.n_weights), problem.first_dual_point)
 
 
 def _certificate_of_zero(problem: LinearProblem) -> Certificate:
@@ -143,11 +150,12 @@ class LinearIncumbent:
 
     def __init__(self, problem: LinearProblem, policy: DrivingPolicy) -> None:
         self.problem, self.policy = problem, policy
-        self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
-        self.primal, self.dual = problem.primal_at_zero, 0.0
+        self.w, self.alpha = np.zeros(problem.n_weights), problem.first_dual_point.copy()
+        self.primal = problem.primal_at_zero
+        self.dual = 0.0 if problem.offset_prices is None else problem.dual(self.alpha)
         self.certificate: Certificate | None = None
         self._judge = Judge(problem)
-        looks_for_w = problem.penalizes_intercept and not problem.loss.is_regression
+        looks_for_w = problem.penalizes_intercept
         self._margins = np.empty(problem.n_samples) if looks_for_w else None
         self._point: PrimalPoint | None = None
         self._own_w = self.w
@@ -158,10 +166,15 @@ class LinearIncumbent:
         if here.certificate.meets(tol):
             return here
         self.learn(here, may_search=not state.has_best_w)
-        if self.relative_gap > tol:
+        if self.relative_gap > tol and not self._may_be_zero:
             return None
         pair = self.best()
         return pair if pair.certificate.meets(tol) else None
+
+    @property
+    def _may_be_zero(self) -> bool:
+        """Whether w = 0 is the best so far of a problem whose optimum can be zero: then no gap is small beside the values."""
+        return self.problem.offset_prices is not None and self.primal >= 0.0
 
     def judge_own(self, solver: Solver, state: Any) -> Answer:
         w, alpha = solver.candidate(self.problem, state)

@@ -14,7 +14,7 @@ from maxmargin.solvers.kernel.irwls.active_set_newton import Optimum, Outcome, W
 from maxmargin.solvers.kernel.irwls.active_set_newton_loop import Block
 from maxmargin.solvers.kernel.irwls.cholesky_loops import drop_columns, factor, substitute, substitute_two
 from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Task
-from maxmargin.solvers.kernel.irwls.free_factor import FreeFactor
+from maxmargin.solvers.kernel.irwls.free_factor import FreeFactor, FreeFactorPolicy
 from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
 from maxmargin.solvers.kernel.irwls.selection_loops import kth_lowest
 from tests.catalogue import labelled
@@ -264,11 +264,12 @@ def test_a_factor_with_columns_dropped_is_that_of_the_smaller_matrix(seed, n, da
     assert np.triu(upper[: len(kept), : len(kept)]) == pytest.approx(expected, abs=1e-10 * n)
 
 
-def test_the_factor_follows_the_free_variables():
+@pytest.mark.parametrize("rough_from", [1, 1000])
+def test_the_factor_follows_the_free_variables(rough_from):
     random = np.random.default_rng(0)
     A = random.normal(size=(80, 80))
     K = A @ A.T + np.eye(80)
-    factor, ridge = FreeFactor(K), random.random(80)
+    factor, ridge = FreeFactor(K, FreeFactorPolicy(rough_from=rough_from)), random.random(80)
     free = random.random(80) < 0.7
     for _ in range(60):
         free = free.copy()
@@ -283,3 +284,30 @@ def test_the_factor_follows_the_free_variables():
     before = factor.factorisations
     assert factor.follow(free, 2.0 * ridge)
     assert factor.factorisations == before + 1
+
+
+def rbf_matrix(width: float) -> np.ndarray:
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    return np.exp(-np.square(X[:, None] - X[None]).sum(axis=2) / width)
+
+
+def test_answers_of_a_factor_in_float32_are_right_to_far_more_digits_than_float32_has():
+    K, right = rbf_matrix(2.0), np.random.default_rng(1).normal(size=(60, 2))
+    factor = FreeFactor(K, FreeFactorPolicy(rough_from=1))
+    assert factor.follow(np.ones(60, bool), np.zeros(60))
+    assert factor.is_rough
+    assert factor.solve(right) == pytest.approx(np.linalg.solve(K, right), rel=1e-9, abs=1e-9)
+    assert factor.is_rough
+    assert factor.factorisations == 1
+
+
+@pytest.mark.parametrize("width", [200.0, 1e4])
+def test_a_matrix_too_ill_conditioned_for_float32_is_factored_in_float64(width):
+    K, right = rbf_matrix(width), np.random.default_rng(1).normal(size=(60, 2))
+    rough, precise = FreeFactor(K, FreeFactorPolicy(rough_from=1)), FreeFactor(K)
+    for one in (rough, precise):
+        assert one.follow(np.ones(60, bool), np.zeros(60))
+    assert np.array_equal(rough.solve(right), precise.solve(right))
+    assert not rough.is_rough
+    assert rough.follow(np.arange(60) % 2 == 0, np.zeros(60))
+    assert not rough.is_rough

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from maxmargin.data.rows import CsrRows, OneValueRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
+from maxmargin.solvers.linear.newton import passes as passes_module
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solving.driver import solve
@@ -45,6 +47,48 @@ def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(
         assert direction is not None
         assert direction @ gradient < 0.0
     assert direction == pytest.approx(1e-14 * exact, rel=1e-4, abs=1e-19)
+
+
+@pytest.mark.parametrize(("value", "kind"), [(1.0, OneValueRows), (-0.5, OneValueRows), (None, CsrRows)])
+def test_elements_of_one_value_need_no_memory_and_change_no_product(value, kind, monkeypatch):
+    monkeypatch.setattr(passes_module, "MOST_MATRIX_WEIGHTS", 10)
+    X, y = one_hot(300, (90, 7, 20))
+    X.data[:] = np.linspace(0.5, 1.5, X.nnz) if value is None else value
+    problem = LinearProblem.build(X, y, np.linspace(0.5, 2.0, 300), SquaredHinge(), 1.5)
+    passes, free = passes_module.CompiledPasses(problem, passes_module.curve_of(problem)), np.arange(300) % 3 > 0
+    hessian, margins = passes.hessian, np.empty(300)
+    assert isinstance(hessian.rows, kind)
+    hessian.rebuild(free)
+    v, S = np.random.default_rng(0).normal(size=118), from_scratch(problem, problem.C, free)
+    assert hessian._times(v) == pytest.approx(S @ v, abs=1e-9)
+    passes.products(v, margins)
+    assert margins == pytest.approx(y * (X @ v[:-1] + 1.5 * v[-1]))
+
+
+def test_the_diagonal_follows_the_free_samples():
+    X, y = one_hot(300, (90, 7, 20))
+    problem = LinearProblem.build(X, y, np.linspace(0.5, 2.0, 300), SquaredHinge())
+    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1)), np.arange(300) % 3 > 0
+    hessian.rebuild(free)
+    hessian.note(np.array([0, ~1, 3, ~2]))
+    free[[0, 1, 3, 2]] = True, False, True, False
+    hessian.update(free, int(free.sum()))
+    assert hessian._diagonal == pytest.approx(np.diag(from_scratch(problem, problem.C, free)), abs=1e-12)
+
+
+def test_a_direction_ends_where_it_would_bring_the_gap_to_what_is_aimed_at():
+    X, y = one_hot(2000, (900, 70, 20))
+    problem = LinearProblem.build(X, y, 10.0, SquaredHinge(), 1.0)
+    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1)), np.ones(2000, bool)
+    hessian.rebuild(free)
+    regulariser, gradient = Regulariser(problem.regulariser), -problem.weights(np.full(2000, 20.0))
+    S = from_scratch(problem, problem.C, free)
+    gaps = []
+    for aim in (0.0, 0.2 * float(gradient @ gradient)):
+        hessian.aim(aim)
+        direction = hessian.solve(2.0, regulariser, gradient, free)
+        gaps.append(0.5 * float(np.sum(np.square(gradient + direction * problem.regulariser + 2.0 * S @ direction))))
+    assert gaps[0] < gaps[1] <= aim
 
 
 def test_a_direction_that_overflows_is_none():

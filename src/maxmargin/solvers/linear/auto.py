@@ -4,7 +4,8 @@ done sooner.
 From the second sweep on, the work that is left is extrapolated from the decay of the gap. If that is more than a Newton
 method would need (before the fifth sweep: far more), and the features are few enough for one, **semismooth Newton** takes
 over from the present alpha. With many features **AVSF** takes over, on data with its features renumbered by frequency and
-those that occur once folded away. A small problem goes to Newton at once and is solved to rounding error.
+those that occur once folded away. For one class **pair descent** comes first, then Newton. A small problem goes to Newton at
+once and is solved to rounding error.
 
 Each method is a phase (``maxmargin.solvers.linear.phases``). A phase that ends hands over an alpha of the original problem,
 from which the next phase starts; no phase touches the state of another.
@@ -17,13 +18,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.costs import LinearCosts
-from maxmargin.solvers.linear.phases import Coordinates, Handover, NewtonSteps, Phase
+from maxmargin.solvers.linear.phases import Coordinates, Handover, NewtonSteps, Pairs, Phase
 from maxmargin.solvers.linear.switching import Plan, SwitchingPolicy
 
 
@@ -42,7 +41,9 @@ class Auto:
         plan = Plan(problem, self.policy, self.costs)
         reason = plan.reason_for_newton
         state = AutoState(plan, seed)
-        if reason is None:
+        if problem.offset_prices is not None and not plan.is_small:
+            state.begin(Handover(warm_start, "one class", Pairs))
+        elif reason is None:
             state.begin(Handover(warm_start, "first", Coordinates.begin))
         else:
             state.begin(Handover(warm_start, reason, NewtonSteps.begin))
@@ -104,5 +105,5 @@ class AutoState:
         if self.phase is not None:
             return self.phase.candidate()
         problem, alpha = self.plan.problem, self.handover.alpha if self.handover else None
-        alpha = np.zeros(problem.n_samples) if alpha is None else alpha
+        alpha = problem.first_dual_point if alpha is None else alpha
         return problem.weights(alpha), alpha

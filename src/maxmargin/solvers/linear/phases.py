@@ -156,7 +156,9 @@ class Coordinates:
 
 class Ascent:
     """AVSF, and now and then a search for a better primal point: the gap of that point, not of w(alpha), says when to ask for a
-    certificate. In regression there is no such search, and AVSF's own test says when."""
+    certificate."""
+
+    has_best_w = True
 
     def __init__(self, plan: Plan, handover: Handover, seed: int, in_single: bool) -> None:
         from maxmargin.solvers.linear.avsf import AVSF
@@ -169,7 +171,7 @@ class Ascent:
         if plan.problem.rows.is_sparse:
             self.reduction = RenumberedColumns.of(plan.problem, in_single)
         problem = self.reduction.problem if self.reduction else plan.problem
-        self.search = None if problem.loss.is_regression else PrimalSearch(problem, self.reduction)
+        self.search = PrimalSearch(problem, self.reduction)
         self.method = Method(AVSF(), problem, handover.alpha, seed)
         self.refusals = 0
         self.next_look = plan.policy.look_epochs * plan.problem.n_samples
@@ -183,15 +185,8 @@ class Ascent:
     def active(self) -> int:
         return int(self.method.state.active)
 
-    @property
-    def has_best_w(self) -> bool:
-        return self.search is not None
-
     def candidate(self) -> tuple[Array, Array]:
-        w, alpha = self.method.candidate()
-        if self.search is not None:
-            return self.search.candidate(alpha)
-        return self.reduction.expand(w, alpha) if self.reduction else (w, alpha)
+        return self.search.candidate(self.method.candidate()[1])
 
     def advance(self, budget: Budget) -> Handover | None:
         if self._needs_double():
@@ -211,14 +206,55 @@ class Ascent:
 
     def _look(self, target: float) -> None:
         state, policy = self.method.state, self.plan.policy
+        primal = self.search.look(*self.method.candidate())
         self.is_stuck = state.is_stuck
-        if self.search is None:
-            self.looks_done = state.looks_done
-        else:
-            primal = self.search.look(*self.method.candidate())
-            self.looks_done = self.is_stuck or primal - state.dual <= target * primal
+        self.looks_done = self.is_stuck or primal - state.dual <= target * primal
         stride = max(policy.look_epochs * self.plan.problem.n_samples, policy.look_growth * self.steps)
         self.next_look = self.steps + int(stride)
+
+
+class Pairs:
+    """Pair descent where the offset has a price, with an eye on how long it would still take."""
+
+    has_best_w = True
+
+    def __init__(self, plan: Plan, handover: Handover, seed: int) -> None:
+        from maxmargin.solvers.linear.pair_descent import PairDescent
+
+        self.plan, self.stage = plan, Stage("pair-descent", handover.reason)
+        self.method = Method(PairDescent(), plan.problem, handover.alpha, seed)
+        self.forecast = Forecast()
+        self.looks_done = self.is_stuck = False
+
+    @property
+    def steps(self) -> int:
+        return int(self.method.state.steps)
+
+    @property
+    def active(self) -> int:
+        return int(self.method.state.active)
+
+    def candidate(self) -> tuple[Array, Array]:
+        return self.method.candidate()
+
+    def advance(self, budget: Budget) -> Handover | None:
+        state, end = self.method.state, self.steps + budget.steps
+        self.looks_done = False
+        while self.steps < end and not self.looks_done:
+            self.method.advance(1, budget.target)
+            self.forecast.note(state.iterations, state.gap / abs(state.dual) if state.dual else math.inf)
+            self.looks_done = state.looks_done and not state.is_stuck
+            if state.is_stuck or (not self.looks_done and self._is_long(budget.target)):
+                return Handover(state.alpha.copy(), "pairs would take longer", NewtonSteps.begin)
+        return None
+
+    def _is_long(self, target: float) -> bool:
+        """Whether Newton's method would be done sooner, as far as the gap tells."""
+        state = self.method.state
+        if state.iterations < self.plan.policy.sure_sweeps:
+            return False
+        steps_left = self.forecast.sweeps_left(target) * state.steps / state.iterations
+        return steps_left * self.plan.descent_step_ns > self.plan.newton_ns
 
 
 class NewtonSteps:

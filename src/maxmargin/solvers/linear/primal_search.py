@@ -15,7 +15,7 @@ from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.pass_loops import signed_products
-from maxmargin.solvers.linear.primal_search_loop import loss_along
+from maxmargin.solvers.linear.primal_search_loop import loss_along, residual_loss_along
 from maxmargin.solvers.presolve import RenumberedColumns
 
 
@@ -60,9 +60,8 @@ class PrimalPoint:
     def __init__(self, problem: LinearProblem, policy: SearchPolicy = DEFAULT) -> None:
         self.problem, self.policy = problem, policy
         self.best: Point | None = None
-        self._C = np.ascontiguousarray(problem.C)
         self._origin = np.zeros(problem.n_samples)
-        self._pieces = problem.loss.margin_pieces()
+        self._loss_along = _loss_along(problem)
         self._passes = policy.passes(problem)
 
     def offer(self, w: Array, margins: Array, sqnorm: float) -> float:
@@ -98,7 +97,7 @@ class PrimalPoint:
         """The t in [0, farthest] with the least primal value among those looked at, and that value."""
 
         def look(t: float) -> tuple[float, float]:
-            loss, slope = loss_along(start, end, t, self._C, self._pieces)
+            loss, slope = self._loss_along(start, end, t)
             value, value_slope = regulariser(t)
             return loss + value, slope + value_slope
 
@@ -110,6 +109,16 @@ class PrimalPoint:
         for start in range(0, len(target), size):
             block = slice(start, start + size)
             target[block] = scale * target[block] + other_scale * other[block]
+
+
+def _loss_along(problem: LinearProblem) -> Callable[[Array, Array, float], tuple[float, float]]:
+    """The loss of all samples and its derivative by t, at the outputs (1 - t) start + t end."""
+    C, loss = np.ascontiguousarray(problem.C), problem.loss
+    if loss.is_regression:
+        residual_pieces = loss.residual_pieces()  # type: ignore[attr-defined]
+        return lambda start, end, t: residual_loss_along(start, end, t, C, problem.targets, residual_pieces)
+    pieces = loss.margin_pieces()
+    return lambda start, end, t: loss_along(start, end, t, C, pieces)
 
 
 def _least(look: Callable[[float], tuple[float, float]], farthest: float, passes: int, narrowest: float) -> tuple[float, float]:
@@ -155,7 +164,7 @@ class PrimalSearch:
 
     def look(self, w: Array, alpha: Array) -> float:
         """Offer w(alpha) and its margins, at the cost of half an epoch; returns the best primal value."""
-        d, rows, y = self.problem.n_weights, self.problem.compiled_rows, self.problem.y
+        d, rows, y = self.problem.n_weights, self.problem.compiled_rows, self.problem.signs
         padded = np.zeros(self.problem.rows.n_features + 1)
         padded[:d] = w
         self._w[:d] = w

@@ -1,4 +1,4 @@
-"""The loss along a line of margins, for the search for a better primal point."""
+"""The loss along a line of margins, or of outputs in regression, for the search for a better primal point."""
 
 from __future__ import annotations
 
@@ -23,4 +23,26 @@ def loss_along(start, end, t, C, pieces):
         elif slack > 0.0:
             total += C[i] * slack
             slope -= C[i] * rise
+    return total, slope
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
+def residual_loss_along(start, end, t, C, targets, pieces):
+    """The same for a loss of the residual, at the outputs (1 - t) start + t end."""
+    total, slope = 0.0, 0.0
+    for i in range(start.shape[0]):
+        rise = end[i] - start[i]
+        residual = targets[i] - start[i] - t * rise
+        above, below = residual - pieces.epsilon, -residual - pieces.epsilon
+        beyond, steepness, direction = 0.0, 0.0, 0.0
+        if above > 0.0:
+            beyond, steepness, direction = above, C[i] * pieces.up, -rise
+        elif below > 0.0:
+            beyond, steepness, direction = below, C[i] * pieces.down, rise
+        if pieces.is_squared:
+            total += steepness * beyond * beyond
+            slope += 2.0 * steepness * beyond * direction
+        else:
+            total += steepness * beyond
+            slope += steepness * direction
     return total, slope

@@ -1,14 +1,18 @@
 """The Cholesky factor of K_FF + D for a set F of free variables that changes little from one step to the next.
 
 Variables that cease to be free are rotated out of the factor, n^2 operations each; those that become free are appended by
-one triangular solve. When many change, or D does, it is factored anew, n^3 / 3 operations, but at the speed of BLAS 3."""
+one triangular solve. When many change, or D does, it is factored anew, n^3 / 3 operations, but at the speed of BLAS 3.
+
+A large matrix is factored in float32 first, which takes half the time. Its answers are refined once by their residual in
+float64. A residual that is not small tells that K is too ill-conditioned for float32, and K is factored in float64 (N. J.
+Higham, Accuracy and Stability of Numerical Algorithms, section 12.1)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs, spotrf, spotrs
 
 from maxmargin.data.rows import Array
 from maxmargin.kernel_matrix.tile_loops import gather
@@ -32,6 +36,11 @@ class FreeFactorPolicy:
     """The share of F that may be appended before it is cheaper to factor anew."""
     most_updates: float = 1.0
     """Changes, in multiples of the size of F, after which a new factor does away with their rounding."""
+    rough_from: int = 1000
+    """The size of F from which the first factor is in float32: there a factorisation in float64 takes 10 ms."""
+    rough_residual: float = 1e-3
+    """The greatest residual of an answer of that factor, relative to the right-hand side, with which it is kept. One refinement
+    then leaves about the square of this."""
 
 
 class FreeFactor:
@@ -47,6 +56,8 @@ class FreeFactor:
         self._greatest = float(np.abs(np.diagonal(K)).max(initial=0.0))
         self._growth = 1.0
         self._changes = 0
+        self.is_rough = False  # whether the factor is from float32
+        self._may_be_rough = True
 
     def follow(self, is_free: Array, ridge: Array) -> bool:
         """Bring the factor up to date with F and D = diag(ridge), given for all variables. False: there is none, as K is not
@@ -56,6 +67,8 @@ class FreeFactor:
         is_new[self.order] = False
         new = np.flatnonzero(is_new)
         if self._is_cheap(gone, new, ridge):
+            if len(gone) + len(new) > 0:
+                self._upper = np.asarray(self._upper, dtype=np.float64)  # what brings it up to date is compiled for float64
             self._drop(gone)
             if self._append(new, ridge):
                 return True
@@ -64,9 +77,32 @@ class FreeFactor:
 
     def solve(self, right: Array) -> Array:
         """(K_FF + D)^-1 of one or more columns, all in the order of ``order``."""
+        if not self.is_rough:
+            return self._substituted(right)
+        rough = self._substituted(right)
+        rest = right - self._times(rough)
+        if np.linalg.norm(rest) <= self.policy.rough_residual * np.linalg.norm(right):
+            return rough + self._substituted(rest)
+        self._may_be_rough = False
+        self._start(self.order, self._ridge_of_all)
+        return self._substituted(right)
+
+    def _substituted(self, right: Array) -> Array:
         assert self._upper is not None
-        solution: Array = dpotrs(self._upper.T, right, lower=1)[0]
-        return solution
+        substitute = spotrs if self._upper.dtype == np.float32 else dpotrs
+        return np.asarray(substitute(self._upper.T, right, lower=1)[0], dtype=np.float64)
+
+    def _times(self, x: Array) -> Array:
+        """(K_FF + D) x"""
+        of_all = np.zeros((len(self.K), *x.shape[1:]))
+        of_all[self.order] = x
+        return np.asarray((self.K @ of_all)[self.order] + (self._ridge * x.T).T)
+
+    @property
+    def _ridge_of_all(self) -> Array:
+        ridge = np.zeros(len(self.K))
+        ridge[self.order] = self._ridge
+        return ridge
 
     def _is_cheap(self, gone: Array, new: Array, ridge: Array) -> bool:
         n = len(self.order)
@@ -81,6 +117,9 @@ class FreeFactor:
 
     def _start(self, free: Array, ridge: Array) -> bool:
         self.order, self._ridge, self._changes = free, ridge[free], 0
+        self.is_rough = self._may_be_rough and len(free) >= self.policy.rough_from and self._start_roughly(free)
+        if self.is_rough:
+            return True
         for _ in range(self.policy.jitters):
             self.factorisations += 1
             matrix = np.empty((len(free), len(free)))
@@ -90,6 +129,15 @@ class FreeFactor:
                 return True
             self._growth *= self.policy.jitter_growth
         return False
+
+    def _start_roughly(self, free: Array) -> bool:
+        """Factor in float32, if that can be done without help to the diagonal."""
+        self.factorisations += 1
+        matrix = np.empty((len(free), len(free)), np.float32)
+        gather(self.K, free, free, matrix)
+        self._upper = _factor(matrix, self._ridge)
+        self._may_be_rough = self._upper is not None
+        return self._may_be_rough
 
     def _jitter(self, n: int) -> float:
         return max(self.policy.jitter * UNIT_ROUNDOFF * n * self._greatest * self._growth, float(np.finfo(np.float64).tiny))
@@ -127,5 +175,5 @@ def _factor(matrix: Array, ridge: Array) -> Array | None:
     """U of U'U = matrix + diag(ridge), which is overwritten; None if that is not positive definite. What lies below the
     diagonal of U is left as it was."""
     matrix.reshape(-1)[:: len(matrix) + 1] += ridge
-    lower, info = dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    lower, info = (spotrf if matrix.dtype == np.float32 else dpotrf)(matrix.T, lower=1, clean=0, overwrite_a=1)
     return np.ascontiguousarray(lower.T) if info == 0 and np.isfinite(lower[-1, -1]) else None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.limits import check_point
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, OneValueRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.hessian import Regulariser
@@ -38,26 +38,41 @@ class ProductHessian:
     def __init__(self, problem: LinearProblem, C: Array, crew: Crew) -> None:
         from maxmargin.solvers.linear.newton import pass_loops as newton
 
-        self._kernels: Any = newton
         self.problem, self.C, self.crew = problem, C, crew
+        self.rows = problem.rows.compact(problem.intercept_scaling)
+        self._add_diagonal: Any = newton.add_hessian_diagonal
+        is_short = isinstance(self.rows, OneValueRows)
+        self._add_product: Any = newton.add_hessian_product_in_order if is_short else newton.add_hessian_product
         self.pending: list[Array] = []
         self._free = np.empty(0, np.int64)
+        self._diagonal = np.zeros(problem.rows.n_features + 1)
         self._sums = np.empty((crew.size, problem.rows.n_features + 1))
-        self._first_norm = 0.0
+        self._first_norm = self._enough = 0.0
 
     def note(self, changed: Array) -> None:
         if len(changed):
-            self.pending.append(changed)
+            self.pending.append(changed.copy())
 
     def update(self, free: Array, n_free: int) -> None:
         """Learn who is free."""
         if self.pending:
-            self.rebuild(free)
+            changed = np.concatenate(self.pending)
+            self._list(free)
+            self._diagonal = np.maximum(0.0, self._diagonal + self._summed(self._add_diagonal, changed))
 
     def rebuild(self, free: Array) -> None:
+        self._list(free)
+        self._diagonal = self._summed(self._add_diagonal, self._free)
+
+    def _list(self, free: Array) -> None:
+        """The free samples as a list: a test for each row of whether it is free costs a seventh of a product."""
         self.pending.clear()
-        self._free = np.flatnonzero(free)  # a list: a test for each row of whether it is free costs a seventh of a product
-        self._diagonal = self._summed(self._kernels.add_hessian_diagonal, ())
+        self._free = np.flatnonzero(free)
+
+    def aim(self, gap: float) -> None:
+        """A direction after which the inner gap |g|^2 / 2 would be at most this is enough. Where F is quadratic along the
+        direction, g at its end is the residual."""
+        self._enough = gap
 
     def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
         """The direction -(R + rate S)^-1 g, as far as it is worth; None if it overflows."""
@@ -79,7 +94,7 @@ class ProductHessian:
             residual = residual - length * product
             scaled = inverse * residual
             previous, sqnorm = sqnorm, float(residual @ scaled)
-            if sqnorm <= enough:
+            if sqnorm <= enough or 0.5 * float(residual @ residual) <= self._enough:
                 break
             along = scaled + (sqnorm / previous) * along
         return direction if np.isfinite(direction).all() else None
@@ -90,11 +105,11 @@ class ProductHessian:
 
     def _times(self, v: Array) -> Array:
         """S v"""
-        return self._summed(self._kernels.add_hessian_product, (v,))
+        return self._summed(self._add_product, self._free, v)
 
-    def _summed(self, kernel: Any, arguments: tuple[Array, ...]) -> Array:
-        """What the threads add up, each over its rows."""
+    def _summed(self, kernel: Any, samples: Array, *arguments: Array) -> Array:
+        """What the threads add up, each over its share of these samples."""
         self._sums[:] = 0.0
-        known = (self.problem.compiled_rows, self._free, self.C, *arguments)
-        self.crew.share(len(self._free), lambda k, *part: kernel(*known, self._sums[k], *part))
+        known = (self.rows, samples, self.C, *arguments)
+        self.crew.share(len(samples), lambda k, *part: kernel(*known, self._sums[k], *part))
         return np.asarray(self._sums.sum(axis=0))

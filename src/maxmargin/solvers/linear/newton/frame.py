@@ -1,19 +1,28 @@
 """The coordinates in which the semismooth Newton method works, and the way back to w.
 
-Where the intercept is free, columns far from zero are centred; few long rows are rotated until there are as many features as
-samples (``maxmargin.solvers.presolve``). At the end w may be made a little longer, so that rounding falls on the cheap side.
+Targets of a regression are brought to size one. Where the intercept is free, columns far from zero are centred; few long rows
+are rotated until there are as many features as samples (``maxmargin.solvers.presolve``). At the end w may be made a little
+longer, so that rounding falls on the cheap side.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
+from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.presolve import CentredColumns, PresolvePolicy, RotatedRows
+from maxmargin.solvers.scaled_targets import ScaledTargets
 
+Reduction = CentredColumns | RotatedRows | ScaledTargets
+
+BORDER = 1e-12
+"""Outputs that differ by less than this share of the sums that they are made of are equal: it is some thousand roundings."""
 MOST_ROTATED = 50_000_000
 """Elements of the dense copy of X that a rotation of its rows takes: 0.4 GB."""
 
@@ -37,10 +46,30 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
     return min(lengths, key=bound) * w
 
 
-def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
-    """What makes Newton's matrix better or smaller: columns centred if the intercept is free, few long rows rotated."""
-    reductions: list[CentredColumns | RotatedRows] = []
-    centred = None if problem.penalizes_intercept else CentredColumns.of(problem)
+def with_best_offset(problem: LinearProblem, w: Array) -> Array:
+    """w with the offset that is best for it, where the offset has a price. If every lower one is as good, the greatest.
+
+    Samples on the border are support vectors whose outputs are equal up to rounding. The offset is raised until all of them,
+    however their outputs are rounded, are on the inner side."""
+    w = np.append(w[:-1], 0.0)
+    kinks = problem.loss.kinks(problem.margins(w), problem.C, problem.targets)  # type: ignore[attr-defined]
+    level = kinks.level - float(problem.offset_prices.sum())  # type: ignore[union-attr]
+    best = best_offsets(kinks.offsets, kinks.rises, level).middle
+    magnitude = float(np.linalg.norm(w[:-1])) * math.sqrt(float(problem.rows.squared_norms().max()))
+    on_border = kinks.offsets[np.abs(kinks.offsets - best) <= BORDER * magnitude]
+    highest = float(on_border.max(initial=best)) + UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
+    w[-1] = highest / problem.intercept_scaling
+    return w
+
+
+def reduced(problem: LinearProblem) -> list[Reduction]:
+    """What makes Newton's matrix better or smaller: targets of size one in regression, columns centred if the intercept is
+    free, few long rows rotated."""
+    reductions: list[Reduction] = []
+    if problem.loss.is_regression:
+        reductions.append(ScaledTargets.of(problem))
+        problem = reductions[-1].problem
+    centred = None if problem.penalizes_intercept or problem.offset_prices is not None else CentredColumns.of(problem)
     if centred is not None:
         reductions.append(centred)
         problem = centred.problem
@@ -49,7 +78,7 @@ def reduced(problem: LinearProblem) -> list[CentredColumns | RotatedRows]:
     return reductions
 
 
-def regulariser_of(problem: LinearProblem, reductions: list[CentredColumns | RotatedRows]) -> Regulariser:
+def regulariser_of(problem: LinearProblem, reductions: list[Reduction]) -> Regulariser:
     shift = None
     if problem.penalizes_intercept and reductions and isinstance(reductions[-1], CentredColumns):
         shift = reductions[-1].centre / problem.intercept_scaling

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from maxmargin.data.limits import check_point
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 
@@ -95,6 +95,14 @@ class FreeHessian:
         density = rows.n_stored / (self.problem.n_samples * max(1, rows.n_features))
         self.uses_blas = density >= BLAS_DENSITY and rows.n_features >= BLAS_COLUMNS
         self._allocate(rows.n_features + 1, 1 if self.uses_blas else self.crew.size)
+
+    @property
+    def rows(self) -> DenseRows | CsrRows:
+        """What the passes over X read."""
+        return self.problem.compiled_rows
+
+    def aim(self, gap: float) -> None:
+        """A direction is Newton's own, whatever gap is enough."""
 
     def _allocate(self, size: int, n_sums: int) -> None:
         self.size = size

@@ -28,7 +28,8 @@ runs on the primal directly. **An intercept without penalty** is a coordinate wi
 -sum_i a_i y_i = 0, the equality constraint of the dual.
 
 **Columns as they come.** Cholesky does not care about the scale of a column, but rounding does: a margin is known to about
-1e-16 |w| |x|, and a_i to s C_i times that. Where this noise hides the rise of the dual value, a smaller s makes less of it."""
+1e-16 |w| |x|, and a_i to s C_i times that. Where this noise hides the rise of the dual value, a smaller s makes less of it.
+In regression s C_i is a change of a_i for a unit of the output, so targets are brought to size one."""
 
 from __future__ import annotations
 
@@ -42,15 +43,18 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.newton.frame import lengthened, reduced, regulariser_of
+from maxmargin.solvers.linear.newton.frame import Reduction, lengthened, reduced, regulariser_of, with_best_offset
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.linear.newton.line_search import rising_root
 from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
-from maxmargin.solvers.presolve import CentredColumns, RotatedRows
+from maxmargin.solvers.presolve import CentredColumns
+from maxmargin.solvers.scaled_targets import ScaledTargets
 
 SEARCH_ACCURACY, ROUGH_ACCURACY = 1e-4, 1e-3
 """How small the slope along the direction is to be at the end of the line search, relative to where it began; the second is for
 directions that are themselves known to a tenth only."""
+AIM = 0.5
+"""A rough direction is good enough when the gap that it leads to, as far as F is quadratic, is this share of the target."""
 ROUNDING = 2.0**-52
 GREATEST_PENALTY = 1e8
 """Beyond this the rounding of a margin, times the penalty, is more than is gained."""
@@ -119,7 +123,7 @@ class Newton:
             if state.looks_done:
                 state.look_closer(budget.target)
             while not state.looks_done and state.steps < end:
-                state.step()
+                state.step(budget.target)
                 if state.solves_inner_problem(self.acceptance):
                     state.go_outside(self.factor(state.inner_steps))
                 elif state.is_at_rounding:
@@ -133,6 +137,8 @@ class Newton:
             w = w[: state.problem.n_weights]
             for reduction in reversed(state.reductions):
                 w, alpha = reduction.expand(w, alpha)
+            if problem.offset_prices is not None:
+                return with_best_offset(problem, w), alpha
             is_lengthened = state.hangs_on_rounding and not problem.loss.is_regression
             return (lengthened(problem, w) if is_lengthened else w), alpha
 
@@ -165,9 +171,13 @@ class NewtonState:
         self.stage = Stage("newton")
         self.steps = 0
         self.kept: tuple[Array, Array] | None = None
-        self._begin(reduced(problem), np.zeros(problem.n_samples) if warm_start is None else warm_start)
+        reductions = reduced(problem)
+        alpha = problem.first_dual_point if warm_start is None else warm_start
+        for reduction in reductions:
+            alpha = reduction.reduce(alpha)
+        self._begin(reductions, alpha)
 
-    def _begin(self, reductions: list[CentredColumns | RotatedRows], alpha: Array) -> None:
+    def _begin(self, reductions: list[Reduction], alpha: Array) -> None:
         """Start from ``alpha`` on the problem as ``reductions`` leave it."""
         self.reductions = reductions
         self.problem = problem = reductions[-1].problem if reductions else self.original
@@ -176,6 +186,9 @@ class NewtonState:
         self.passes = passes_for(problem, self.curve)
         self.regulariser = regulariser_of(problem, reductions)
         self.alpha = np.clip(alpha, box.L, box.U)
+        if problem.offset_prices is not None:
+            self.alpha = problem.balanced(self.alpha)
+        self.price = 0.0 if problem.offset_prices is None else problem.intercept_scaling * float(problem.offset_prices.sum())
         self.anchor = self.alpha.copy()
         self.margin, self.along = np.empty(n), np.empty(n)
         self.free = np.zeros(n, bool)
@@ -186,6 +199,8 @@ class NewtonState:
         w_alpha = self.passes.restart(self.alpha)
         self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
         self.w = self.regulariser.minimiser(w_alpha)
+        if self.price:
+            self.w[-1] = 0.0
         self.best_w = self.w.copy()
         self.best_pair = Pair(np.inf, self.w.copy(), self.alpha.copy())
         self.passes.products(self.w, self.margin)
@@ -201,7 +216,10 @@ class NewtonState:
 
     def _start_at_zero_if_better(self, penalty: float) -> None:
         """w(alpha) of a poor alpha can have a primal value many orders of magnitude above that of w = 0."""
-        if self.least_primal < self.problem.primal_at_zero and self.w.any():
+        is_at_zero = not self.w.any()
+        if is_at_zero and self.curve.is_smooth and np.isinf(self.penalty):  # without a proximal term a penalty changes nothing
+            return
+        if self.least_primal < self.problem.primal_at_zero and not is_at_zero:
             return
         self.w[:] = 0.0
         self.margin[:] = 0.0
@@ -257,7 +275,7 @@ class NewtonState:
         scales, along = self.prox.rate * self.curve.C * self.free, np.empty(len(alpha))
         self.passes.hessian.update(self.free, self.n_free)
         for _ in range(REFINEMENTS):
-            gradient = self.regulariser.times(w) - self.problem.precise_weights(alpha)
+            gradient = self._gradient(w, self.problem.precise_weights(alpha))
             direction = self.passes.hessian.solve(self.prox.rate, self._damped_regulariser, gradient, self.free)
             if direction is None:
                 break
@@ -388,12 +406,14 @@ class NewtonState:
     def _centre_or_give_up(self) -> None:
         """A penalised intercept is small beside w . x in most data, and then centred columns only add rounding. Where they are
         not centred yet, they are the last resort."""
-        centred = None if self.reductions else CentredColumns.of(self.original)
+        targets = [reduction for reduction in self.reductions if isinstance(reduction, ScaledTargets)]
+        is_plain = len(targets) == len(self.reductions) and not self.price
+        centred = CentredColumns.of(self.problem) if is_plain else None
         if centred is None:
             self.is_stuck = self.looks_done = True
         else:
             self.kept = None
-            self._begin([centred], self.anchor)
+            self._begin([*targets, centred], self.anchor)
 
     @property
     def _resolved_penalty(self) -> float:
@@ -401,12 +421,14 @@ class NewtonState:
         can be separated, however large C is."""
         return max(LEAST_PENALTY, float(np.divide(RESOLVED, self.curve.C.max() * self._mean_sqnorm)))
 
-    def step(self) -> None:
-        """One Newton step on the inner problem with an exact line search."""
+    def step(self, target: float = 0.0) -> None:
+        """One Newton step on the inner problem with an exact line search, for a relative gap of ``target``."""
         self.steps += self.problem.n_samples
         self.inner_steps += 1
         hessian = self.passes.hessian
         hessian.update(self.free, self.n_free)
+        if self.problem.penalizes_intercept:
+            hessian.aim(AIM * target * self.caution * self.least_primal)
         direction = hessian.solve(self.prox.rate, self._damped_regulariser, self.gradient, self.free)
         if direction is None:
             self.is_stuck = self.looks_done = True
@@ -451,7 +473,7 @@ class NewtonState:
 
     def _search(self, direction: Array) -> float:
         """The t > 0 with F'(w + t direction) = 0."""
-        linear = float(self.regulariser.times(self.w) @ direction)
+        linear = float(self.regulariser.times(self.w) @ direction) + self.price * float(direction[-1])
         quadratic = self.regulariser.sqnorm(direction)
         accuracy = ROUGH_ACCURACY if self.passes.hessian.is_rough else SEARCH_ACCURACY
         enough = accuracy * abs(float(self.gradient @ direction))
@@ -466,16 +488,21 @@ class NewtonState:
         """alpha = a(m), and everything that is known from it."""
         sums = self.passes.respond(self.margin, self.prox, self.alpha, self.free)
         w_alpha, self.n_free = sums.w_alpha, sums.n_free
-        self.gradient = self.regulariser.times(self.w) - w_alpha
+        self.gradient = self._gradient(self.w, w_alpha)
         self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + self._imbalance
         self.pair_gap = sums.gap_terms + self.inner_gap
         self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - self._imbalance
-        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss
+        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss + self.price * float(self.w[-1])
         if primal < self.least_primal:
             self.least_primal = primal
             np.copyto(self.best_w, self.w)
         if self.pair_gap < BETTER_PAIR * self.best_pair.gap:
             self.best_pair.take(self.pair_gap, self.w, self.alpha)
+
+    def _gradient(self, w: Array, w_alpha: Array) -> Array:
+        gradient = self.regulariser.times(w) - w_alpha
+        gradient[-1] += self.price
+        return gradient
 
     @property
     def _imbalance(self) -> float:

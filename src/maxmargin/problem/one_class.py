@@ -1,0 +1,66 @@
+r"""The one-class problem: a half-space that holds all samples but a share nu, as far from the origin as can be.
+
+.. math:: P(w, \rho) = \tfrac12 |w|^2 - \nu S \rho + \sum_i s_i \max(0, \rho - w \cdot x_i), \qquad
+          D(\alpha) = -\tfrac12 |w(\alpha)|^2, \quad 0 \le \alpha_i \le s_i, \quad \sum_i \alpha_i = \nu S ,
+
+with S the sum of the s_i. It is a :class:`LinearProblem` whose free offset b = -rho has a price. LIBSVM's -s 2 with a linear
+kernel and LIBLINEAR's -s 21 solve it (H.-Y. Chou, P.-Y. Lin, C.-J. Lin, "Dual coordinate-descent methods for linear one-class
+SVM and SVDD", SDM 2020). Where a mean of the samples with weights of at most 1 / (nu S) is the origin, w = 0 is optimal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.data.rows import Array, Rows
+from maxmargin.problem.dual_box import DualBox, Kinks, Targets
+from maxmargin.problem.linear import LinearProblem, costs_of
+from maxmargin.problem.regression_losses import Rescaled
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """max(0, r): by how much an output is below its target. It is the hinge of one class, with a target for each sample."""
+
+    is_regression: ClassVar[bool] = True
+    has_ellipsoid: ClassVar[bool] = False
+    is_smooth: ClassVar[bool] = False
+
+    def value(self, output: Array, target: Targets = 1.0) -> Array:
+        return np.maximum(0.0, target - output)
+
+    def slope(self, output: Array, target: Targets = 1.0) -> Array:
+        return np.where(output < target, 1.0, 0.0)
+
+    def rescaled(self, size: float) -> Rescaled:
+        return Rescaled(self, 1.0 / size)
+
+    def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
+        zero, p = (np.broadcast_to(array, C.shape) for array in (0.0, target))
+        return DualBox(zero, C, zero, p)
+
+    def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
+        residual = target - output
+        return (C - alpha) * np.maximum(0.0, residual) + alpha * np.maximum(0.0, -residual)
+
+    def gap_sensitivity(self, output: Array, alpha: Array, C: Array, error: Array, target: Targets = 1.0) -> Array:
+        residual = target - output
+        kink = np.maximum(C - alpha, alpha)
+        return np.where(residual > error, C - alpha, np.where(residual < -error, alpha, kink)) * error
+
+    def kinks(self, output: Array, C: Array, target: Array) -> Kinks:
+        """One a sample, at t - f."""
+        return Kinks(target - output, C, float(C.sum()))
+
+
+def one_class_problem(X: Any, nu: float, weights: Any = 1.0) -> LinearProblem:
+    """The one-class problem of the rows of X, with one weight for all of them or one for each."""
+    if not (isinstance(nu, Real) and 0.0 < nu <= 1.0):
+        raise ValueError(f"nu must lie in (0, 1]; got {nu!r}.")
+    rows = Rows.from_matrix(X)
+    s = costs_of(weights, rows)
+    prices = np.broadcast_to(nu * s[0], s.shape) if s.strides == (0,) else nu * s
+    return LinearProblem(rows, np.zeros(rows.n_samples), s, Shortfall(), 1.0, penalizes_intercept=False, offset_prices=prices)

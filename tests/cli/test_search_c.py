@@ -40,3 +40,9 @@ def test_a_model_is_refused(run, data):
     code, _, err = run("train", data, "m.model", "-C")
     assert code == 2
     assert "-C writes no model" in err
+
+
+def test_regression_is_refused(run, data):
+    code, _, err = run("train", data, "-C", "-s", "11")
+    assert code == 2
+    assert "belongs to classification" in err

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from maxmargin.cli import families
 from maxmargin.cli.cross_validation import stratified
 from maxmargin.cli.machine import TrainingOptions, weights_from
 from maxmargin.cli.training import progress_of, read
@@ -86,6 +87,8 @@ def searched(options: TrainingOptions) -> SearchReport:
 
 
 def _check(options: TrainingOptions) -> None:
+    if options.family not in (families.LINEAR_CLASSES, families.KERNEL_CLASSES):
+        raise ValueError("-C searches by the accuracy of labels: it belongs to classification.")
     if options.model is not None:
         raise ValueError(f"-C writes no model: leave {options.model} out, and train with the C that it finds.")
     if options.checkpoint is not None:

@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 SECONDS ?= 300
+TEST_WORKERS ?= 2
 
 .PHONY: help demo test test-oldest lint format docs package bench fuzz soak clean
 
@@ -22,7 +23,7 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
 
 test: lint package
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_WORKERS)
 
 test-oldest: $(OLDEST)/test.stamp
 	$(OLDEST)/bin/python -m pytest -p no:cacheprovider

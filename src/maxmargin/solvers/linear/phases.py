@@ -304,7 +304,8 @@ class NewtonSteps:
         if self.plan.suits_products and not self.looks_done and self._is_crawling:
             begin = partial(Ascent, in_single=False)
             return Handover(self.candidate()[1].copy(), "newton's directions are hard to find", begin)
-        if self.is_stuck and self.plan.has_coordinates and not state.meets(budget.target):
+        can_be_met = budget.target > 0.0  # with a target of zero rounding is the end
+        if self.is_stuck and can_be_met and self.plan.has_coordinates and not state.meets(budget.target):
             return Handover(self._better_than_zero(), "newton can go no further", Coordinates.begin_last)
         return None
 

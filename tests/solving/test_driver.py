@@ -157,7 +157,7 @@ def test_limits_that_make_no_sense_are_named(problem, name, value):
 
 
 def test_an_unknown_solver_is_named_with_those_there_are(problem):
-    there_are = "'auto', 'avsf', 'dcd', 'newton', 'pegasos', 'pruned-gradient'"
+    there_are = "'auto', 'avsf', 'dcd', 'newton', 'pair-descent', 'pegasos', 'pruned-gradient'"
     with pytest.raises(ValueError, match=f"no solver named 'sgd'; there are {there_are}"):
         solve(problem, "sgd")
 

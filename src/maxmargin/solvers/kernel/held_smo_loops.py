@@ -60,7 +60,8 @@ def leap(K, v, s, lower, upper, free, has_offset):
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
 def renew(K, y, s, v):
     """v = y - K s, free of the rounding of the steps that led here. Most s_j are zero, and K is symmetric."""
-    v[:] = y
+    for i in range(len(v)):
+        v[i] = y[i]
     for j in range(np.uint64(len(s))):
         if s[j] != 0.0:
             row = K[j]

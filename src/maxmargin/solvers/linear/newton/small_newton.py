@@ -79,6 +79,8 @@ class SmallState:
         self.gap, self.best_dual, self.active, self.own_steps = np.inf, 0.0, problem.n_samples, 0
         self.w = np.zeros(problem.rows.n_features + 1)
         self.alpha = np.zeros(problem.n_samples) if warm_start is None else self._inside(warm_start)
+        if warm_start is not None:  # the answer may be here already
+            self.w[: problem.n_weights] = problem.weights(self.alpha)
 
     def _inside(self, alpha: Array) -> Array:
         clipped: Array = np.clip(alpha, self.problem.box.L, self.problem.box.U)

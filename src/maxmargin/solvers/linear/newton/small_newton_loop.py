@@ -116,7 +116,8 @@ def solve_small(rows, signs, curve, outer, start):
     found = Answered(signs, alpha.copy(), np.zeros(n, np.bool_), np.empty(n, np.int64), np.zeros(4), np.zeros(d))
     matrix = Matrix(np.zeros((d, d)), np.zeros(n, np.bool_), np.empty((d, d)))
     prox, penalty, anchor_dual, now = begin(rows, curve, outer, start, place, found)
-    alpha[:], w[:] = found.alpha, place.w
+    copy_to(alpha, found.alpha)
+    copy_to(w, place.w)
     best, least_primal, inner_steps, idle, steps = now, now.primal, 0, 0, 0
     while now.gap > outer.converged * abs(now.dual) and steps < most_steps and idle < outer.most_idle:
         steps, inner_steps, before = steps + 1, inner_steps + 1, now
@@ -135,7 +136,8 @@ def solve_small(rows, signs, curve, outer, start):
         if penalty < np.inf and is_solved:
             idle = 0 if rise > ROUNDING * abs(now.dual) else idle + 1
             if rise > 0.0:
-                prox.anchor[:], anchor_dual = found.alpha, now.dual
+                copy_to(prox.anchor, found.alpha)
+                anchor_dual = now.dual
             penalty *= factor_after(inner_steps, outer.factors)
             prox, inner_steps = anchored(prox.anchor, penalty, curve.softness), 0
             now = answer(rows, curve, prox, place, found)
@@ -153,11 +155,14 @@ def begin(rows, curve, outer, start, place, found):
     prox = anchored(anchor, penalty, curve.softness)
     add_rows(rows, anchor * found.signs, found.w, 0, len(anchor))
     anchor_dual = start.linear - 0.5 * square(found.w)
-    place.w[:] = found.w
+    copy_to(place.w, found.w)
     signed_products(rows, found.signs, place.w, place.margin, 0, len(anchor))
     now = answer(rows, curve, prox, place, found)
     if not now.primal < start.primal_at_zero or not place.w.any():
-        place.w[:], place.margin[:] = 0.0, 0.0
+        for j in range(len(place.w)):
+            place.w[j] = 0.0
+        for i in range(len(place.margin)):
+            place.margin[i] = 0.0
         penalty = np.inf if is_smooth else outer.cold_penalty
         prox = anchored(anchor, penalty, curve.softness)
         now = answer(rows, curve, prox, place, found)
@@ -165,11 +170,19 @@ def begin(rows, curve, outer, start, place, found):
 
 
 @njit(inline="always")
+def copy_to(target, source):
+    """By a loop: a slice assignment takes seconds to compile."""
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@njit(inline="always")
 def keep(now, best, share, its_alpha, its_w, alpha, w):
     """The present pair, which is copied, if its gap is below this share of the best pair's; else the best."""
     if not now.gap < share * best.gap:
         return best
-    alpha[:], w[:] = its_alpha, its_w
+    copy_to(alpha, its_alpha)
+    copy_to(w, its_w)
     return now
 
 
@@ -192,7 +205,11 @@ def follow(rows, curve, free, matrix):
         n_changed += free[i] != matrix.inside[i]
         n_free += free[i]
     if n_changed > n_free:
-        matrix.S[:], matrix.inside[:] = 0.0, False
+        for i in range(len(free)):
+            matrix.inside[i] = False
+        for k in range(len(matrix.S)):
+            for j in range(len(matrix.S)):
+                matrix.S[k, j] = 0.0
     for i in range(len(free)):
         if free[i] != matrix.inside[i]:
             add_outer(rows, np.uint64(i), curve.C[i] if free[i] else -curve.C[i], matrix.S)

@@ -17,7 +17,8 @@ MOST_FUNCTIONS = {
     "SVC, three classes 1,000 x 10": 23,
 }
 """How many functions, Numba's own among them, a first fit may compile. Each takes 0.02 to 0.9 s: see
-``benchmarks/results/first_fit.md``. Raise a number only with a measurement that shows the fit within three seconds."""
+``benchmarks/results/first_fit.md``. Raise a number only with a measurement that shows the fit within three seconds.
+The first case is over that limit, at seven seconds: its number is to come down, not to stay."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -103,7 +103,7 @@ class Blocks:
     >>> _ = to_blocks(X, folder, y=y, block_bytes=200)
     >>> blocks = Blocks(folder)
     >>> len(blocks), blocks.n_samples, blocks.classes
-    (2, 6, array([0, 1]))
+    (3, 6, array([0, 1]))
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -26,7 +26,6 @@ from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
 from maxmargin.problem.offset import offset_interval
 
-
 ZERO_ROUNDINGS = 2.0
 """Where w = 0 is optimal both values are zero. They are taken for zeros where, with their gap, they are below what rounding can
 have made of them, so that the sum of all three and of the rounding error is below twice the latter."""

@@ -106,7 +106,7 @@ def _words(chance: random.Random, devices: list[str]) -> tuple[list[str], list[s
     output = chance.choice(("new", "new", "new", *devices, data, model, "missing/folder"))
     match chance.randrange(7):
         case 0:
-            plain = ([], ["-t", "rbf"], ["-s", "3"], ["-R"], ["-t", "linear"], ["--checkpoint", "state"])
+            plain: tuple[list[str], ...] = ([], ["-t", "rbf"], ["-s", "3"], ["-R"], ["-t", "linear"], ["--checkpoint", "state"])
             extra = chance.choice((*plain, ["-s", "13"], ["-s", "21"], *(["-t", "2", "-s", kind] for kind in "1234")))
             if data == "data":
                 extra = [*extra, "--n-features", "64"]

@@ -43,6 +43,7 @@ FORMS_OF_CLASSES = {
     "class_weight_": Form(FLOAT64, ("classes",), is_needed=False),
     "n_iter_": Form(WHOLE, ("problems",), is_needed=False),
 }
+FORMS_OF_NU_CLASSES = {**FORMS_OF_CLASSES, "rho_": Form(FLOAT64, ("problems",), is_needed=False)}
 FORMS_OF_OUTPUTS = {
     "dual_coef_": Form(FLOAT64, ("problems", "support vectors")),
     **FORMS_OF_ALL,
@@ -228,9 +229,9 @@ KERNEL = Layout(
 )
 NU_CLASSES = Layout(
     estimator="NuSVC",
-    forms=FORMS_OF_CLASSES | {"rho_": Form(FLOAT64, ("problems",), is_needed=False)},
+    forms=FORMS_OF_NU_CLASSES,
     scalars=SCALARS,
-    tensors_of=lambda estimator: _tensors_of(estimator, NU_CLASSES.forms),
+    tensors_of=lambda estimator: _tensors_of(estimator, FORMS_OF_NU_CLASSES),
     details_of=_details_of_kernel,
     n_problems=number_of_pairs,
     complaint=_complaint_about_nu_svc,

@@ -213,7 +213,7 @@ class TrainingOptions:
 def made_solver(solver: Any, settings: dict[str, Any]) -> Any:
     """A solver by its name, with the settings that an estimator would give it."""
     if "kernel" in settings:
-        from maxmargin.estimators.kernel_classifier import kernel_solver
+        from maxmargin.estimators.kernel_settings import kernel_solver
 
         return kernel_solver(solver, settings.get("shrinking", True), settings["cache_size"])
     from maxmargin.solvers.registry import solver_named

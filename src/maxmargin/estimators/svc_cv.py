@@ -12,7 +12,7 @@ from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.jobs import warn_if_uncertified
-from maxmargin.estimators.kernel_classifier import width
+from maxmargin.estimators.kernel_settings import width
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained

@@ -276,7 +276,7 @@ def _complaint_about_features(header: Header, tensors: Tensors) -> str | None:
 
 
 def _feature_map(header: Header) -> FeatureMap | None:
-    from maxmargin.estimators.kernel_classifier import kernel_named
+    from maxmargin.estimators.kernel_settings import kernel_named
     from maxmargin.problem.feature_maps import feature_map
 
     parameters = header["parameters"]
@@ -308,7 +308,7 @@ def _row_ends(indptr: Array, n_stored: int) -> Array:
 
 
 def _fill_kernel(estimator: Any, header: Header, tensors: Tensors) -> None:
-    from maxmargin.estimators.kernel_classifier import kernel_named
+    from maxmargin.estimators.kernel_settings import kernel_named
     from maxmargin.estimators.pair_features import FeatureWeights
 
     _fill_all(estimator, header, {key: array for key, array in tensors.items() if key in PLAIN})

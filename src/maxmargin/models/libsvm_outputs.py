@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.estimators.kernel_classifier import kernel_named
 from maxmargin.estimators.kernel_machine import KernelMachine
+from maxmargin.estimators.kernel_settings import kernel_named
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
 from maxmargin.estimators.svr import SVR

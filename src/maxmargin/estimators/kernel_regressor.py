@@ -24,6 +24,7 @@ from maxmargin.estimators.linear_regressor import LOSSES as ALL_LOSSES
 from maxmargin.estimators.pair_features import FeatureProblems
 from maxmargin.estimators.parameters import explained
 from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
@@ -34,8 +35,6 @@ from maxmargin.solving.solution import Solution
 
 LOSSES: dict[str, Callable[[Any], Loss]] = {name: ALL_LOSSES[name] for name in ("epsilon_insensitive", "quantile")}
 """The losses of kernel regression by name: those that are piecewise linear."""
-SHARE_OF_BUDGET = 0.5
-"""The share of the budget for kernel values that a matrix for all outputs may take."""
 
 
 class KernelRegressor(KernelMachine):
@@ -174,7 +173,7 @@ class OutputProblems:
         if self.n_outputs == 1 or budget_mb is None or not self.solver.shares_values or self.first.held is not None:
             return None
         matrix = KernelMatrix(self.kernel, self.first.points, np.float32)
-        if self.kernel.dot_function is None or matrix.megabytes_to_hold > SHARE_OF_BUDGET * budget_mb:
+        if self.kernel.dot_function is None or matrix.megabytes_to_hold > problem_policy.HELD.share_of_budget * budget_mb:
             return None
         matrix.hold()
         return matrix

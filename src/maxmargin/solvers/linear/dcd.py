@@ -145,8 +145,8 @@ class DCD:
 
 @dataclass
 class DCDState:
-    """``samples`` holds alpha and the constants of each step. ``terms`` chooses the compiled step. ``sweep`` says where the loop
-    stands."""
+    """``samples`` holds alpha and the constants of each step. ``terms`` chooses the compiled step. ``sweep`` says where the
+    loop stands."""
 
     samples: Array
     terms: OneSided | TwoSided

@@ -145,8 +145,8 @@ class DCD:
 
 @dataclass
 class DCDState:
-    """alpha and the constants of each step in ``samples``, what the step is chosen by in ``terms``, and where the loop stands
-    in ``sweep``."""
+    """``samples`` holds alpha and the constants of each step. ``terms`` chooses the compiled step. ``sweep`` says where the
+    loop stands."""
 
     samples: Array
     terms: OneSided | TwoSided

@@ -236,7 +236,7 @@ def made_solver(solver: Any, settings: dict[str, Any]) -> Any:
 
         return made_nu_solver(solver, settings["cache_size"])
     if "kernel" in settings:
-        from maxmargin.estimators.kernel_classifier import kernel_solver
+        from maxmargin.estimators.kernel_settings import kernel_solver
 
         return kernel_solver(solver, settings.get("shrinking", True), settings["cache_size"])
     from maxmargin.solvers.registry import solver_named

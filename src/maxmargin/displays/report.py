@@ -15,15 +15,9 @@ from scipy import sparse
 
 from maxmargin.certificate.html import certificate_rows, in_words
 from maxmargin.data.rows import Array
-from maxmargin.displays import page
+from maxmargin.displays import page, policy
 from maxmargin.displays.convergence import ConvergenceDisplay
 
-MOST_PROBLEMS = 12
-"""Rows of the table of binary problems, the worst first: with a hundred classes there would be thousands."""
-MOST_CLASSES = 30
-"""Rows of the class balance, and rows and columns of the confusion table."""
-MOST_CHECKS = 60
-"""Rows of the table of certificates during the fit."""
 PACKAGES = ("maxmargin", "numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -130,7 +124,7 @@ def _certificates(estimator: Any) -> str:
     if len(certificates) == 1:
         return page.section("What is proved", *parts)
     order = sorted(range(len(certificates)), key=lambda k: -certificates[k].relative_gap)
-    rows = [_problem_row(_problem_name(estimator, k), certificates[k]) for k in order[:MOST_PROBLEMS]]
+    rows = [_problem_row(_problem_name(estimator, k), certificates[k]) for k in order[: policy.REPORT.most_problems]]
     left_out = len(certificates) - len(rows)
     heading = ("binary problem", "relative gap", "objective", "distance bound", "support vectors")
     more = [page.paragraph(f"{left_out} more are better than these.")] if left_out else []
@@ -156,7 +150,7 @@ def _convergence(estimator: Any) -> str:
     longest = max(traces, key=len)
     rows = [
         (f"{row.seconds:.4g} s", f"{row.epochs:.1f}", f"{row.relative_gap:.2e}", row.solver, row.reason)
-        for row in longest[-MOST_CHECKS:]
+        for row in longest[-policy.REPORT.most_checks :]
     ]
     last = page.details(
         f"The last {len(rows)} of {len(longest)} certificates" + (" of the longest fit" if len(traces) > 1 else ""),
@@ -179,7 +173,7 @@ def _data(estimator: Any, X: Any, y: Any) -> str:
     parts = [page.table(rows)]
     if y is not None:
         labels, counts = np.unique(np.asarray(y), return_counts=True)
-        shown = slice(0, MOST_CLASSES)
+        shown = slice(0, policy.REPORT.most_classes)
         parts += [page.paragraph("Samples of each class:"), page.bars([str(v) for v in labels[shown]], counts[shown].tolist())]
     return page.section("Data", *parts)
 
@@ -199,7 +193,7 @@ def _confusion(estimator: Any, y: Any, predictions: Any) -> str:
     share = float((y == predictions).mean())
     text = f"{100.0 * share:.2f}% of the {len(y):,} samples given are predicted as labelled. "
     parts = [page.paragraph(text + "If the model was trained on them, this says nothing about new data.")]
-    if len(classes) <= MOST_CLASSES:
+    if len(classes) <= policy.REPORT.most_classes:
         parts.append(page.confusion_table([str(label) for label in classes], _counts(classes, y, predictions)))
     return page.section("Predictions", *parts)
 

@@ -43,7 +43,7 @@ from maxmargin.solving.solution import Progress, Solution, Status
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
 
-class LinearClassifier:
+class LinearClassifier(checks.PickledByName):
     """What :class:`maxmargin.LinearSVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     coef_: Any
@@ -97,18 +97,6 @@ class LinearClassifier:
         self.callback = callback
         self.penalize_intercept = penalize_intercept
         self.sharp_proofs = sharp_proofs
-
-    def __getstate__(self) -> Any:
-        state: Any = super().__getstate__()
-        return checks.named_statuses(state)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        parent: Any = super()
-        state = checks.with_statuses(state)
-        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
-            parent.__setstate__(state)
-        else:
-            vars(self).update(state)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""

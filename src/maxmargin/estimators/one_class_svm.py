@@ -12,15 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
-from maxmargin.estimators import checks, nu_fit
+from maxmargin.estimators import checks, nu_fit, policy
 from maxmargin.estimators.jobs import serialised, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
 from maxmargin.estimators.parameters import explained
 from maxmargin.problem.nu import one_class
 from maxmargin.solvers.base import KernelSolver
-
-BORDER = 1e-10
-"""A sample whose w . phi(x) is below rho by no more than this share of it is on the border: that is rounding."""
 
 
 class OneClassSVM(OutlierMixin, KernelMachine, BaseEstimator):
@@ -157,7 +154,7 @@ class OneClassSVM(OutlierMixin, KernelMachine, BaseEstimator):
         return CertifiedLabels(self._labels(decisions.values[:, 0]), decisions.is_proved[:, 0])
 
     def _labels(self, values: Array) -> Array:
-        return np.where(values >= -BORDER * np.abs(self.offset_), 1, -1)
+        return np.where(values >= -policy.ONE_CLASS.border * np.abs(self.offset_), 1, -1)
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -9,10 +9,10 @@ import numpy as np
 
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import Array
-from maxmargin.estimators import checks
+from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.jobs import warn_if_uncertified
-from maxmargin.estimators.kernel_classifier import width
+from maxmargin.estimators.kernel_settings import width
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained
@@ -24,12 +24,6 @@ from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.solving.driver import Limits
-
-OPEN_SHARE = 0.2
-"""Where more than this share of the validation labels cannot be proved, as fast kernel values show, none is: exact values are
-computed where they can settle something. Measured on 2,000 rows: exact values took as long as the fit itself."""
-FAST_DIGITS = 1e-5
-"""Decision values nearer to zero than this, relative to the sum of the coefficients, are computed again in float64."""
 
 OWN = ("Cs", "gammas", "cv", "scoring", "refit", "n_jobs")
 """Parameters of the search, and not of the model."""
@@ -95,9 +89,9 @@ class FoldSVC(SVC):
         values = outputs + self.intercept_[0]
         bounds = bounds_of(self)
         is_open = np.abs(values) <= bounds.distance[0] * np.sqrt(self._diagonal) + bounds.offset[0]
-        if is_open.mean() <= OPEN_SHARE:
+        if is_open.mean() <= policy.SEARCH.open_share:
             return self.certified_predict(X)
-        near = np.abs(values) <= FAST_DIGITS * np.abs(self.dual_coef_).sum()
+        near = np.abs(values) <= policy.SEARCH.fast_digits * np.abs(self.dual_coef_).sum()
         if near.any():
             values[near] = self._pair_values(X[near])[:, 0]
         return CertifiedLabels(self.classes_[(values > 0.0).astype(int)], np.zeros(len(values), bool))

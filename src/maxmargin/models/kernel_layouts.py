@@ -112,7 +112,7 @@ def _complaint_about_features(header: Header, tensors: Tensors) -> str | None:
 
 def _feature_map(header: Header) -> FeatureMap | None:
     """Every machine but an SVC that was asked for none has an intercept."""
-    from maxmargin.estimators.kernel_classifier import kernel_named
+    from maxmargin.estimators.kernel_settings import kernel_named
     from maxmargin.problem.feature_maps import feature_map
 
     parameters = header["parameters"]
@@ -144,7 +144,7 @@ def _row_ends(indptr: Array, n_stored: int) -> Array:
 
 
 def _fill_kernel(estimator: Any, header: Header, tensors: Tensors) -> None:
-    from maxmargin.estimators.kernel_classifier import kernel_named
+    from maxmargin.estimators.kernel_settings import kernel_named
     from maxmargin.estimators.pair_features import FeatureWeights
 
     fill_all(estimator, {key: array for key, array in tensors.items() if _is_attribute(key)})

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.estimators.kernel_classifier import kernel_named
 from maxmargin.estimators.kernel_machine import KernelMachine
+from maxmargin.estimators.kernel_settings import kernel_named
 from maxmargin.estimators.linear_one_class import LinearOneClass
 from maxmargin.estimators.linear_regressor import LinearRegressor
 from maxmargin.estimators.nu_svr import NuSVR

@@ -41,6 +41,7 @@ NUMBERS = {
     "certificate/rounding.py": {"SMALLEST", "PAIRWISE_ROUNDINGS", "OUTWARDS"},
     "certificate/kernel_sums.py": {"GROUP_ROUNDINGS", "EXPONENTIAL_ERROR", "LONG_ROUNDOFF", "SMALLEST_NORMAL"},
     "certificate/ellipsoid.py": {"GREATEST_SHIFT", "GREATEST_CURVATURE", "WELL_CONDITIONED"},
+    "certificate/nu.py": {"ZERO_ROUNDINGS"},
     "data/caching.py": {"DIGEST_BYTES"},
     "data/rows.py": {"NARROW_COLUMNS"},
     "estimators/checks.py": {"MOST_LABEL"},
@@ -58,7 +59,7 @@ NUMBERS = {
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/linear/newton/state.py": {"ROUNDING"},
     "cli/outcome.py": {"CERTIFIED", "BAD_INPUT", "UNCERTIFIED"},
-    "cli/switches.py": {"ONE_CLASS"},
+    "cli/switches.py": {"EPSILON_SVR", "KERNEL_ONE_CLASS", "NU_SVC", "NU_SVR", "ONE_CLASS"},
     "models/onnx.py": {"OPSET"},
     "models/onnx_bounds.py": {"EXTRA_ROUNDINGS", "FUNCTION_ULPS"},
 }

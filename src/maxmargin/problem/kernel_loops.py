@@ -1,8 +1,9 @@
 """The kernel certificate's own pass over X: nothing here is shared with a solver, and nothing uses fast-math.
 
-Sums over support vectors j, for samples i, of scale_j k(x_j, x_i), all positive: totals_i, and what its additions have lost
-in rests_i. No loop over samples is a reduction, so all of them run in vectors without a licence to reorder sums. ``fma``
-rounds a b + c once: it is written where it is meant, not left to the compiler.
+For each sample i it sums scale_j k(x_j, x_i) over the support vectors j. All terms are positive. ``totals_i`` is the sum, and
+``rests_i`` the rounding error of its additions. No loop over samples is a reduction, so the compiler can use vector
+instructions without permission to reorder sums. ``fma`` rounds a b + c once. It is written where it is meant, not left to the
+compiler.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ SHIFT = 1.5 * 2.0**52
 MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
 COLUMN_BYTES, LEAST_WIDTH, GREATEST_WIDTH = 1 << 18, 64, 128
-"""So many samples are made dense at a time, that they stay in the second cache."""
+"""The layout of the samples that are made dense at a time: bytes of the block, so that it stays in the second cache, and the
+least and the greatest number of samples."""
 ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(1, 5))
 VECTORS, GROUP = 64, 8
-"""Support vectors that meet them at a time, and that are added up before they are added to the rest."""
+"""Support vectors that are multiplied with such a block at a time, and those whose terms are summed before they are added to
+the total."""
 MIRRORED_ROWS = 8
-"""Rows of a block whose mirror image is written at a time: a line of the cache."""
+"""Rows of a block whose mirror image is written at a time: their values fill a cache line."""
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
-"""Up to so many samples have their terms added up in blocks of so many: no term goes through more than 64 roundings."""
+"""Samples whose terms are summed at most, and terms in a block. The sums of blocks are summed in turn, so no term goes through
+more than 64 roundings."""
 
 
 def _interpolate(degree):
@@ -79,7 +83,7 @@ def put_columns(samples, first, last, scale, width, columns):
 @njit(cache=True, nogil=True, boundscheck=False)
 def multiply(vectors, chosen, columns, width, products):
     """products[j, i] = sum_k x_jk columns[k width + i] for the chosen j, four nonzeros at a time. Offsets into one array
-    instead of rows of a matrix: those are objects, which are counted, and their rows no vector loads."""
+    replace rows of a matrix: Numba counts references to rows, and does not load them by vector instructions."""
     values, indices, indptr = vectors
     width = np.uint64(width)
     for j in range(np.uint64(chosen.shape[0])):
@@ -122,8 +126,8 @@ def halve_exponent(products, j, here, sample_sqnorms, log2_scale, power, bits):
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def rbf_values(products, sqnorms, other_sqnorms, log2_scale, power, bits):
-    """exp(-gamma |x_j - z_i|^2) in the place of each x_j . z_i. ``power`` is memory for one row, and ``bits`` are its bits: to
-    allocate and to view inside takes a quarter of a second to compile."""
+    """exp(-gamma |x_j - z_i|^2) in the place of each x_j . z_i. ``power`` is memory for one row, and ``bits`` are its bits. The
+    caller allocates both: allocating and viewing inside takes a quarter of a second to compile."""
     for j in range(np.uint64(products.shape[0])):
         halve_exponent(products, j, sqnorms[j], other_sqnorms, log2_scale, power, bits)
         for i in range(np.uint64(other_sqnorms.shape[0])):
@@ -153,8 +157,8 @@ def add_rbf(products, chosen, scales, sqnorms, sample_sqnorms, log2_scale, total
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def rbf_values_across(products, sqnorms, other_sqnorms, log2_scale, out, middle):
-    """The same for the samples of two classes, into the two blocks of their matrix ``out`` that are each other's mirror images;
-    the second class begins at ``middle``. The products are overwritten."""
+    """``rbf_values`` for the samples of two classes, in the two blocks of their matrix ``out`` that are mirror images of each
+    other. The second class begins at ``middle``. The products are overwritten."""
     n, n_others = np.uint64(products.shape[0]), np.uint64(other_sqnorms.shape[0])
     power = np.empty(other_sqnorms.shape[0])
     bits = power.view(np.int64)
@@ -185,9 +189,9 @@ def held_outputs(values, signed):
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def hinge_sums(outputs, errors, alpha, y, C, b, own_error):
-    """Everything that the certificate with hinge loss adds up over at most SUMMED_SAMPLES samples: C_i loss_i, gap terms,
-    what an error of the output does to each, of alpha_i y_i f_i, of alpha_i, of alpha_i y_i and of alpha_i |1 - y_i f_i|;
-    and how many alpha_i > 0 are C_i. The error of a margin is ``errors`` and ``own_error`` (1 + |margin| + |b|)."""
+    """The sums of the certificate with hinge loss over at most SUMMED_SAMPLES samples: of C_i loss_i, of the gap terms and of
+    their errors, of alpha_i y_i f_i, of alpha_i, of alpha_i y_i and of alpha_i |1 - y_i f_i|. Also the number of alpha_i > 0
+    that are C_i. The error of a margin is ``errors`` plus ``own_error`` (1 + |margin| + |b|)."""
     totals = np.zeros(7)
     n, n_at_bound = outputs.shape[0], 0
     for first in range(0, n, TERMS_A_BLOCK):
@@ -234,7 +238,7 @@ def dense_sqnorms(matrix, sqnorms):
 
 @njit(inline="always")
 def add_square(x, total, rest):
-    """total + x^2, with what the square and the addition lose added to the rest."""
+    """total + x^2, and the rest with the rounding errors of the square and of the addition."""
     square = x * x
     new = total + square
     added = new - total

@@ -79,7 +79,7 @@ def judge_rows(job, start, stop, columns, totals, rests):
     norms = np.uint64(columns.shape[0]) - FOUR * LANES
     for first in range(start, stop, LANES):
         count = min(LANES, stop - first)
-        put_columns(job.samples, first, count, 1.0, columns)
+        put_columns(job.samples, first, first + count, 1.0, LANES, columns)
         for i in range(count):
             columns[norms + i] = job.sample_sqnorms[first + i]
         for j in range(n_chosen):
@@ -89,18 +89,19 @@ def judge_rows(job, start, stop, columns, totals, rests):
         for i in range(count):
             totals[first + i] = columns[norms + TWO * LANES + i]
             rests[first + i] = columns[norms + THREE * LANES + i]
-        put_columns(job.samples, first, count, 0.0, columns)
+        put_columns(job.samples, first, first + count, 0.0, LANES, columns)
         for i in range(FOUR * LANES):
             columns[norms + i] = 0.0
 
 
-@njit(inline="always")
-def put_columns(samples, first, count, scale, columns):
-    """Element i of line k of ``columns`` is ``scale`` times feature k of sample first + i."""
-    for i in range(first, first + count):
+@njit(cache=True, nogil=True, boundscheck=False)
+def put_columns(samples, first, last, scale, width, columns):
+    """The samples first <= i < last, made dense and transposed: columns[k width + i - first] = scale x_ik."""
+    first, width = np.uint64(first), np.uint64(width)
+    for i in range(first, np.uint64(last)):
         begin, end = row_ends(samples, i)
         for s in range(begin, end):
-            columns[feature_at(samples, s, begin) * LANES + i - first] = scale * np.float64(number_at(samples, s))
+            columns[feature_at(samples, s, begin) * width + i - first] = scale * np.float64(number_at(samples, s))
 
 
 def _elements(context, builder, kind, matrix, field):

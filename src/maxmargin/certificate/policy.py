@@ -83,7 +83,17 @@ class EllipsoidPolicy:
     """The same for a smooth loss."""
 
 
+@dataclass(frozen=True)
+class HardMarginPolicy:
+    """How an answer without slack is judged."""
+
+    times_greatest_alpha: float = 2.0
+    """The C of the judged problem, in multiples of the greatest alpha. Any value above one gives a proof. Two keeps every alpha
+    away from the end of its box."""
+
+
 LINEAR = LinearJudgePolicy()
 KERNEL = KernelJudgePolicy()
 PREDICTIONS = PredictionProofPolicy()
 ELLIPSOID = EllipsoidPolicy()
+HARD_MARGIN = HardMarginPolicy()

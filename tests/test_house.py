@@ -30,8 +30,6 @@ MANY_PARAMETERS = {
 }
 
 MANY_LOOP_PARAMETERS = {
-    ("problem/kernel_loops.py", "judge_sparse"),
-    ("problem/kernel_loops.py", "add_rbf"),
     ("certificate/precise_kernel_loops.py", "precise_rbf_sums"),
     ("certificate/precise_kernel_loops.py", "exponents"),
 }
@@ -43,6 +41,7 @@ NUMBERS = {
     "certificate/ellipsoid.py": {"GREATEST_SHIFT", "GREATEST_CURVATURE", "WELL_CONDITIONED"},
     "certificate/nu.py": {"ZERO_ROUNDINGS"},
     "data/caching.py": {"DIGEST_BYTES"},
+    "data/lanes.py": {"LANE_BYTES"},
     "data/rows.py": {"NARROW_COLUMNS"},
     "estimators/checks.py": {"MOST_LABEL"},
     "estimators/streams.py": {"ANNOUNCED_ROUNDING"},

@@ -2,7 +2,7 @@ r"""The whole kernel matrix of few samples, in float64 and by the definition of 
 
 A solver reads the matrix thousands of times, and the certificate multiplies alpha with it. This module makes the matrix, and no
 solver writes to it, so the certificate relies on no code of a solver. An entry is wrong by at most ``kernel.rounding_error``.
-So :math:`f_i = \sum_j s_j K_{ij}` is wrong by at most that times :math:`\sum_j |s_j|`, plus the rounding of a sum of n products.
+So :math:`f_i = \sum_j s_j K_{ij}` is wrong by at most that times :math:`\sum_j |s_j|`, plus the rounding of n products.
 """
 
 from __future__ import annotations

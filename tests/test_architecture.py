@@ -97,6 +97,7 @@ def test_a_loop_imports_nothing_but_loops_and_what_they_see(path):
     allowed = {name_of(loop) for loop in loops()} | {
         "maxmargin.data.by_type",
         "maxmargin.data.caching",
+        "maxmargin.data.lanes",
         "maxmargin.data.rows",
         "maxmargin.problem.held_values",
         "maxmargin.solvers.linear.newton.curves",

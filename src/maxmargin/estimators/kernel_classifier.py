@@ -134,10 +134,6 @@ class KernelClassifier(KernelSettings):
         with single_threaded_blas():
             return run_jobs(jobs, n_threads, limits.max_seconds)
 
-    def _watcher(self) -> Any:
-        """What is called at each certificate."""
-        return self.callback
-
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)

@@ -113,7 +113,7 @@ class KernelRegressor(KernelMachine):
         return OutputProblems(X, kernel, costs, loss, solver, n_outputs, n_threads, features)
 
     def _solve(self, problems: OutputProblems, columns: Array, limits: Limits) -> list[Solution]:
-        callback, own_limits = serialised(self.callback, self.verbose), problems.limits(limits)
+        callback, own_limits = serialised(self._watcher(), self.verbose), problems.limits(limits)
 
         def job(y: Array, start: Array | None, stop: Stop) -> Solution:
             problem = problems.problem(y)

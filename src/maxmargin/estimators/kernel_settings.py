@@ -13,6 +13,7 @@ from maxmargin.certificate.predictions import Bounds, Decisions, kernel_decision
 from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import Watched
 from maxmargin.estimators.pair_features import FeatureWeights
 from maxmargin.kernel_matrix.outputs import PredictionPolicy, given_values
 from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
@@ -24,7 +25,7 @@ from maxmargin.solving.driver import Limits
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 
-class KernelSettings(checks.PickledByName):
+class KernelSettings(checks.PickledByName, Watched):
     """The parameters of ``SVC`` that belong to the kernel, to its values and to the fit. A subclass has the same
     names."""
 
@@ -46,6 +47,8 @@ class KernelSettings(checks.PickledByName):
     dual_coef_: Array
     intercept_: Array
     _kernel_: Kernel
+    _is_one_: bool
+    """Whether a regressor was fitted to an array of targets, and not to a matrix with a column for each output."""
     _feature_weights_: FeatureWeights | None = None
     """The w of each machine where the kernel has a short feature map: what predicts, then."""
 

@@ -14,6 +14,7 @@ import numpy as np
 from maxmargin.certificate.predictions import CertifiedValues, linear_decisions
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import Watched
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import check_intercept, checked_limits, keep_proofs, scaling_of, solve_all
 from maxmargin.estimators.regression import WarmStart, check_loss, starts_of
@@ -30,7 +31,7 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
 """The losses by name, each made from the parameters of a model."""
 
 
-class LinearRegressor:
+class LinearRegressor(checks.PickledByName, Watched):
     """What :class:`maxmargin.LinearSVR` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     coef_: Array

@@ -53,7 +53,7 @@ class PairDescent:
             state.improve(max(2, int(self.most_pairs * problem.n_samples)), self.sweeps)
 
     def candidate(self, problem: LinearProblem, state: PairState) -> tuple[Array, Array]:
-        return with_best_offset(problem, state.w[: problem.n_weights]), problem.balanced(state.alpha)
+        return with_best_offset(problem, state.w[: problem.n_weights], state.plain_outputs), problem.balanced(state.alpha)
 
 
 class PairState:
@@ -80,6 +80,7 @@ class PairState:
     def refresh(self) -> None:
         """w from alpha, free of the rounding of the steps that led here."""
         self.w = np.append(self.problem.weights(self.alpha)[:-1], 0.0)
+        self.plain_outputs: Array | None = None
 
     def look_closer(self) -> None:
         """A certificate was refused."""
@@ -91,9 +92,9 @@ class PairState:
     def judge(self) -> None:
         """All outputs, rho, and the gap."""
         problem = self.problem
-        self.outputs = problem.rows.matrix @ self.w[:-1]
-        offset = best_offsets(-self.outputs, problem.C, self._level).middle
-        self.outputs = self.outputs + offset
+        self.plain_outputs = problem.rows.matrix @ self.w[:-1]
+        offset = best_offsets(-self.plain_outputs, problem.C, self._level).middle
+        self.outputs = self.plain_outputs + offset
         self.gap = float(np.sum(problem.loss.gap_terms(self.outputs, self.alpha, problem.C, 0.0)))
         self.dual = -0.5 * float(self.w @ self.w)
         self.idle = 0 if self.gap < self.least_gap else self.idle + 1
@@ -103,6 +104,7 @@ class PairState:
 
     def improve(self, most: int, sweeps: int) -> None:
         """Pair the worst violators, the first time with the worst of the other side, then with others."""
+        self.plain_outputs = None
         below = _worst(self.outputs, (self.alpha < self._upper), most)
         above = _worst(-self.outputs, (self.alpha > 0.0), most)
         size = max(len(below), len(above))

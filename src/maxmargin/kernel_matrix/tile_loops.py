@@ -82,7 +82,7 @@ def exp2_all(x):
         x[i] = exp2(x[i])
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath=VECTORISED)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=VECTORISED)
 def rbf_of_dots(tile, one, other, scale):
     """exp(-gamma |x - z|^2) = 2^(one + other + scale x . z), one = c |x|^2, other = c |z|^2, scale = -2 c,
     c = -gamma / ln 2: in base two the argument is reduced without an error."""
@@ -113,40 +113,42 @@ def affine_of_dots(tile, gamma, coef0):
             tile[i, j] = gamma * tile[i, j] + coef0
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath=VECTORISED | {"reassoc"})
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=VECTORISED | {"reassoc"})
 def narrow_dots(one, other, start, stop, width, columns, tile):
     """Dot products of the rows of ``one`` with the rows start .. stop of ``other``, both CSR with few enough features that
     ``width`` rows of the other, made dense and transposed, fit in the second cache: ``columns``, zero before and after."""
-    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    start, stop, width, zero = np.uint64(start), np.uint64(stop), np.uint64(width), tile.dtype.type(0.0)
+    indptr, indices, values = other.indptr, other.indices, other.values
     for first in range(start, stop, width):
-        last = min(stop, first + width)
+        last = first + width if first + width < stop else stop
         for j in range(first, last):
-            for s in range(other.indptr[j], other.indptr[j + ONE]):
-                columns[np.uint64(other.indices[s]) * width + j - first] = other.values[s]
+            for s in range(indptr[j], indptr[j + ONE]):
+                columns[np.uint64(indices[s]) * width + j - first] = values[s]
         for i in range(np.uint64(tile.shape[0])):
             add_sparse_row(one, i, columns, width, tile, first - start, last - first)
         for j in range(first, last):
-            for s in range(other.indptr[j], other.indptr[j + ONE]):
-                columns[np.uint64(other.indices[s]) * width + j - first] = tile.dtype.type(0.0)
+            for s in range(indptr[j], indptr[j + ONE]):
+                columns[np.uint64(indices[s]) * width + j - first] = zero
 
 
 @njit(inline="always")
 def add_sparse_row(one, i, columns, width, tile, place, count):
     """tile[i, place : place + count] = sum of v_k columns[k] over the nonzeros v_k of row i, four at a time."""
+    indptr, indices, values, line, zero = one.indptr, one.indices, one.values, tile[i], tile.dtype.type(0.0)
     for j in range(count):
-        tile[i, place + j] = tile.dtype.type(0.0)
-    s, end = one.indptr[i], one.indptr[i + ONE]
+        line[place + j] = zero
+    s, end = indptr[i], indptr[i + ONE]
     while s + FOUR <= end:
-        v0, v1, v2, v3 = one.values[s], one.values[s + ONE], one.values[s + TWO], one.values[s + THREE]
-        k0, k1 = np.uint64(one.indices[s]) * width, np.uint64(one.indices[s + ONE]) * width
-        k2, k3 = np.uint64(one.indices[s + TWO]) * width, np.uint64(one.indices[s + THREE]) * width
+        v0, v1, v2, v3 = values[s], values[s + ONE], values[s + TWO], values[s + THREE]
+        k0, k1 = np.uint64(indices[s]) * width, np.uint64(indices[s + ONE]) * width
+        k2, k3 = np.uint64(indices[s + TWO]) * width, np.uint64(indices[s + THREE]) * width
         for j in range(count):
-            tile[i, place + j] += (v0 * columns[k0 + j] + v1 * columns[k1 + j]) + (v2 * columns[k2 + j] + v3 * columns[k3 + j])
+            line[place + j] += (v0 * columns[k0 + j] + v1 * columns[k1 + j]) + (v2 * columns[k2 + j] + v3 * columns[k3 + j])
         s += FOUR
     while s < end:
-        v0, k0 = one.values[s], np.uint64(one.indices[s]) * width
+        v0, k0 = values[s], np.uint64(indices[s]) * width
         for j in range(count):
-            tile[i, place + j] += v0 * columns[k0 + j]
+            line[place + j] += v0 * columns[k0 + j]
         s += ONE
 
 
@@ -176,7 +178,7 @@ def first_at_least(sorted_indices, low, high, bound):
     return low
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath={"contract"})
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath={"contract"})
 def add_scaled_rows(matrix, places, scales, start, stop, sums, offset):
     """sums[offset + j] += sum_k scales_k matrix[places_k, j] for start <= j < stop, in float64, four rows at a time and in
     runs that stay in the first cache."""
@@ -201,7 +203,7 @@ def add_scaled_rows(matrix, places, scales, start, stop, sums, offset):
             k += ONE
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def copy_rows(tile, chosen, matrix, places, offset):
     """matrix[places_k, offset + j] = tile[chosen_k, j]"""
     offset = np.uint64(offset)

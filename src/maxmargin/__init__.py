@@ -89,11 +89,16 @@ _HOMES = {
     "CertifiedRegionDisplay": "maxmargin.displays.region",
     "MarginDisplay": "maxmargin.displays.margin",
     "Report": "maxmargin.displays.report",
+    "LabelStream": "maxmargin.estimators.streams",
+    "MovedTooFar": "maxmargin.estimators.streams",
 }
+
+_MODULES = {"streams": "maxmargin.estimators.streams"}
+"""Public paths of version 0.1 that have no file of their own any more."""
 
 __all__ = ["__version__", *_HOMES]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, _MODULES)
 
 if TYPE_CHECKING:
     from maxmargin.certificate.certificate import Certificate as Certificate
@@ -115,6 +120,8 @@ if TYPE_CHECKING:
     from maxmargin.estimators.nu_svc import NuSVC as NuSVC
     from maxmargin.estimators.nu_svr import NuSVR as NuSVR
     from maxmargin.estimators.one_class_svm import OneClassSVM as OneClassSVM
+    from maxmargin.estimators.streams import LabelStream as LabelStream
+    from maxmargin.estimators.streams import MovedTooFar as MovedTooFar
     from maxmargin.estimators.svc import SVC as SVC
     from maxmargin.estimators.svc_cv import SVCCV as SVCCV
     from maxmargin.estimators.svr import SVR as SVR

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate, refusal
 from maxmargin.certificate.linear import certify
 from maxmargin.certificate.predictions import linear_values, norms
@@ -26,9 +27,6 @@ from maxmargin.certificate.rounding import gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
-
-ROOM = 2.0
-"""The C by which an answer is judged is this many times the greatest alpha."""
 
 
 class InseparableError(ValueError):
@@ -75,7 +73,7 @@ def certify_hard_margin(problem: LinearProblem, w: Array, alpha: Array) -> Certi
     """Judge the pair (w, alpha) for C = infinity. Only which C_i are zero counts of the problem's C."""
     if not (np.isfinite(w).all() and least_margin(problem, w) >= 1.0):
         return refusal(int(np.count_nonzero(alpha)))
-    greatest = ROOM * float(alpha.max(initial=0.0)) or 1.0
+    greatest = policy.HARD_MARGIN.times_greatest_alpha * float(alpha.max(initial=0.0)) or 1.0
     return certify(replace(problem, C=np.where(problem.C > 0.0, greatest, 0.0), loss=Hinge()), w, alpha)
 
 

@@ -104,9 +104,9 @@ def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples
     is_large = len(chosen) * len(points if samples is None else samples) > policy.KERNEL.evaluations_to_prepare
     points = _prepared(points, is_large)
     others = points if samples is None else _prepared(samples, is_large)
-    if not (_is_narrow(points) and _is_narrow(others)):
+    if not _are_narrow(points, others):
         return _tile_sums(kernel, points, chosen, signed, None if samples is None else others)
-    if samples is not None or not is_large:
+    if samples is not None or not is_large or not sparse.issparse(points.matrix):
         return _sparse_sums(kernel, points, chosen, signed, others)
     group, first = equal_points(points.matrix)
     if len(first) > policy.KERNEL.most_distinct * len(points):
@@ -136,8 +136,13 @@ def _prepared(points: Points, is_large: bool) -> Points:
     return Points(matrix, sqnorms)
 
 
-def _is_narrow(points: Points) -> bool:
-    return sparse.issparse(points.matrix) and points.matrix.shape[1] <= problem_policy.KERNEL.dense_features
+def _are_narrow(points: Points, samples: Points) -> bool:
+    """Whether compiled code makes the sums at once: both are sparse with few features, or both dense with very few."""
+    are_sparse = [sparse.issparse(each.matrix) for each in (points, samples)]
+    n_features = points.matrix.shape[1]
+    if any(are_sparse):
+        return all(are_sparse) and n_features <= problem_policy.KERNEL.dense_features
+    return n_features <= policy.KERNEL.few_features
 
 
 def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float) -> float:
@@ -151,7 +156,8 @@ def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float)
 def _dot_roundings(matrix: Any) -> float:
     """That a term of a dot product meets: one for each element, or in the compiled code four, and one for each four."""
     if not sparse.issparse(matrix):
-        return float(matrix.shape[1] + 1)
+        n_features = matrix.shape[1]
+        return float(n_features // 4 + 8 if n_features <= policy.KERNEL.few_features else n_features + 1)
     most = np.diff(matrix.indptr).max(initial=0)
     return float(most + 1 if matrix.shape[1] > problem_policy.KERNEL.dense_features else most // 4 + 8)
 
@@ -170,15 +176,16 @@ def _sparse_sums(
 
 
 def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
-    from maxmargin.problem.kernel_loops import judge_sparse
+    from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_rows
 
-    n, log2_scale, width = len(samples), -kernel.gamma / math.log(2.0), points.matrix.shape[1]
-    totals, rests = np.zeros(n), np.zeros(n)
-    vectors, others = _arrays(points.matrix), _arrays(samples.matrix)
+    n, totals, rests = len(samples), np.zeros(len(samples)), np.zeros(len(samples))
+    vectors, others = _elements(points.matrix), _elements(samples.matrix)
+    log2_scale = -kernel.gamma / math.log(2.0)
+    job = JudgedSums(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, log2_scale)
 
     def task(start: int) -> None:
-        part = start, min(n, start + policy.KERNEL.samples_a_task)
-        judge_sparse(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, width, log2_scale, *part, totals, rests)
+        columns = np.zeros((points.matrix.shape[1] + 4) * int(LANES))
+        judge_rows(job, start, min(n, start + policy.KERNEL.samples_a_task), columns, totals, rests)
 
     Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
     return totals + rests
@@ -343,3 +350,8 @@ def _are_equal(matrix: Any, one: Array, other: Array, lengths: Array) -> Array:
 
 def _arrays(matrix: Any) -> tuple[Array, Array, Array]:
     return matrix.data, matrix.indices, matrix.indptr
+
+
+def _elements(matrix: Any) -> Any:
+    """As the certificate's loop takes it."""
+    return _arrays(matrix) if sparse.issparse(matrix) else np.ascontiguousarray(matrix)

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from maxmargin.data import policy
+
 Array: TypeAlias = npt.NDArray[Any]
 
 DTYPES = (np.float64, np.float32)
@@ -21,8 +23,6 @@ DTYPES = (np.float64, np.float32)
 
 NARROW_COLUMNS = 2**16
 """Up to this many columns, 16 bits hold the index of one."""
-FIRST_LOOK = 1024
-"""Stored elements that are compared first: most data is seen not to have one value without a pass over it."""
 
 
 class DenseRows(NamedTuple):
@@ -210,7 +210,7 @@ def _check_range(indices: Array, extent: int) -> None:
 
 def _is_constant(values: Array) -> bool:
     """Whether there are values, and all are equal."""
-    if len(values) == 0 or np.any(values[:FIRST_LOOK] != values[0]):
+    if len(values) == 0 or np.any(values[: policy.ROWS.first_look] != values[0]):
         return False
     return bool(values.min() == values[0] == values.max())
 

@@ -39,8 +39,9 @@ class NuSVC(SVC):
     nu : float, default 0.5
         In (0, 1]: at most this share of the samples have a margin below one, and at least this share are support vectors. A nu
         for which no machine exists is refused before any kernel value is computed, and the largest nu that works is named.
-    kernel, degree, gamma, coef0, tol, cache_size, class_weight, verbose, max_iter, decision_function_shape, break_ties, \
-max_seconds, n_jobs, callback
+    kernel, degree, gamma, coef0, tol, cache_size, class_weight, decision_function_shape, break_ties
+        As in :class:`maxmargin.SVC`.
+    verbose, max_iter, max_seconds, n_jobs, callback
         As in :class:`maxmargin.SVC`.
     shrinking, random_state
         For compatibility: no sample is set aside, and nothing depends on chance.

@@ -30,14 +30,12 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
+from maxmargin.problem import policy
 from maxmargin.problem.kernel import KernelProblem, SignedVariables
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of
 from maxmargin.problem.offset import Interval, best_offsets, filled
 from maxmargin.problem.regression_losses import EpsilonInsensitive
-
-UNBOUNDED = 1.0 - 1e-12
-"""A sum that is at least this share of the sum of the bounds leaves no room: every variable is at its bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +98,7 @@ class NuProblem:
 
     def is_full(self, g: int) -> bool:
         """Whether every variable of the group is at its bound, whatever the kernel is."""
-        return bool(self.totals[g] >= UNBOUNDED * float(self.C[self.members[g]].sum()))
+        return bool(self.totals[g] >= policy.NU.full_share * float(self.C[self.members[g]].sum()))
 
     def nearest_feasible(self, alpha: Array) -> Array:
         """alpha clipped to its box, and each group scaled down or raised to its sum."""

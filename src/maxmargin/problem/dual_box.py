@@ -126,9 +126,7 @@ def half_inverse(C: Array) -> Array:
 
 def quadratic_box(C: Array, target: Targets) -> DualBox:
     """The terms of a loss that grows quadratically on both sides; absent samples get the box [0, 0]."""
-    return DualBox(
-        infinite_where_present(C, -1.0), infinite_where_present(C), half_inverse(C), repeated(target, len(C))
-    )
+    return DualBox(infinite_where_present(C, -1.0), infinite_where_present(C), half_inverse(C), repeated(target, len(C)))
 
 
 def infinite_where_present(C: Array, sign: float = 1.0) -> Array:

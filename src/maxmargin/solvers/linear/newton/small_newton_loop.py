@@ -23,7 +23,14 @@ ROUNDING = 2.0**-52
 """The distance from 1.0 to the next float64: mathematics, not a setting."""
 ONE = np.uint64(1)
 
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FAST, "allocates": False}
+OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "boundscheck": False,
+    "error_model": "numpy",
+    "fastmath": FAST,
+    "allocates": False,
+}
 
 
 class Settings(NamedTuple):

@@ -17,11 +17,14 @@ def in_words(certificate: Certificate) -> str:
             f"This model has the objective {certificate.primal:.10g}. The certificate proves no bound on the optimum, because "
             "the dual point is not feasible or the kernel is not positive semidefinite."
         )
-    return (
+    proved = (
         f"This model has the objective {certificate.primal:.10g}. It is proved that no model of this training problem has one "
         f"below {certificate.dual:.10g}. So the objective is within {certificate.relative_gap:.2e} of the optimum, relative to "
-        f"its size, and the weights are within {certificate.distance_bound:.2e} of the exact ones, in the Euclidean norm."
+        "its size"
     )
+    if not certificate.is_strongly_convex:
+        return f"{proved}. With an L1 penalty no bound on the weights follows from that."
+    return f"{proved}, and the weights are within {certificate.distance_bound:.2e} of the exact ones, in the Euclidean norm."
 
 
 def certificate_rows(certificate: Certificate) -> list[tuple[str, str, str]]:

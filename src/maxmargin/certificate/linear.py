@@ -341,9 +341,7 @@ def _sum_over_rows(
     return _RowTotals(*total.tolist())
 
 
-def residual_errors(
-    outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool
-) -> Array:
+def residual_errors(outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool) -> Array:
     """How wrong t_i - f_i can be: by its dot product, and by the rounding of the difference."""
     if is_precise:
         lost = np.square(gamma(operations)) * magnitudes

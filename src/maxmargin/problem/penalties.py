@@ -139,5 +139,7 @@ class ElasticNet:
 
 
 def penalty_of(l1_ratio: float) -> Penalty:
-    """The penalty with this share of the L1 norm: ``L1`` at one."""
+    """The penalty with this share of the L1 norm: ``L1`` at one, and ``L2`` at zero."""
+    if l1_ratio == 0.0:
+        return L2()
     return L1() if l1_ratio == 1.0 else ElasticNet(l1_ratio)

@@ -5,18 +5,17 @@ For any w and any feasible alpha the duality gap is a sum of terms that are neve
 .. math:: P(w) - D(\alpha) = \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(\alpha_i) + \alpha_i f_i \right]
           + \tfrac12 |w - w(\alpha)|^2 ,
 
-so nothing cancels, and a gap of 1e-12 is known as well as one of 1. (The intercept's weight is not in the last term when it
-is not penalised; the dual then asks for sum_i alpha_i sigma_i = 0, and what an alpha lacks of that is charged to the gap.)
-Everything is computed in float64 in one pass over X, and the certificate bounds its own rounding error: a dot product of k
-terms is wrong by at most :math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and
-Stability of Numerical Algorithms, section 3.1), and that error goes through each gap term by its slope.
+so nothing cancels, and a gap of 1e-12 is known as well as a gap of 1. (A free intercept is not in the last term. The dual then
+asks for sum_i alpha_i sigma_i = 0, and where that sum is not zero its cost is added to the gap.) Everything is computed in
+float64 in one pass over X, and the certificate bounds its own rounding error: a dot product of k terms is wrong by at most
+:math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and Stability of Numerical
+Algorithms, section 3.1), and that error goes through each gap term by its slope.
 
-On columns as they come, such as times in seconds since 1970, the sums of w(alpha) cancel by many digits. Where that bound is of
-the size of the gap, a second pass computes the outputs, w(alpha) and sum_i alpha_i sigma_i in about twice the precision, and
-where
-the intercept is free it takes x from the mean of X: :math:`\gamma_k^2` takes the place of :math:`\gamma_k`.
+In raw columns, such as times in seconds since 1970, the sums of w(alpha) cancel by many digits. If the bound on rounding is of
+the size of the gap, a second pass computes the outputs, w(alpha) and sum_i alpha_i sigma_i in about twice the precision. Where
+the intercept is free, that pass takes x from the mean of X. :math:`\gamma_k^2` then takes the place of :math:`\gamma_k`.
 
-Imports no solver and none of a solver's compiled code: the judge is not the player.
+The module imports no solver and no compiled code of a solver.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def judge_of(problem: LinearProblem) -> Judge:
 
 
 class Judge:
-    """``certify`` for many answers to one problem: the memory for w(alpha) is kept, which matters when w is long."""
+    """``certify`` for many answers to one problem. It keeps the memory for w(alpha), which matters when w is long."""
 
     def __init__(self, problem: LinearProblem) -> None:
         self.problem = problem
@@ -95,7 +94,7 @@ class Judge:
         return _RowTotals(*map(sum, zip(*sums, strict=True)))
 
     def _compare(self, w: Array, alpha: Array, sums: _RowTotals) -> _Comparison:
-        """w with w(alpha), as float64 knows it."""
+        """Compare w with w(alpha) in float64."""
         n, n_penalised = self.problem.n_samples, self.problem.n_penalised
         w_of_alpha, total = self._weights[0, :n_penalised], float(np.sum(np.abs(alpha)))
         norm = float(np.linalg.norm(self._weights[0]))
@@ -115,8 +114,8 @@ class Judge:
         )
 
     def _compare_precisely(self, w: Array, alpha: Array, sums: _RowTotals, rests: Array) -> _Comparison:
-        """The same from pairs. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c of X: w(alpha) becomes
-        w(alpha) - r c, and the offset b + w . c."""
+        """Compare w with w(alpha) from pairs of float64. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c
+        of X: w(alpha) becomes w(alpha) - r c, and the offset b + w . c."""
         problem, d = self.problem, self.problem.n_penalised
         total, scaling = float(np.sum(np.abs(alpha))), problem.intercept_scaling
         squared_gamma = gamma(problem.n_samples + 8) ** 2
@@ -155,8 +154,8 @@ class Judge:
 
     @cached_property
     def _centre(self) -> Array:
-        """The mean of X by columns: any vector would do, and this one makes x - c short. With a price on the offset it
-        has to be zero."""
+        """The mean of each column of X. Any vector would do; the mean makes x - c short. With a price on the offset it must be
+        zero."""
         if self.problem.offset_prices is not None:
             return np.zeros(self.problem.rows.n_features)
         return np.asarray(self.problem.rows.matrix.mean(axis=0, dtype=np.float64)).reshape(-1)
@@ -195,7 +194,7 @@ class Judge:
         return certificate if problem.offset_prices is None else or_zero(certificate, self._zero_value(sums))
 
     def _zero_value(self, sums: _RowTotals) -> float:
-        """|w(alpha)|^2 / 2 where w(alpha) is nothing but the rounding of its sums in float64."""
+        """The greatest |w(alpha)|^2 / 2 that the rounding of its sums in float64 can make of zero."""
         length = gamma(self.problem.n_samples + 8) * sums.weights_scale
         return 0.5 * length * length
 
@@ -250,7 +249,7 @@ class Judge:
 
 
 def is_in_doubt(quick: Certificate) -> bool:
-    """Whether the bound on rounding says more than the gap does."""
+    """Whether the bound on rounding matters beside the gap, so that the precise pass is worth its cost."""
     rounding = quick.rounding_error
     return (
         math.isfinite(quick.gap)
@@ -278,7 +277,7 @@ class _Comparison(NamedTuple):
 
 
 class _RowTotals(NamedTuple):
-    """What a pass over some of the rows adds up, besides their part of w(alpha)."""
+    """The sums of a pass over some of the rows, besides their part of w(alpha)."""
 
     loss: float
     conjugate: float

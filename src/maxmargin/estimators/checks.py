@@ -167,6 +167,22 @@ def weighted_costs(C: float, sample_weight: Any, X: Any) -> Array:
     return np.asarray(float(C) * weights)
 
 
+class PickledByName:
+    """An estimator whose pickles hold the names of its statuses."""
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return named_statuses(state)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parent: Any = super()
+        state = with_statuses(state)
+        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
+            parent.__setstate__(state)
+        else:
+            vars(self).update(state)
+
+
 def named_statuses(state: dict[str, Any]) -> dict[str, Any]:
     """The attributes of an estimator with the names of statuses in place of them: skops cannot load members of an Enum."""
     status = state.get("status_")

@@ -13,11 +13,9 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_ro
 from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
 from maxmargin.data.rows import Array
+from maxmargin.estimators import policy
 from maxmargin.estimators.search import Fold
 from maxmargin.model_selection.path import checked_values
-
-LEAST_C, GREATEST_C = 1e-3, 1e3
-"""The ends of the list where ``Cs`` is the number of its values."""
 
 
 def values_of(Cs: Any) -> Array:
@@ -25,7 +23,7 @@ def values_of(Cs: Any) -> Array:
     if isinstance(Cs, (int, np.integer)) and not isinstance(Cs, bool):
         if Cs < 1:
             raise ValueError(f"Cs must be positive numbers, or how many of them; got {Cs!r}.")
-        return np.geomspace(LEAST_C, GREATEST_C, int(Cs)) if Cs > 1 else np.ones(1)
+        return np.geomspace(policy.SEARCH.least_C, policy.SEARCH.greatest_C, int(Cs)) if Cs > 1 else np.ones(1)
     return checked_values(Cs)
 
 

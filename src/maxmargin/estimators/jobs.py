@@ -63,6 +63,16 @@ def thread_count(n_jobs: int | None, n_tasks: int) -> int:
     return min(int(effective_n_jobs(n_jobs)), n_tasks)
 
 
+class Watched:
+    """An estimator whose fits call ``callback`` at each certificate."""
+
+    callback: Any
+
+    def _watcher(self) -> Any:
+        """What is called at each certificate. A subclass may add scikit-learn's callbacks."""
+        return self.callback
+
+
 def serialised(callback: Any, verbose: int) -> Callback | None:
     """The user's callback and the ``verbose`` print, never called by two threads at once."""
     if callback is None and not verbose:

@@ -21,7 +21,7 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
-from maxmargin.estimators.jobs import run_jobs, serialised
+from maxmargin.estimators.jobs import Watched, run_jobs, serialised
 from maxmargin.estimators.linear_fit import (
     NOTHING,
     all_of,
@@ -44,7 +44,7 @@ from maxmargin.solving.solution import Progress, Solution, Status
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
 
-class LinearClassifier:
+class LinearClassifier(checks.PickledByName, Watched):
     """What :class:`maxmargin.LinearSVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     coef_: Any
@@ -100,18 +100,6 @@ class LinearClassifier:
         self.penalize_intercept = penalize_intercept
         self.sharp_proofs = sharp_proofs
         self.l1_ratio = l1_ratio
-
-    def __getstate__(self) -> Any:
-        state: Any = super().__getstate__()
-        return checks.named_statuses(state)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        parent: Any = super()
-        state = checks.with_statuses(state)
-        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
-            parent.__setstate__(state)
-        else:
-            vars(self).update(state)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
@@ -171,10 +159,6 @@ class LinearClassifier:
         )
         with single_threaded_blas():
             return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
-
-    def _watcher(self) -> Any:
-        """What is called at each certificate."""
-        return self.callback
 
     @property
     def _has_hard_margin(self) -> bool:

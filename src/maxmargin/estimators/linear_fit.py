@@ -52,7 +52,7 @@ def solve_all(
 ) -> list[Solution]:
     """The solutions of the problems, each in a thread of its own if ``n_jobs`` allows, and built when its turn comes."""
     solver, seed = solver_named(model.solver), seed_from(model.random_state)
-    callback = serialised(model.callback, model.verbose)
+    callback = serialised(model._watcher(), model.verbose)
 
     def job(build: Callable[[], LinearProblem], start: Array | None) -> Callable[[Stop], Solution]:
         def run(stop: Stop) -> Solution:

@@ -21,10 +21,16 @@ def check(model: Any) -> None:
 
 def nu_solver(model: Any, share: float = 1.0) -> NuSMO:
     """The solver with a share of ``cache_size``, unless it is an object with settings of its own."""
-    if isinstance(model.solver, NuSMO):
-        return model.solver
-    checks.one_of("solver", model.solver, ("auto", "nu-smo"))
-    return NuSMO(cache_mb=share * float(model.cache_size))
+    return made_nu_solver(model.solver, share * float(model.cache_size))
+
+
+def made_nu_solver(solver: Any, cache_mb: float) -> NuSMO:
+    """The solver of that name, or the object itself: a NuSMO, or one that saves the states of a NuSMO."""
+    if isinstance(getattr(solver, "solver", solver), NuSMO):
+        made: NuSMO = solver
+        return made
+    checks.one_of("solver", solver, ("auto", "nu-smo"))
+    return NuSMO(cache_mb=cache_mb)
 
 
 def solve_nu(problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:

@@ -199,8 +199,7 @@ class LabelStream:
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin import LinearSVC
-    >>> from maxmargin.estimators.streams import LabelStream
+    >>> from maxmargin import LabelStream, LinearSVC
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(1000, 2))
     >>> model = LinearSVC().fit(X, X[:, 0] > 0)

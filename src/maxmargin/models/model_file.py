@@ -28,7 +28,8 @@ from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.outputs import Output, written
 from maxmargin.models import policy
 from maxmargin.models.headers import complaint_about_header
-from maxmargin.models.layouts import LAYOUTS, Layout
+from maxmargin.models.layout import Layout
+from maxmargin.models.layouts import LAYOUTS
 from maxmargin.models.tensors import read_tensors
 from maxmargin.solving.solution import Progress, Status
 

@@ -183,7 +183,7 @@ class _Run:
     started: float = field(default_factory=time.perf_counter)
     next_certificate: float = 0.0
     was_limited: bool = False  # by rounding, at the last certificate
-    certificate_seconds: float = 0.0  # what the latest took: the last has to begin that much before the deadline
+    certificate_seconds: float = 0.0  # of the latest one: the last must begin that much before the deadline
 
     def __post_init__(self) -> None:
         self.incumbent = incumbent_of(self.problem, self.policy)
@@ -268,7 +268,7 @@ class _Run:
         )
 
     def _offset_bound(self, answer: Answer) -> float:
-        """Infinite, that is unknown, where there is no time to compute it."""
+        """The bound on the intercept's error. Infinite, which means unknown, if no time is left to compute it."""
         try:
             with self.stop.last_chance().heard():
                 return float(self.incumbent.offset_bound(answer))
@@ -312,7 +312,7 @@ class _Run:
         return self._status()
 
     def _status(self) -> Status | None:
-        """Why to end after this certificate, if there is a reason."""
+        """The reason to end after this certificate, or None."""
         if self.answer is not None:
             return self._status_of_answer
         if self.stop.is_told or self._is_late:
@@ -324,7 +324,8 @@ class _Run:
         return None
 
     def _status_of_best(self, otherwise: Status) -> Status:
-        """The best w and the best alpha of different moments may meet tol together where no one moment's did."""
+        """The status of the best w with the best alpha. They may come from different moments and meet ``tol`` together, where
+        no point of one moment does."""
         best = self.incumbent.best()
         if not best.certificate.meets(self.limits.tol):
             return otherwise
@@ -335,7 +336,7 @@ class _Run:
         return self.state.is_stuck or self._stands_still() or self._is_limited_by_rounding() or self._is_stalled()
 
     def _stands_still(self) -> bool:
-        """Whether the solver makes no steps any more. Its last trace rows then all have the same number of them."""
+        """Whether the solver has stopped making steps: the last rows of the trace all have the same number of steps."""
         last = self.trace[-self.policy.still_certificates :]
         return len(last) == self.policy.still_certificates and last[0].steps == last[-1].steps
 
@@ -394,5 +395,5 @@ class _RunByOwnRule(_Run):
             return Status.EPOCH_LIMIT
         if self._is_stalled() or (self.answer is not None and self.answer.certificate.is_limited_by_rounding):
             return Status.PRECISION_LIMIT
-        self.answer = None  # it may be a view of what the next step changes
+        self.answer = None  # it may be a view of memory that the next step changes
         return None

@@ -28,7 +28,7 @@ class Certificate:
     ``distance_bound`` is how far w can be from the true optimum in the Euclidean norm: sqrt(gap) where w = w(alpha), else
     sqrt(2 gap), the rounding error included. An alpha outside its box proves nothing: its dual value is minus infinity and its
     gap infinite. Where a kernel is not positive semidefinite the gap is that of the conditions of optimality, and the distance
-    is not bounded.
+    is not bounded. With an L1 penalty the gap is a proof, but no distance follows from it, and ``is_strongly_convex`` is False.
     """
 
     primal: float
@@ -39,6 +39,7 @@ class Certificate:
     distance_bound: float
     n_support: int
     n_at_bound: int
+    is_strongly_convex: bool = True
 
     def meets(self, tol: float) -> bool:
         """Whether the relative gap is at most ``tol`` even after the rounding error is added to the gap. An objective of zero
@@ -51,7 +52,9 @@ class Certificate:
     def is_proof(self) -> bool:
         """Whether the certificate bounds the optimum. It does not if alpha is outside its box, nor if the kernel is not
         positive semidefinite, because the dual value is then no bound."""
-        return math.isfinite(self.distance_bound)
+        if self.is_strongly_convex:
+            return math.isfinite(self.distance_bound)
+        return math.isfinite(self.gap + self.rounding_error)
 
     @property
     def is_limited_by_rounding(self) -> bool:
@@ -87,7 +90,7 @@ def relative(gap: float, primal: float, dual: float) -> float:
 
 class GapParts(NamedTuple):
     """P, D and P - D before an imbalance is added. The rounding error of the gap is at most ``error`` plus ``roundings`` times
-    the gap itself. ``apart`` is at least |w - w(alpha)|."""
+    the gap itself. ``apart`` is at least |w - w(alpha)|. ``strong_convexity`` is that of the penalty."""
 
     primal: float
     dual: float
@@ -95,6 +98,7 @@ class GapParts(NamedTuple):
     error: float
     roundings: float
     apart: float = 0.0
+    strong_convexity: float = 1.0
 
 
 class Imbalance(NamedTuple):
@@ -133,14 +137,13 @@ class Counts(NamedTuple):
 def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof: bool = True) -> Certificate:
     """The certificate of an answer. Numbers that are not finite prove nothing.
 
-    P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
+    With a penalty that is m-strongly convex, m |w - w*|^2 + m |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
     dual = parts.dual - imbalance.fall
     gap = parts.gap + imbalance.shift + imbalance.fall
     rounding = parts.error + imbalance.error + parts.roundings * gap
     if not all(map(math.isfinite, (parts.primal, dual, gap, rounding))):
         return refusal(counts.n_support)
-    worst = gap + rounding
-    distance = min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (parts.apart + imbalance.move))
+    distance = _distance(gap + rounding, parts.apart + imbalance.move, parts.strong_convexity)
     return Certificate(
         primal=parts.primal,
         dual=dual,
@@ -150,7 +153,16 @@ def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof:
         distance_bound=distance if is_proof else math.inf,
         n_support=counts.n_support,
         n_at_bound=counts.n_at_bound,
+        is_strongly_convex=parts.strong_convexity > 0.0,
     )
+
+
+def _distance(worst: float, apart: float, convexity: float) -> float:
+    """How far w can be from the optimum, infinite without strong convexity."""
+    if convexity == 0.0:
+        return math.inf
+    worst = worst / convexity
+    return min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * apart)
 
 
 def or_zero(certificate: Certificate, value: float) -> Certificate:

@@ -36,8 +36,20 @@ from maxmargin.problem.linear import LinearProblem
 
 
 def certify(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
-    """Judge the pair (w, alpha). It costs one pass over X, on all cores when X is large."""
-    return Judge(problem).certify(w, alpha)
+    """Judge the pair (w, alpha). It costs one pass over X, on all cores when X is large.
+
+    With an L1 penalty the dual asks for |w(alpha)_j| <= 1: alpha is scaled down to that first, and the certificate is that of
+    the scaled alpha."""
+    return judge_of(problem).certify(w, alpha)
+
+
+def judge_of(problem: LinearProblem) -> Judge:
+    """The judge for the penalty of this problem."""
+    if not problem.penalty.has_kink:
+        return Judge(problem)
+    from maxmargin.certificate.sparse import SparseJudge
+
+    return SparseJudge(problem)
 
 
 class Judge:
@@ -57,7 +69,7 @@ class Judge:
                 return refusal(int(np.count_nonzero(alpha)))
             sums = self._sums(w, alpha, margins, None)
             quick = self._verdict(alpha, sums, self._compare(w, alpha, sums))
-            if not _is_in_doubt(quick):
+            if not is_in_doubt(quick):
                 return quick
             rests = np.zeros_like(self._weights)
             sums = self._sums(w, alpha, None, rests)
@@ -236,7 +248,7 @@ class Judge:
         return Imbalance.of(comparison.excess, comparison.excess_error, abs(comparison.offset), fall, longest)
 
 
-def _is_in_doubt(quick: Certificate) -> bool:
+def is_in_doubt(quick: Certificate) -> bool:
     """Whether the bound on rounding matters beside the gap, so that the precise pass is worth its cost."""
     rounding = quick.rounding_error
     return (
@@ -302,7 +314,7 @@ def _sum_over_rows(
 ) -> _RowTotals:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
     is None where float64 is enough."""
-    judge_rows = _judge_of_rows(problem.rows.is_sparse, rests)
+    judge_rows = judge_of_rows(problem.rows.is_sparse, rests)
     rows, loss = problem.compiled_rows, problem.loss
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
@@ -316,8 +328,8 @@ def _sum_over_rows(
         outputs = np.multiply(outputs, signs, out=outputs)
         if margins_of_all is not None:
             margins_of_all[block] = outputs
-        operations = _operations(rows, block)
-        errors = _residual_errors(outputs, magnitudes, np.abs(targets), operations, is_precise=rests is not None)
+        roundings = operations(rows, block)
+        errors = residual_errors(outputs, magnitudes, np.abs(targets), roundings, is_precise=rests is not None)
         total += (
             C @ loss.value(outputs, targets),
             np.sum(problem.box_of(block).terms(a)),
@@ -328,9 +340,7 @@ def _sum_over_rows(
     return _RowTotals(*total.tolist())
 
 
-def _residual_errors(
-    outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool
-) -> Array:
+def residual_errors(outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool) -> Array:
     """How wrong t_i - f_i can be: by its dot product, and by the rounding of the difference."""
     if is_precise:
         lost = np.square(gamma(operations)) * magnitudes
@@ -338,7 +348,7 @@ def _residual_errors(
     return gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (targets + magnitudes) + operations * SMALLEST
 
 
-def _judge_of_rows(is_sparse: bool, rests: Array | None) -> Any:
+def judge_of_rows(is_sparse: bool, rests: Array | None) -> Any:
     if rests is None:
         from maxmargin.certificate.linear_loops import judge_csr_rows, judge_dense_rows
 
@@ -353,7 +363,7 @@ def _judge_precisely(judge_rows: Any, rests: Array, *arguments: Any) -> float:
     return scale
 
 
-def _operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
+def operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
     """The roundings in each row's dot product: those of its stored elements and of the intercept."""
     if isinstance(rows, CsrRows):
         return np.diff(rows.indptr[block.start : block.stop + 1]).astype(np.float64) + 3.0

@@ -58,6 +58,7 @@ class LinearProblem:
         loss: Loss | None = None,
         intercept_scaling: float = 0.0,
         penalizes_intercept: bool = True,
+        penalty: Penalty | None = None,
     ) -> LinearProblem:
         """Check everything and bring it to the few types that the loops are compiled for."""
         rows = Rows.from_matrix(X)
@@ -65,7 +66,7 @@ class LinearProblem:
         is_penalized = bool(penalizes_intercept) or scaling == 0.0
         loss = _loss(loss)
         y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
-        return cls(rows, y, costs_of(C, rows), loss, scaling, is_penalized)
+        return cls(rows, y, costs_of(C, rows), loss, scaling, is_penalized, penalty=L2() if penalty is None else penalty)
 
     @property
     def n_samples(self) -> int:
@@ -175,7 +176,11 @@ class LinearProblem:
             np.abs(alpha)
         ):
             return -np.inf
-        return float(np.sum(self.box.terms(alpha))) - self.penalty.conjugate(self.weights(alpha)[: self.n_penalised])
+        v = self.weights(alpha)[: self.n_penalised]
+        share = self.penalty.feasible_share(v)
+        if share < 1.0 - policy.LINEAR.balance:
+            return -np.inf
+        return float(np.sum(self.box.terms(share * alpha))) - self.penalty.conjugate(share * v)
 
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))

@@ -24,7 +24,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_own_rule
 from maxmargin.solvers.patience import Patience
-from maxmargin.solvers.registry import kernel_solver_named, solver_named
+from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.solution import Progress, Solution, Status
@@ -49,8 +49,9 @@ def solve(
     ----------
     problem : LinearProblem or KernelProblem
     solver : str or a solver object, default "auto"
-        "auto" chooses and switches by itself; "dcd", "avsf", "newton", and for a few digits
-        "pruned-gradient" and "pegasos", for linear problems; "batched-smo", "smo", "irwls" for kernels;
+        "auto" chooses and switches by itself; "dcd", "avsf", "newton", for L1 and elastic-net penalties
+        "sparse-newton", and for a few digits "pruned-gradient" and "pegasos", for linear problems;
+        "batched-smo", "smo", "irwls" for kernels;
         or an instance with settings such as ``DCD(order=Order.CYCLIC)``. With ``stop="paper"`` among the
         settings, as in ``DCD(epsilon=0.1, stop="paper")``, the solve ends by the rule of the solver's own paper: its
         status is SOLVER_RULE, its answer is the point at which the solver stood, and its certificate is the only one.
@@ -60,7 +61,8 @@ def solve(
     max_epochs, max_seconds : float, default infinity
         Limits; an epoch is as many steps as there are samples. The limit on seconds is heard within a second.
     warm_start : array of alpha, or a Solution
-        Where to start. It is clipped to the box, so a solution for another C will do.
+        Where to start. It is clipped to the box, so a solution for another C will do. With an L1 or elastic-net penalty it is
+        a w, since w does not follow from alpha there.
     callback : callable
         Called with a :class:`Progress` at every certificate; returning True ends the solve.
     random_state : int, RandomState, Generator or None
@@ -125,7 +127,8 @@ def drive(
 
     A linear solve uses one thread of BLAS from beginning to end. That limit holds for the whole process. If it were set for
     parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
-    start = _alpha_of(warm_start, problem)
+    start = _start_of(warm_start, problem)
+    solver = suited(solver, problem)
     with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
         run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
         return _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
@@ -147,15 +150,21 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
     return run.solution(status)
 
 
-def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem) -> Array | None:
+def _start_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem) -> Array | None:
+    """A copy of alpha, or of w where the penalty has a kink."""
     if warm_start is None:
         return None
-    alpha = np.asarray(warm_start.alpha if isinstance(warm_start, Solution) else warm_start, dtype=np.float64)
-    if alpha.shape != (problem.n_samples,):
-        raise ValueError(f"warm_start must hold one alpha for each of {problem.n_samples} samples; its shape is {alpha.shape}.")
-    if not np.isfinite(alpha).all():
+    is_w = isinstance(problem, LinearProblem) and problem.penalty.has_kink
+    length, words = (problem.n_weights, "weights") if is_w else (problem.n_samples, "samples")  # type: ignore[union-attr]
+    name = "w" if is_w else "alpha"
+    if isinstance(warm_start, Solution):
+        warm_start = warm_start.w if is_w else warm_start.alpha
+    start = np.asarray(warm_start, dtype=np.float64)
+    if start.shape != (length,):
+        raise ValueError(f"warm_start must hold one {name} for each of {length} {words}; its shape is {start.shape}.")
+    if not np.isfinite(start).all():
         raise ValueError("warm_start holds a value that is not finite.")
-    return alpha
+    return start
 
 
 @dataclass

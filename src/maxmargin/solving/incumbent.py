@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin.certificate.certificate import Certificate, refusal, relative
 from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
-from maxmargin.certificate.linear import Judge
+from maxmargin.certificate.linear import judge_of
 from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
 from maxmargin.certificate.rounding import gamma
 from maxmargin.data.limits import OutOfTimeError, Stop
@@ -127,7 +127,7 @@ def _certificate_at_first(problem: LinearProblem) -> Certificate:
     """The certificate of w = 0 and the first feasible alpha."""
     if problem.offset_prices is None:
         return _certificate_of_zero(problem)
-    return Judge(problem).certify(np.zeros(problem.n_weights), problem.first_dual_point)
+    return judge_of(problem).certify(np.zeros(problem.n_weights), problem.first_dual_point)
 
 
 def _certificate_of_zero(problem: LinearProblem) -> Certificate:
@@ -135,15 +135,17 @@ def _certificate_of_zero(problem: LinearProblem) -> Certificate:
     the primal value, a sum of n terms that are not negative."""
     primal = problem.primal_at_zero
     rounding = gamma(problem.n_samples + 16) * primal
+    convexity = problem.penalty.strong_convexity
     return Certificate(
         primal=primal,
         dual=0.0,
         gap=primal,
         relative_gap=relative(primal, primal, 0.0),
         rounding_error=rounding,
-        distance_bound=math.sqrt(primal + rounding),
+        distance_bound=math.sqrt((primal + rounding) / convexity) if convexity else math.inf,
         n_support=0,
         n_at_bound=0,
+        is_strongly_convex=convexity > 0.0,
     )
 
 
@@ -158,8 +160,8 @@ class LinearIncumbent:
         self.primal = problem.primal_at_zero
         self.dual = 0.0 if problem.offset_prices is None else problem.dual(self.alpha)
         self.certificate: Certificate | None = None
-        self._judge = Judge(problem)
-        looks_for_w = problem.penalizes_intercept
+        self._judge = judge_of(problem)
+        looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink
         self._margins = np.empty(problem.n_samples) if looks_for_w else None
         self._point: PrimalPoint | None = None
         self._own_w = self.w

@@ -24,7 +24,7 @@ import numpy as np
 
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
 from maxmargin.problem import policy
-from maxmargin.problem.dual_box import DualBox, Loss
+from maxmargin.problem.dual_box import DualBox, Loss, repeated
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.offset import balanced, excess_of, filled
 from maxmargin.problem.penalties import L2, Penalty
@@ -58,6 +58,7 @@ class LinearProblem:
         loss: Loss | None = None,
         intercept_scaling: float = 0.0,
         penalizes_intercept: bool = True,
+        penalty: Penalty | None = None,
     ) -> LinearProblem:
         """Check everything and bring it to the few types that the loops are compiled for."""
         rows = Rows.from_matrix(X)
@@ -65,7 +66,7 @@ class LinearProblem:
         is_penalized = bool(penalizes_intercept) or scaling == 0.0
         loss = _loss(loss)
         y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
-        return cls(rows, y, costs_of(C, rows), loss, scaling, is_penalized)
+        return cls(rows, y, costs_of(C, rows), loss, scaling, is_penalized, penalty=L2() if penalty is None else penalty)
 
     @property
     def n_samples(self) -> int:
@@ -89,7 +90,7 @@ class LinearProblem:
     @cached_property
     def targets(self) -> Array:
         """t: ones, or y in regression."""
-        return self.y if self.loss.is_regression else np.broadcast_to(1.0, self.n_samples)
+        return self.y if self.loss.is_regression else repeated(1.0, self.n_samples)
 
     @cached_property
     def box(self) -> DualBox:
@@ -175,7 +176,11 @@ class LinearProblem:
             np.abs(alpha)
         ):
             return -np.inf
-        return float(np.sum(self.box.terms(alpha))) - self.penalty.conjugate(self.weights(alpha)[: self.n_penalised])
+        v = self.weights(alpha)[: self.n_penalised]
+        share = self.penalty.feasible_share(v)
+        if share < 1.0 - policy.LINEAR.balance:
+            return -np.inf
+        return float(np.sum(self.box.terms(share * alpha))) - self.penalty.conjugate(share * v)
 
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))
@@ -210,7 +215,7 @@ def costs_of(C: Any, rows: Rows) -> Array:
         raise ValueError(f"C must be finite and not negative; it holds {C.reshape(-1)[wrong[0]]}.")
     if not C.any():
         raise ValueError("C is zero for every sample: there is nothing to fit.")
-    return np.broadcast_to(C, (rows.n_samples,))
+    return C if C.shape == (rows.n_samples,) else repeated(float(C.flat[0]), rows.n_samples)
 
 
 def _loss(loss: Loss | None) -> Loss:

@@ -30,14 +30,9 @@ from maxmargin.problem.offset import Interval, offset_interval
 
 
 def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate, data_error: float = 0.0) -> float:
-<<<<<<< HEAD
-    """|b - b*| at most; zero where the intercept is penalised and so part of w, or absent. One pass over X, and another one
-    where the elements of X are themselves known to a relative ``data_error`` only. The rounding of an output is bounded by
-    |w| |x_i|, which needs no pass of its own."""
-=======
     """An upper bound on |b - b*|. It is zero where the intercept is absent, or penalised and so a part of w. It takes one pass
-    over X, and a second one where the elements of X are only known to a relative ``data_error``."""
->>>>>>> main
+    over X, and a second one where the elements of X are only known to a relative ``data_error``. The
+    rounding of an output is bounded by |w| |x_i|, which needs no pass of its own."""
     if problem.penalizes_intercept:
         return 0.0
     if not math.isfinite(certificate.distance_bound):

@@ -5,18 +5,17 @@ For any w and any feasible alpha the duality gap is a sum of terms that are neve
 .. math:: P(w) - D(\alpha) = \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(\alpha_i) + \alpha_i f_i \right]
           + \tfrac12 |w - w(\alpha)|^2 ,
 
-so nothing cancels, and a gap of 1e-12 is known as well as one of 1. (The intercept's weight is not in the last term when it
-is not penalised; the dual then asks for sum_i alpha_i sigma_i = 0, and what an alpha lacks of that is charged to the gap.)
-Everything is computed in float64 in one pass over X, and the certificate bounds its own rounding error: a dot product of k
-terms is wrong by at most :math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and
-Stability of Numerical Algorithms, section 3.1), and that error goes through each gap term by its slope.
+so nothing cancels, and a gap of 1e-12 is known as well as a gap of 1. (A free intercept is not in the last term. The dual then
+asks for sum_i alpha_i sigma_i = 0, and where that sum is not zero its cost is added to the gap.) Everything is computed in
+float64 in one pass over X, and the certificate bounds its own rounding error: a dot product of k terms is wrong by at most
+:math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and Stability of Numerical
+Algorithms, section 3.1), and that error goes through each gap term by its slope.
 
-On columns as they come, such as times in seconds since 1970, the sums of w(alpha) cancel by many digits. Where that bound is of
-the size of the gap, a second pass computes the outputs, w(alpha) and sum_i alpha_i sigma_i in about twice the precision, and
-where
-the intercept is free it takes x from the mean of X: :math:`\gamma_k^2` takes the place of :math:`\gamma_k`.
+In raw columns, such as times in seconds since 1970, the sums of w(alpha) cancel by many digits. If the bound on rounding is of
+the size of the gap, a second pass computes the outputs, w(alpha) and sum_i alpha_i sigma_i in about twice the precision. Where
+the intercept is free, that pass takes x from the mean of X. :math:`\gamma_k^2` then takes the place of :math:`\gamma_k`.
 
-Imports no solver and none of a solver's compiled code: the judge is not the player.
+The module imports no solver and no compiled code of a solver.
 """
 
 from __future__ import annotations
@@ -47,12 +46,24 @@ from maxmargin.problem.linear import LinearProblem
 
 
 def certify(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
-    """Judge the pair (w, alpha). It costs one pass over X, on all cores when X is large."""
-    return Judge(problem).certify(w, alpha)
+    """Judge the pair (w, alpha). It costs one pass over X, on all cores when X is large.
+
+    With an L1 penalty the dual asks for |w(alpha)_j| <= 1: alpha is scaled down to that first, and the certificate is that of
+    the scaled alpha."""
+    return judge_of(problem).certify(w, alpha)
+
+
+def judge_of(problem: LinearProblem) -> Judge:
+    """The judge for the penalty of this problem."""
+    if not problem.penalty.has_kink:
+        return Judge(problem)
+    from maxmargin.certificate.sparse import SparseJudge
+
+    return SparseJudge(problem)
 
 
 class Judge:
-    """``certify`` for many answers to one problem: the memory for w(alpha) is kept, which matters when w is long."""
+    """``certify`` for many answers to one problem. It keeps the memory for w(alpha), which matters when w is long."""
 
     def __init__(self, problem: LinearProblem) -> None:
         self.problem = problem
@@ -124,8 +135,8 @@ class Judge:
 
     @cached_property
     def _centre(self) -> Array:
-        """The mean of X by columns: any vector would do, and this one makes x - c short. With a price on the offset it
-        has to be zero."""
+        """The mean of each column of X. Any vector would do; the mean makes x - c short. With a price on the offset it must be
+        zero."""
         if self.problem.offset_prices is not None:
             return np.zeros(self.problem.rows.n_features)
         return np.asarray(self.problem.rows.matrix.mean(axis=0, dtype=np.float64)).reshape(-1)
@@ -164,7 +175,7 @@ class Judge:
 
 
 def is_in_doubt(quick: Certificate) -> bool:
-    """Whether the bound on rounding says more than the gap does."""
+    """Whether the bound on rounding matters beside the gap, so that the precise pass is worth its cost."""
     rounding = quick.rounding_error
     return (
         math.isfinite(quick.gap)

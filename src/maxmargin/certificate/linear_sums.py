@@ -116,7 +116,7 @@ def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTo
 
 
 class RowTotals(NamedTuple):
-    """What a pass over some of the rows adds up, besides their part of w(alpha)."""
+    """The sums of a pass over some of the rows, besides their part of w(alpha)."""
 
     loss: float
     conjugate: float
@@ -157,7 +157,7 @@ def _sum_over_rows(
 ) -> RowTotals:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
     is None where float64 is enough."""
-    judge_rows = _judge_of_rows(problem.rows.is_sparse, rests)
+    judge_rows = judge_of_rows(problem.rows.is_sparse, rests)
     rows, loss = problem.compiled_rows, problem.loss
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
@@ -171,8 +171,8 @@ def _sum_over_rows(
         outputs = np.multiply(outputs, signs, out=outputs)
         if margins_of_all is not None:
             margins_of_all[block] = outputs
-        operations = _operations(rows, block)
-        errors = _residual_errors(outputs, magnitudes, np.abs(targets), operations, is_precise=rests is not None)
+        roundings = operations(rows, block)
+        errors = residual_errors(outputs, magnitudes, np.abs(targets), roundings, is_precise=rests is not None)
         total += (
             C @ loss.value(outputs, targets),
             np.sum(problem.box_of(block).terms(a)),
@@ -183,9 +183,7 @@ def _sum_over_rows(
     return RowTotals(*total.tolist())
 
 
-def _residual_errors(
-    outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool
-) -> Array:
+def residual_errors(outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool) -> Array:
     """How wrong t_i - f_i can be: by its dot product, and by the rounding of the difference."""
     if is_precise:
         lost = np.square(gamma(operations)) * magnitudes
@@ -193,7 +191,7 @@ def _residual_errors(
     return gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (targets + magnitudes) + operations * SMALLEST
 
 
-def _judge_of_rows(is_sparse: bool, rests: Array | None) -> Any:
+def judge_of_rows(is_sparse: bool, rests: Array | None) -> Any:
     if rests is None:
         from maxmargin.certificate.linear_loops import judge_csr_rows, judge_dense_rows
 
@@ -208,7 +206,7 @@ def _judge_precisely(judge_rows: Any, rests: Array, *arguments: Any) -> float:
     return scale
 
 
-def _operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
+def operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
     """The roundings in each row's dot product: those of its stored elements and of the intercept."""
     if isinstance(rows, CsrRows):
         return np.diff(rows.indptr[block.start : block.stop + 1]).astype(np.float64) + 3.0

@@ -1,4 +1,6 @@
-"""LinearSVC on Dask collections: training on the workers that hold the chunks, prediction when its result is asked for."""
+"""LinearSVC on Dask collections: training on the workers that hold the chunks, prediction when its result is asked for.
+
+Public as ``maxmargin.dask``."""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ from maxmargin.scale_out.passes import Framing, run_together
 from maxmargin.scale_out.workers import OnWorkers
 from maxmargin.solving.driver import Limits, seed_from
 from maxmargin.solving.solution import Solution
+
+__all__ = ["LinearSVC"]
 
 
 class LinearSVC(linear_svc.LinearSVC):

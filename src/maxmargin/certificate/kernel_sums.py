@@ -2,9 +2,9 @@ r"""Sums of kernel values in float64, and how wrong they can be: :math:`f_i = \s
 :math:`x_i`, which is what a certificate judges and what a model predicts.
 
 No kernel value is kept. Tiles of dot products small enough for the caches are made on all cores, by matrix products where
-the samples are dense and by compiled code of the certificate's own where they are sparse, and the kernel is a function of
-them. Among the chosen points themselves a dense tile is made once, for both of its sides. Nothing here is shared with a
-solver.
+the samples are dense and by compiled code of the certificate's own where they are sparse or have few features, and the kernel
+is a function of them. Among the chosen points themselves a value is made once, for both of its sides, where they are many.
+Nothing here is shared with a solver.
 
 **Rounding, for the RBF kernel.** Let :math:`u = 2^{-53}`, G the greatest :math:`|x|^2`, and m the number of roundings that a
 term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u G`, so that :math:`|x - z|^2` is wrong by at
@@ -167,12 +167,57 @@ def _sparse_sums(
 ) -> KernelSums:
     """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
     themselves sums of up to ``n_added`` numbers."""
-    plus, minus = (
-        _positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), samples)
-        for is_here in (signed > 0.0, signed < 0.0)
-    )
-    error = _rbf_error(kernel, points, samples, GROUP_ROUNDINGS)
+    if samples is points and _is_worth_halving(len(chosen), len(points)):
+        plus, minus, n_more = _symmetric_sums(kernel, points, chosen, signed)
+    else:
+        n_more = 0
+        plus, minus = (
+            _positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), samples)
+            for is_here in (signed > 0.0, signed < 0.0)
+        )
+    error = _rbf_error(kernel, points, samples, GROUP_ROUNDINGS + n_more)
     return KernelSums(plus - minus, (error + roundings(n_added)) * (plus + minus))
+
+
+def _is_worth_halving(n_chosen: int, n: int) -> bool:
+    return n_chosen >= policy.KERNEL.symmetric_share * n and n_chosen**2 > policy.KERNEL.values_to_halve
+
+
+def _symmetric_sums(kernel: Any, points: Points, chosen: Array, signed: Array) -> tuple[Array, Array, int]:
+    """The same at the points themselves. Among the chosen ones a value is computed once, for both of its sides; the parts of
+    the tasks are added in one order, and how many there are is the third number."""
+    is_first, is_chosen = signed > 0.0, np.zeros(len(points), np.bool_)
+    order = np.concatenate([np.flatnonzero(is_first), np.flatnonzero(signed < 0.0)])
+    is_chosen[chosen] = True
+    plus, minus = np.zeros((2, len(points)))
+    among, n_parts = _sums_among_rows(kernel, points[chosen[order]], np.abs(signed[order]), int(is_first.sum()))
+    plus[chosen[order]], minus[chosen[order]] = among
+    others = points[~is_chosen]
+    for side, is_here in ((plus, is_first), (minus, signed < 0.0)):
+        side[~is_chosen] = _positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), others)
+    return plus, minus, n_parts
+
+
+def _sums_among_rows(kernel: Any, vectors: Points, scales: Array, n_first: int) -> tuple[Array, int]:
+    """At the vectors, those over the first of them and those over the others."""
+    from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_among
+
+    n, rows, size = len(vectors), _elements(vectors.matrix), policy.KERNEL.samples_a_task
+    log2_scale = -kernel.gamma / math.log(2.0)
+    job = JudgedSums(rows, np.array([n_first]), scales, vectors.sqnorms, rows, vectors.sqnorms, log2_scale)
+    starts = [*range(0, n_first, size), *range(n_first, n, size)]
+    sums, crew, a_turn = np.zeros((2, n)), Crew(n * n // 2), policy.KERNEL.strips_a_turn
+
+    def task(start: int) -> Array:
+        totals, rests = np.zeros((2, 2, n))
+        stop = min(n_first if start < n_first else n, start + size)
+        judge_among(job, start, stop, np.zeros((vectors.matrix.shape[1] + 5) * int(LANES)), totals, rests)
+        return np.asarray(totals + rests)
+
+    for begin in range(0, len(starts), a_turn):
+        for found in crew.run_long([(start,) for start in starts[begin : begin + a_turn]], task):
+            sums += found
+    return sums, len(starts)
 
 
 def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
@@ -184,7 +229,7 @@ def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, sa
     job = JudgedSums(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, log2_scale)
 
     def task(start: int) -> None:
-        columns = np.zeros((points.matrix.shape[1] + 4) * int(LANES))
+        columns = np.zeros((points.matrix.shape[1] + 5) * int(LANES))
         judge_rows(job, start, min(n, start + policy.KERNEL.samples_a_task), columns, totals, rests)
 
     Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)

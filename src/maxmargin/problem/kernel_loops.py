@@ -17,7 +17,19 @@ from numba.extending import intrinsic
 
 from maxmargin.data.caching import njit
 from maxmargin.data.error_free_loops import fma
-from maxmargin.data.lanes import INDEX, address, clipped, constant, counted, lanes, load, power_of_two, spread, store
+from maxmargin.data.lanes import (
+    INDEX,
+    address,
+    clipped,
+    constant,
+    counted,
+    lanes,
+    load,
+    power_of_two,
+    spread,
+    store,
+    total_of_lanes,
+)
 from maxmargin.data.lanes import fma as lane_fma
 from maxmargin.data.rows import Array
 
@@ -27,7 +39,7 @@ MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
 LANES = np.uint64(lanes(8))
 """Samples whose sums are made at a time."""
-ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(1, 5))
+ZERO, ONE, TWO, THREE, FOUR, FIVE = (np.uint64(k) for k in range(6))
 GROUP = np.uint64(8)
 """Support vectors that are added up before they are added to the rest."""
 MIRRORED_ROWS = 8
@@ -73,8 +85,8 @@ class JudgedSums(NamedTuple):
 @njit(cache=True, nogil=True, boundscheck=False)
 def judge_rows(job, start, stop, columns, totals, rests):
     """RBF sums for the samples start <= i < stop. LANES samples are made dense and transposed at a time: ``columns``, zero
-    before and after, has a line for each feature, and four more for their squared norms, the sums of GROUP support vectors,
-    the totals and the rests."""
+    before and after, has a line for each feature, and five more: one for ``judge_among``, and those for the squared norms, the
+    sums of GROUP support vectors, the totals and the rests."""
     start, stop, n_chosen = np.uint64(start), np.uint64(stop), np.uint64(job.chosen.shape[0])
     norms = np.uint64(columns.shape[0]) - FOUR * LANES
     for first in range(start, stop, LANES):
@@ -84,7 +96,7 @@ def judge_rows(job, start, stop, columns, totals, rests):
             columns[norms + i] = job.sample_sqnorms[first + i]
         for j in range(n_chosen):
             add_rbf_values(job, np.uint64(job.chosen[j]), job.scales[j], columns)
-            if (j + ONE) % GROUP == np.uint64(0) or j + ONE == n_chosen:
+            if (j + ONE) % GROUP == ZERO or j + ONE == n_chosen:
                 fold_group(columns)
         for i in range(count):
             totals[first + i] = columns[norms + TWO * LANES + i]
@@ -92,6 +104,49 @@ def judge_rows(job, start, stop, columns, totals, rests):
         put_columns(job.samples, first, first + count, 0.0, LANES, columns)
         for i in range(FOUR * LANES):
             columns[norms + i] = 0.0
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def judge_among(job, start, stop, columns, totals, rests):
+    """RBF sums among the support vectors, each value once: the rows start <= i < stop, of one sign, meet those from i on.
+
+    ``job.samples`` is not looked at, and the vectors are all rows: first those with positive coefficients, ``job.chosen[0]`` in
+    number. totals[0] and rests[0] are the sums over them, totals[1] and rests[1] those over the others. The first of the five
+    lines is for the coefficients."""
+    start, stop, n_first = np.uint64(start), np.uint64(stop), np.uint64(job.chosen[0])
+    n, extra = np.uint64(job.scales.shape[0]), np.uint64(columns.shape[0]) - FIVE * LANES
+    own = ZERO if start < n_first else ONE
+    for first in range(start, stop, LANES):
+        last = min(stop, first + LANES)
+        put_columns(job.vectors, first, last, 1.0, LANES, columns)
+        for i in range(first, last):
+            columns[extra + i - first], columns[extra + LANES + i - first] = job.scales[i], job.sqnorms[i]
+        for side in range(own, TWO):
+            begin, end = first if side == own else n_first, n_first if side == ZERO else n
+            for j in range(begin, end):
+                back = add_rbf_values(job, j, job.scales[j], columns)
+                if j >= last:
+                    add_to_total(totals, rests, own, j, back)
+                if (j - begin + ONE) % GROUP == ZERO or j + ONE == end:
+                    fold_group(columns)
+            for i in range(first, last):
+                place = extra + THREE * LANES + i - first
+                add_to_total(totals, rests, side, i, columns[place])
+                rests[side, i] += columns[place + LANES]
+                columns[place] = columns[place + LANES] = 0.0
+        put_columns(job.vectors, first, last, 0.0, LANES, columns)
+        for i in range(FIVE * LANES):
+            columns[extra + i] = 0.0
+
+
+@njit(inline="always")
+def add_to_total(totals, rests, side, i, more):
+    """totals[side, i] += more, with what that loses in the rests."""
+    total = totals[side, i]
+    new = total + more
+    added = new - total
+    rests[side, i] += (total - (new - added)) + (more - added)
+    totals[side, i] = new
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -162,7 +217,8 @@ def number_at(typing_context, matrix, place):
 
 @intrinsic
 def add_rbf_values(typing_context, job, j, scale, columns):
-    """Add scale k(x_j, x_i) to the sums of the samples i in ``columns``, for row j of the vectors."""
+    """Add scale k(x_j, x_i) to the sums of the samples i in ``columns``, for row j of the vectors. The answer is the sum over i
+    of k(x_j, x_i) times the coefficients in ``columns``: no term of it goes through more than six roundings."""
 
     def generate(context, builder, signature, arguments):
         job_value, j, scale, columns = arguments
@@ -178,9 +234,10 @@ def add_rbf_values(typing_context, job, j, scale, columns):
         )
         sums = builder.gep(last, [INDEX(-3 * dots.type.count)])
         store(builder, lane_fma(builder, spread(builder, scale, dots.type), values, load(builder, sums, dots.type)), sums)
-        return context.get_dummy_value()
+        coefficients = load(builder, builder.gep(last, [INDEX(-5 * dots.type.count)]), dots.type)
+        return total_of_lanes(builder, builder.fmul(coefficients, values))
 
-    return types.void(job, types.uint64, types.float64, columns), generate
+    return types.float64(job, types.uint64, types.float64, columns), generate
 
 
 def _dot_products(context, builder, kind, matrix, j, lines):

@@ -30,6 +30,9 @@ _HOMES = {
     "SquaredEpsilonInsensitive": "maxmargin.problem.regression_losses",
     "Quantile": "maxmargin.problem.regression_losses",
     "Shortfall": "maxmargin.problem.one_class",
+    "L1": "maxmargin.problem.penalties",
+    "L2": "maxmargin.problem.penalties",
+    "ElasticNet": "maxmargin.problem.penalties",
     "one_class_problem": "maxmargin.problem.one_class",
     "InseparableError": "maxmargin.certificate.hard_margin",
     "Certificate": "maxmargin.certificate.certificate",
@@ -44,6 +47,7 @@ _HOMES = {
     "PairDescent": "maxmargin.solvers.linear.pair_descent",
     "Pegasos": "maxmargin.solvers.linear.pegasos",
     "PrunedGradient": "maxmargin.solvers.linear.pruned_gradient",
+    "SparseNewton": "maxmargin.solvers.linear.sparse_newton.sparse_newton",
     "PrunedLoss": "maxmargin.margin_bounds.pruned_loss",
     "SortedSums": "maxmargin.margin_bounds.sorted_sums",
     "PrintedEvaluation": "maxmargin.margin_bounds.sorted_sums",
@@ -149,6 +153,9 @@ if TYPE_CHECKING:
     from maxmargin.problem.nu import NuProblem as NuProblem
     from maxmargin.problem.one_class import Shortfall as Shortfall
     from maxmargin.problem.one_class import one_class_problem as one_class_problem
+    from maxmargin.problem.penalties import L1 as L1
+    from maxmargin.problem.penalties import L2 as L2
+    from maxmargin.problem.penalties import ElasticNet as ElasticNet
     from maxmargin.problem.regression_losses import EpsilonInsensitive as EpsilonInsensitive
     from maxmargin.problem.regression_losses import Quantile as Quantile
     from maxmargin.problem.regression_losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
@@ -176,6 +183,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.linear.pegasos import Pegasos as Pegasos
     from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds as PrintedBounds
     from maxmargin.solvers.linear.pruned_gradient import PrunedGradient as PrunedGradient
+    from maxmargin.solvers.linear.sparse_newton.sparse_newton import SparseNewton as SparseNewton
     from maxmargin.solving.driver import solve as solve
     from maxmargin.solving.solution import Progress as Progress
     from maxmargin.solving.solution import Solution as Solution

@@ -33,7 +33,18 @@ MODELS = {
     "linear regression": (LinearSVR(), X, TWO),
     "linear one class": (LinearOneClassSVM(), X, None),
 }
-KEPT = ("dual_coef_", "intercept_", "n_support_", "offset_", "rho_", "epsilon_", "shape_fit_", "fit_status_", "n_iter_")
+KEPT = (
+    "dual_coef_",
+    "intercept_",
+    "n_support_",
+    "offset_",
+    "rho_",
+    "cost_",
+    "epsilon_",
+    "shape_fit_",
+    "fit_status_",
+    "n_iter_",
+)
 names = pytest.mark.parametrize("name", MODELS)
 
 

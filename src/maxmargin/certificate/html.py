@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def in_words(certificate: Certificate) -> str:
-    """What a certificate proves, in sentences for a reader who has never seen one."""
+    """Say what a certificate proves, for a reader who has never seen one."""
     if not certificate.is_proof:
         return (
             f"This model has the objective {certificate.primal:.10g}. The certificate proves no bound on the optimum, because "

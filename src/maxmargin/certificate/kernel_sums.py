@@ -1,10 +1,9 @@
 r"""Sums of kernel values in float64, and how wrong they can be: :math:`f_i = \sum_j s_j k(z_j, x_i)` for all samples
 :math:`x_i`, which is what a certificate judges and what a model predicts.
 
-No kernel value is kept. Tiles of dot products small enough for the caches are made on all cores, by matrix products where
-the samples are dense and by compiled code of the certificate's own where they are sparse or have few features, and the kernel
-is a function of them. Among the chosen points themselves a value is made once, for both of its sides, where they are many.
-Nothing here is shared with a solver.
+No kernel value is kept. All cores make tiles of dot products that fit into the caches, and apply the kernel to them. Dense
+samples are multiplied by BLAS, sparse ones and those with few features by compiled code of the certificate's own. Where the
+chosen points are many, a value between two of them is made once, for both of its sides. Nothing here is shared with a solver.
 
 **Rounding, for the RBF kernel.** Let :math:`u = 2^{-53}`, G the greatest :math:`|x|^2`, and m the number of roundings that a
 term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u G`, so that :math:`|x - z|^2` is wrong by at
@@ -42,20 +41,20 @@ GROUP_ROUNDINGS = 12.0
 EXPONENTIAL_ERROR = 2.0**-70
 """Relative error of the precise exponential, as derived above."""
 LONG_ROUNDOFF = 2.0**-63
-"""A long double with a greater roundoff is of no use."""
+"""The greatest roundoff of a long double that is used. A machine with a greater one gets no precise sums."""
 SMALLEST_NORMAL = 2.0**-1021
-"""What stands for kernel values below it."""
+"""The value that stands for every kernel value below it."""
 
 
 class KernelSums(NamedTuple):
-    """f, and by how much each of it can be wrong."""
+    """f, and a bound on the error of each element."""
 
     outputs: Array
     errors: Array
 
     @classmethod
     def of_columns(cls, gram: Any, signed: Array, n: int) -> KernelSums:
-        """From kernel values that are given: ``gram(rows)`` has a column for each coefficient."""
+        """The sums from given kernel values: ``gram(rows)`` has a column for each coefficient."""
         outputs, magnitudes = np.zeros(n), np.zeros(n)
         for start in range(0, n, policy.KERNEL.vectors_a_tile):
             check_point()
@@ -301,7 +300,7 @@ def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
 
 
 def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
-    """f at some of the points, with far smaller errors; None where there is no way to that: for other kernels, and for the RBF
+    """f at some of the points, with far smaller errors. None where that is not possible: for other kernels, and for the RBF
     kernel of too many features."""
     if kernel.is_polynomial:
         return _long_sums(kernel, points[chosen], signed, points[samples])
@@ -398,5 +397,5 @@ def _arrays(matrix: Any) -> tuple[Array, Array, Array]:
 
 
 def _elements(matrix: Any) -> Any:
-    """As the certificate's loop takes it."""
+    """The matrix in the form that the certificate's loop takes."""
     return _arrays(matrix) if sparse.issparse(matrix) else np.ascontiguousarray(matrix)

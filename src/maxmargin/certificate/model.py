@@ -6,8 +6,8 @@ For :math:`w = \sum_j c_j \phi(z_j)`, any b and any feasible alpha, with :math:`
 .. math:: P(w, b) - D(\alpha) = \sum_i \left[ (C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0, m_i - 1) \right]
           - b \sum_i \alpha_i y_i + \tfrac12 |w - w(\alpha)|^2 .
 
-So a model of anybody's can be judged with a dual point of anybody's, also when its file has rounded the support vectors. It
-takes a kernel that is positive semidefinite: otherwise the last term is no square, and the dual value bounds nothing."""
+So any model can be judged with any dual point, even if its file has rounded the support vectors. The kernel must be positive
+semidefinite: otherwise the last term is no square, and the dual value bounds nothing."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Ke
 
 
 def imbalance_of(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:
-    """Of all groups together: see the head of this module."""
+    """The imbalance of all groups together. The head of this module derives it."""
     roots = problem.of_variables(np.sqrt(np.abs(np.asarray(problem.samples.diagonal))))
     charges = [
         _charge(problem, g, alpha[members], np.abs(h[members]), roots[members]) for g, members in enumerate(problem.members)
@@ -130,7 +130,7 @@ def _charge(problem: NuProblem, g: int, alpha: Array, h: Array, roots: Array) ->
 
 
 def violation(problem: NuProblem, alpha: Array, outputs: Array) -> float:
-    """LIBSVM's: the greatest of a group's, the greatest h that can rise minus the least that can fall."""
+    """LIBSVM's violation: the greatest over the groups of the greatest h that can rise minus the least that can fall."""
     h = -problem.kinks(outputs)
     found = [0.0]
     for members in problem.members:

@@ -33,6 +33,7 @@ from maxmargin.estimators.linear_fit import (
 )
 from maxmargin.estimators.multiclass import OneAgainstRest
 from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.penalties import check_penalty, penalty_of_model
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.registry import solver_named
@@ -57,7 +58,7 @@ class LinearClassifier(checks.PickledByName, Watched):
     @explained
     def __init__(
         self,
-        penalty: Literal["l1", "l2"] = "l2",
+        penalty: Literal["l1", "l2", "elasticnet"] = "l2",
         loss: Literal["hinge", "squared_hinge"] = "squared_hinge",
         *,
         dual: Literal["auto"] | bool = "auto",
@@ -77,6 +78,7 @@ class LinearClassifier(checks.PickledByName, Watched):
         callback: Any = None,
         penalize_intercept: bool = True,
         sharp_proofs: bool = False,
+        l1_ratio: float = 0.5,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -97,6 +99,7 @@ class LinearClassifier(checks.PickledByName, Watched):
         self.callback = callback
         self.penalize_intercept = penalize_intercept
         self.sharp_proofs = sharp_proofs
+        self.l1_ratio = l1_ratio
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
@@ -105,16 +108,14 @@ class LinearClassifier(checks.PickledByName, Watched):
         return self
 
     def _check_parameters(self) -> Limits:
-        if self.penalty == "l1":
-            raise ValueError("penalty='l1' is not supported yet: maxmargin trains with penalty='l2'.")
         if self.multi_class == "crammer_singer":
             raise ValueError("multi_class='crammer_singer' is not supported yet: maxmargin trains with multi_class='ovr'.")
-        checks.one_of("penalty", self.penalty, ("l2",))
         checks.one_of("multi_class", self.multi_class, ("ovr",))
         checks.one_of("loss", self.loss, tuple(LOSSES))
         checks.one_of("dual", self.dual, ("auto", True, False))
         checks.cost(self.C)
         checks.flag("sharp_proofs", self.sharp_proofs)
+        check_penalty(self)
         check_intercept(self)
         return checked_limits(self)
 
@@ -130,13 +131,13 @@ class LinearClassifier(checks.PickledByName, Watched):
         """One problem for two classes, else one for each class against the rest; all share X."""
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
         callback = serialised(self._watcher(), self.verbose)
-        scaling = scaling_of(self)
+        scaling, penalty = scaling_of(self), penalty_of_model(self)
         is_penalized, costs = bool(self.penalize_intercept) or scaling == 0.0, costs_of(costs, rows)
 
         def job(positive: Any, start: Array | None) -> Any:
             def run(stop: Stop) -> Solution:
                 signs = np.where(y == positive, np.int8(1), np.int8(-1))
-                problem = LinearProblem(rows, signs, costs, LOSSES[self.loss], scaling, is_penalized)
+                problem = LinearProblem(rows, signs, costs, LOSSES[self.loss], scaling, is_penalized, penalty=penalty)
                 if stop.is_due and start is None:
                     return unsolved(problem, solver, stop)
                 if self._has_hard_margin:
@@ -153,7 +154,9 @@ class LinearClassifier(checks.PickledByName, Watched):
             return run
 
         positives = classes[1:] if len(classes) == 2 else classes
-        starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
+        starts: Sequence[Array | None] = self._starts(len(y), rows.n_features + (scaling != 0.0), classes) or [None] * len(
+            positives
+        )
         with single_threaded_blas():
             return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
 
@@ -161,13 +164,15 @@ class LinearClassifier(checks.PickledByName, Watched):
     def _has_hard_margin(self) -> bool:
         return math.isinf(self.C)
 
-    def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
-        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
+    def _starts(self, n_samples: int, n_weights: int, classes: Array) -> list[Array] | None:
+        """Where the problems start: at the last alphas, scaled to the new C, if they fit; with an L1 penalty at the last w."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)
         if not self.warm_start or last is None or self._has_hard_margin or math.isinf(last.C):
             return None
         if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, classes):
             return None
+        if penalty_of_model(self).has_kink:
+            return last.weights if last.weights and len(last.weights[0]) == n_weights else None
         return [alpha * (self.C / last.C) for alpha in last.alphas]
 
     def _keep(self, n_features: int, classes: Array, solutions: list[Solution]) -> None:
@@ -178,7 +183,8 @@ class LinearClassifier(checks.PickledByName, Watched):
         self.intercept_ = np.array([solution.b for solution in solutions])
         keep_proofs(self, solutions)
         self.ellipsoid_ = one_or_all([solution.ellipsoid for solution in solutions])
-        self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
+        weights = [np.array(solution.w) for solution in solutions] if penalty_of_model(self).has_kink else []
+        self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions], weights) if self.warm_start else None
 
     def _decisions(self, X: Any) -> Decisions:
         """By the ball."""
@@ -198,11 +204,12 @@ class LinearClassifier(checks.PickledByName, Watched):
 
 
 class _WarmStart(NamedTuple):
-    """What the next fit may start from."""
+    """What the next fit may start from: the alphas, and each w where the penalty has a kink."""
 
     C: float
     classes: Array
     alphas: list[Array]
+    weights: list[Array]
 
 
 def dense_weights(model: LinearClassifier) -> tuple[Array, Array]:

@@ -67,7 +67,8 @@ OF_KERNEL_CLASSES: dict[str, Rule] = {"decision_function_shape": one_of("ovr", "
 PARAMETERS = {
     "LinearSVC": {
         **COMMON,
-        "penalty": one_of("l2"),
+        "penalty": one_of("l2", "l1", "elasticnet"),
+        "l1_ratio": number(0.0, 1.0),
         "loss": one_of("hinge", "squared_hinge"),
         "dual": one_of("auto", True, False),
         "multi_class": one_of("ovr"),

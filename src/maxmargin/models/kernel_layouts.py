@@ -43,7 +43,7 @@ FORMS_OF_CLASSES = {
     "class_weight_": Form(FLOAT64, ("classes",), is_needed=False),
     "n_iter_": Form(WHOLE, ("problems",), is_needed=False),
 }
-FORMS_OF_NU_CLASSES = {**FORMS_OF_CLASSES, "rho_": Form(FLOAT64, ("problems",), is_needed=False)}
+FORMS_OF_NU_CLASSES = {**FORMS_OF_CLASSES, **{key: Form(FLOAT64, ("problems",), is_needed=False) for key in ("rho_", "cost_")}}
 FORMS_OF_OUTPUTS = {
     "dual_coef_": Form(FLOAT64, ("problems", "support vectors")),
     **FORMS_OF_ALL,
@@ -207,8 +207,9 @@ def _fill_nu_svr(estimator: Any, header: Header, tensors: Tensors) -> None:
 def _complaint_about_nu_svc(header: Header, tensors: Tensors) -> str | None:
     if header["certificates"] and "rho_" not in tensors:
         return "rho_ is missing, by which a model with certificates was divided"
-    if "rho_" in tensors and not np.all(tensors["rho_"] > 0.0):
-        return "rho_ must be positive"
+    for key in ("rho_", "cost_"):
+        if key in tensors and not np.all(tensors[key] > 0.0):
+            return f"{key} must be positive"
     return _complaint_about_kernel(header, tensors)
 
 

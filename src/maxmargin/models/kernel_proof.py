@@ -15,7 +15,7 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_regressor import LOSSES
-from maxmargin.estimators.nu_svc import NuSVC
+from maxmargin.estimators.nu_svc import NuSVC, rho_of, weighted_problem
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
 from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel
@@ -28,6 +28,7 @@ from maxmargin.problem.nu import NuProblem, nu_svc, nu_svr, one_class
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.driver import Limits, drive, solve
+from maxmargin.solving.solution import Solution
 
 
 def prove_classes(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
@@ -85,10 +86,13 @@ def _prove_pair(machine: _Machine, pair: Pair, coefficients: Array, offset: floa
 
 def _prove_nu_pair(machine: _Machine, pair: Pair, coefficients: Array, offset: float) -> Certificate:
     """The same with nu."""
-    kernel, costs = machine.estimator._kernel_, machine.costs[pair.samples]
+    kernel, estimator = machine.estimator._kernel_, machine.estimator
     part = Rows.from_matrix(pair.part(machine.X, kernel), check=False)
-    problem = nu_svc(part, pair.signs, kernel, float(machine.estimator.nu), costs)
-    return machine.prove_nu(problem, coefficients, offset, pair.samples)
+    problem = nu_svc(part, pair.signs, kernel, float(estimator.nu))
+    if estimator.class_weight is None:
+        return machine.prove_nu(problem, coefficients, offset, pair.samples)
+    weighted = weighted_problem(machine.X, kernel, machine.costs, 1.0 / rho_of(machine.solved(problem)), pair)
+    return machine.prove(weighted, coefficients, offset, np.abs(coefficients), pair.samples)
 
 
 def check_kernel(estimator: Any, y: Array) -> None:
@@ -129,10 +133,13 @@ class _Machine:
         self, problem: NuProblem, coefficients: Array, offset: float | None = None, samples: Any = slice(None)
     ) -> Certificate:
         """The same with nu. A model has no dual point of this problem: that of nu-SVR has two variables a sample."""
-        limits = Limits(tol=self.tol, max_seconds=self.max_seconds)
-        solution = drive(problem, NuSMO(), limits, warm_start=None, callback=None, seed=0, stop=Stop.after(self.max_seconds))
+        solution = self.solved(problem)
         b = float(self.estimator.intercept_[0]) if offset is None else offset
         return certify_nu_model(problem, self._model(coefficients, b, samples), solution.alpha)
+
+    def solved(self, problem: NuProblem) -> Solution:
+        limits = Limits(tol=self.tol, max_seconds=self.max_seconds)
+        return drive(problem, NuSMO(), limits, warm_start=None, callback=None, seed=0, stop=Stop.after(self.max_seconds))
 
     def _model(self, coefficients: Array, b: float, samples: Any) -> KernelModel:
         estimator, n_samples = self.estimator, len(self.costs)

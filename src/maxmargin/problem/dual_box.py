@@ -30,8 +30,8 @@ class DualBox(NamedTuple):
 
 
 class Kinks(NamedTuple):
-    """Where a piecewise linear loss bends: the offsets b at which the residuals t - f - b of ``samples`` reach a kink, by how
-    much the slope of C l rises there, and the slope's sum far to the left, with the sign changed."""
+    """The kinks of a piecewise linear loss, as offsets: the b at which the residuals t - f - b of ``samples`` reach a kink. The
+    slope of C l rises by ``rises`` there. ``level`` is minus the sum of the slopes far to the left."""
 
     offsets: Array
     rises: Array
@@ -60,7 +60,7 @@ class Pieces(NamedTuple):
 
     @property
     def leaves_samples_out(self) -> bool:
-        """Whether there is a piece on which a sample need not be looked at."""
+        """Whether the loss is zero on some piece, so that a solver may leave samples out."""
         return not self.is_two_sided
 
 
@@ -85,7 +85,8 @@ class Loss(Protocol):
         """The loss, without C."""
 
     def slope(self, output: Array, target: Targets = 1.0) -> Array:
-        """Minus its derivative by the output (one of them at a kink): the alpha that answers an output is C times this."""
+        """Minus the derivative of the loss by the output (one of several at a kink). The alpha that answers an output is C
+        times this."""
 
     def margin_pieces(self) -> Pieces:
         """The loss of two classes as a piecewise linear and quadratic function of the margin, for the compiled loops."""
@@ -101,7 +102,7 @@ class Loss(Protocol):
 
 
 def one_or_all(C: Array) -> Array:
-    """One value where it is the same for all samples."""
+    """One number where all samples have the same, else the array."""
     return C[:1] if C.strides == (0,) else C
 
 
@@ -121,5 +122,5 @@ def quadratic_box(C: Array, target: Targets) -> DualBox:
 
 
 def residual_rounding(alpha: Array, C: Array) -> Array:
-    """The rounding in ``r - alpha D`` that is not the residual's: of D, of the product and of the subtraction."""
+    """The rounding error of ``r - alpha D`` without that of r itself: of D, of the product and of the subtraction."""
     return 4.0 * UNIT_ROUNDOFF * np.abs(alpha * half_inverse(C))

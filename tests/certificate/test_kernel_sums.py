@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin.certificate import policy
-from maxmargin.certificate.kernel_sums import equal_points, kernel_sums
-from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_rows
+from maxmargin.certificate.equal_points import equal_points
+from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_rows
+from maxmargin.certificate.kernel_sums import kernel_sums
 from maxmargin.problem.kernels import RBF, Linear, Points, Polynomial
 
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_array}

@@ -28,6 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate import policy
+from maxmargin.certificate.equal_points import equal_points
 from maxmargin.certificate.rounding import gamma as roundings
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
@@ -199,7 +200,7 @@ def _symmetric_sums(kernel: Any, points: Points, chosen: Array, signed: Array) -
 
 def _sums_among_rows(kernel: Any, vectors: Points, scales: Array, n_first: int) -> tuple[Array, int]:
     """At the vectors, those over the first of them and those over the others."""
-    from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_among
+    from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_among
 
     n, rows, size = len(vectors), _elements(vectors.matrix), policy.KERNEL.samples_a_task
     log2_scale = -kernel.gamma / math.log(2.0)
@@ -220,7 +221,7 @@ def _sums_among_rows(kernel: Any, vectors: Points, scales: Array, n_first: int) 
 
 
 def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
-    from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_rows
+    from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_rows
 
     n, totals, rests = len(samples), np.zeros(len(samples)), np.zeros(len(samples))
     vectors, others = _elements(points.matrix), _elements(samples.matrix)
@@ -365,31 +366,6 @@ def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors
     share = SECOND_ORDER * (exponent + EXPONENTIAL_ERROR + 4.0 * len(signed) * u**2)
     tiny = SMALLEST_NORMAL * float(np.abs(signed).sum())
     return KernelSums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
-
-
-def equal_points(matrix: Any) -> tuple[Array, Array]:
-    """For each row of a CSR matrix the number of its set of equal rows, and the first row of each set. Rows that have the same
-    product with a fixed vector are compared, neighbour by neighbour; equal rows between which another one comes are missed."""
-    n, lengths = matrix.shape[0], np.diff(matrix.indptr)
-    products = matrix @ np.cos(np.arange(1.0, matrix.shape[1] + 1.0))
-    order = np.argsort(products, kind="stable")
-    one, other = order[:-1], order[1:]
-    is_equal = (products[one] == products[other]) & (lengths[one] == lengths[other])
-    alike = np.flatnonzero(is_equal)
-    is_equal[alike] = _are_equal(matrix, one[alike], other[alike], lengths)
-    is_first = np.concatenate([[True], ~is_equal])[:n]
-    group = np.empty(n, np.intp)
-    group[order] = np.cumsum(is_first) - 1
-    return group, order[is_first]
-
-
-def _are_equal(matrix: Any, one: Array, other: Array, lengths: Array) -> Array:
-    """Whether these pairs of rows, of equal lengths, have the same elements."""
-    counts = lengths[one]
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    a, b = np.repeat(matrix.indptr[one], counts) + within, np.repeat(matrix.indptr[other], counts) + within
-    differs = (matrix.indices[a] != matrix.indices[b]) | (matrix.data[a] != matrix.data[b])
-    return np.bincount(np.repeat(np.arange(len(one)), counts), differs, len(one)) == 0.0
 
 
 def _arrays(matrix: Any) -> tuple[Array, Array, Array]:

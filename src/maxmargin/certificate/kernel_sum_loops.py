@@ -52,7 +52,7 @@ class JudgedSums(NamedTuple):
     log2_scale: float
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def judge_rows(job, start, stop, columns, totals, rests):
     """RBF sums for the samples start <= i < stop. LANES samples are made dense and transposed at a time: ``columns``, zero
     before and after, has a line for each feature, and five more: one for ``judge_among``, and those for the squared norms, the
@@ -76,7 +76,7 @@ def judge_rows(job, start, stop, columns, totals, rests):
             columns[norms + i] = 0.0
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def judge_among(job, start, stop, columns, totals, rests):
     """RBF sums among the support vectors, each value once: the rows start <= i < stop, of one sign, meet those from i on.
 
@@ -119,7 +119,7 @@ def add_to_total(totals, rests, side, i, more):
     totals[side, i] = new
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def put_columns(samples, first, last, scale, width, columns):
     """The samples first <= i < last, made dense and transposed: columns[k width + i - first] = scale x_ik."""
     first, width = np.uint64(first), np.uint64(width)

@@ -17,8 +17,6 @@ SHIFT = 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""
 MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
-MIRRORED_ROWS = 8
-"""Rows of a block whose mirror image is written at a time: a line of the cache."""
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
 """Up to so many samples have their terms added up in blocks of so many: no term goes through more than 64 roundings."""
 
@@ -63,7 +61,7 @@ def halve_exponent(products, j, here, sample_sqnorms, log2_scale, power, bits):
         bits[i] = (bits[i] << MANTISSA_BITS) + ONE_BITS
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def rbf_values(products, sqnorms, other_sqnorms, log2_scale, power, bits):
     """exp(-gamma |x_j - z_i|^2) in the place of each x_j . z_i. ``power`` is memory for one row, and ``bits`` are its bits: to
     allocate and to view inside takes a quarter of a second to compile."""
@@ -73,53 +71,34 @@ def rbf_values(products, sqnorms, other_sqnorms, log2_scale, power, bits):
             products[j, i] *= power[i]
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
-def rbf_values_across(products, sqnorms, other_sqnorms, log2_scale, out, middle):
-    """The same for the samples of two classes, into the two blocks of their matrix ``out`` that are each other's mirror images;
-    the second class begins at ``middle``. The products are overwritten."""
-    n, n_others = np.uint64(products.shape[0]), np.uint64(other_sqnorms.shape[0])
-    power = np.empty(other_sqnorms.shape[0])
-    bits = power.view(np.int64)
-    for first in range(np.uint64(0), n, np.uint64(MIRRORED_ROWS)):
-        last = min(n, first + np.uint64(MIRRORED_ROWS))
-        for j in range(first, last):
-            halve_exponent(products, j, sqnorms[j], other_sqnorms, log2_scale, power, bits)
-            for i in range(n_others):
-                products[j, i] *= power[i]
-                out[j, np.uint64(middle) + i] = products[j, i]
-        for i in range(n_others):
-            for j in range(first, last):
-                out[np.uint64(middle) + i, j] = products[j, i]
-
-
-@njit(cache=True, nogil=True, boundscheck=False)
-def held_outputs(values, signed):
-    """f_i = sum_j s_j K_ij from a symmetric matrix that is held: a row for each s_j that is not zero."""
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def held_outputs(values, signed, outputs):
+    """f_i = sum_j s_j K_ij, added to ``outputs``, from a symmetric matrix that is held: a row for each s_j that is not zero."""
     n = np.uint64(signed.shape[0])
-    outputs = np.zeros(signed.shape[0])
     for j in range(n):
         scale = signed[j]
         if scale != 0.0:
             for i in range(n):
                 outputs[i] = fma(scale, values[j, i], outputs[i])
-    return outputs
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def hinge_sums(outputs, errors, alpha, y, C, b, own_error):
     """Everything that the certificate with hinge loss adds up over at most SUMMED_SAMPLES samples: C_i loss_i, gap terms,
     what an error of the output does to each, of alpha_i y_i f_i, of alpha_i, of alpha_i y_i and of alpha_i |1 - y_i f_i|;
     and how many alpha_i > 0 are C_i. The error of a margin is ``errors`` and ``own_error`` (1 + |margin| + |b|)."""
-    totals = np.zeros(7)
-    n, n_at_bound = outputs.shape[0], 0
-    for first in range(0, n, TERMS_A_BLOCK):
+    losses = gaps = roundings = sqnorms = totals = imbalances = slopes = 0.0
+    n, n_at_bound = np.uint64(outputs.shape[0]), 0
+    for first in range(np.uint64(0), n, np.uint64(TERMS_A_BLOCK)):
         loss = gap = rounding = sqnorm = total = imbalance = slope = 0.0
-        for i in range(first, min(n, first + TERMS_A_BLOCK)):
+        last = first + np.uint64(TERMS_A_BLOCK)
+        for i in range(first, last if last < n else n):
             margin = y[i] * (outputs[i] + b)
             slack, room, a = 1.0 - margin, C[i] - alpha[i], alpha[i]
-            below, above = max(slack, 0.0), max(-slack, 0.0)
+            below, above = 0.0 if slack < 0.0 else slack, 0.0 if slack > 0.0 else -slack  # what is not a number stays that
             error = errors[i] + own_error * (1.0 + abs(margin) + abs(b))
-            steepest = max(room, a) if abs(slack) <= error else (room if slack > 0.0 else a)
+            is_in_doubt = abs(slack) <= error
+            steepest = room if (room > a if is_in_doubt else slack > 0.0) else a
             loss += C[i] * below
             gap += room * below + a * above
             rounding += steepest * error
@@ -128,8 +107,9 @@ def hinge_sums(outputs, errors, alpha, y, C, b, own_error):
             imbalance += a * y[i]
             slope += a * abs(1.0 - y[i] * outputs[i])
             n_at_bound += a == C[i] and a > 0.0
-        totals += np.array([loss, gap, rounding, sqnorm, total, imbalance, slope])
-    return totals, n_at_bound
+        losses, gaps, roundings, sqnorms = losses + loss, gaps + gap, roundings + rounding, sqnorms + sqnorm
+        totals, imbalances, slopes = totals + total, imbalances + imbalance, slopes + slope
+    return losses, gaps, roundings, sqnorms, totals, imbalances, slopes, n_at_bound
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -144,7 +124,7 @@ def sparse_sqnorms(values, indices, indptr):
     return sqnorms
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def dense_sqnorms(matrix, sqnorms):
     """sqnorms_i = |x_i|^2 right to the last digit."""
     for i in range(matrix.shape[0]):

@@ -118,6 +118,9 @@ class NewtonPolicy:
     """Share of the objective below which the rounding of margins is not looked at."""
     small_steps: int = 100
     """Newton steps of the compiled call for small problems. Scaled columns take 5 to 35."""
+    small_hardness: float = 1e150
+    """1 / (D_ii C_i) of a loss without curvature in the compiled call for small problems: so steep that nothing else is lost
+    to rounding, and far from overflow."""
     small_idle: int = 3
     """Outer steps in a row, without a rise of the dual value, that end the compiled call."""
     matrix: HessianPolicy = HessianPolicy()

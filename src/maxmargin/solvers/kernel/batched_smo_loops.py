@@ -103,7 +103,7 @@ def solve_with_offset(local, tolerance, max_steps):
     cannot_rise, cannot_fall = masks(local, v.dtype)
     i = j = np.uint64(0)
     step = v.dtype.type(0.0)
-    for steps in range(max_steps):
+    for steps in range(max_steps + 1):  # the last time v alone is brought up to date
         # v -= step (K_i - K_j), and the greatest v that can rise and the least that can fall
         top, top_run, bottom = v.dtype.type(-np.inf), np.uint64(0), v.dtype.type(np.inf)
         for first in range(np.uint64(0), q, RUN):
@@ -116,7 +116,7 @@ def solve_with_offset(local, tolerance, max_steps):
             if run_top > top:
                 top, top_run = run_top, first
             bottom = min(bottom, run_bottom)
-        if not top - bottom > tolerance:
+        if not top - bottom > tolerance or steps == max_steps:
             return steps
         i = place_of(v, cannot_rise, top, top_run)
         j = best_partner(local, cannot_fall, i, top, np.uint64(0), q)
@@ -170,7 +170,7 @@ def solve_without_offset(local, tolerance, max_steps):
     cannot_rise, cannot_fall = masks(local, v.dtype)
     i = j = np.uint64(0)
     step_i = step_j = v.dtype.type(0.0)
-    for steps in range(max_steps):
+    for steps in range(max_steps + 1):  # the last time v alone is brought up to date
         top, top_run = v.dtype.type(-np.inf), np.uint64(0)
         bottom, bottom_run = v.dtype.type(np.inf), np.uint64(0)
         for first in range(np.uint64(0), q, RUN):
@@ -184,7 +184,7 @@ def solve_without_offset(local, tolerance, max_steps):
                 top, top_run = run_top, first
             if run_bottom < bottom:
                 bottom, bottom_run = run_bottom, first
-        if not max(top, -bottom) > tolerance:
+        if not max(top, -bottom) > tolerance or steps == max_steps:
             return steps
         i = place_of(v, cannot_rise, top, top_run) if top >= -bottom else place_of(v, cannot_fall, bottom, bottom_run)
         j = best_companion(K, diagonal, v, cannot_rise, cannot_fall, i)

@@ -1,4 +1,4 @@
-r"""The sums of many models over the same samples: :math:`f_{ik} = \sum_j s_{jk} k(x_j, x_i)` in float64, and how wrong they are.
+r"""The sums of many models over the same samples: :math:`f_{ik} = \sum_j s_{jk} k(x_j, x_i)` in float64, with their errors.
 
 Cross-validation judges all folds and all values of C of one kernel together. A tile of kernel values is made once, and one
 matrix product serves all models. The rounding is that of :mod:`maxmargin.certificate.kernel_sums`: a dense tile, and a sum of

@@ -141,7 +141,8 @@ class SharedSearch(ListSearch):
     policy: SharedPolicy = field(default_factory=SharedPolicy)
 
     def run(self) -> SharedSearch:
-        assert self.matrix is not None and self.matrix.whole is not None
+        assert self.matrix is not None
+        assert self.matrix.whole is not None
         kernel, n = self.matrix.kernel, self.matrix.n_samples
         self.shared = [SharedFold(fold, kernel, self.has_offset, self.class_weight) for fold in self.folds]
         for one in self.shared:
@@ -160,8 +161,12 @@ class SharedSearch(ListSearch):
 
     def _train_folds(self, places: list[int]) -> None:
         n_threads = thread_count(self.n_jobs, max(1, len(places)))
+        if n_threads == 1:
+            for i in places:
+                self._train_fold(i)
+            return
         with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(self._train_fold, places)) if n_threads > 1 else [self._train_fold(i) for i in places]
+            list(pool.map(self._train_fold, places))
 
     def _train_fold(self, i: int) -> None:
         for k in np.argsort(self.Cs, kind="stable"):

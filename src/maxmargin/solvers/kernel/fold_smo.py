@@ -47,7 +47,7 @@ class FoldPolicy:
     """The violation at which a working set is left, as a share of that of all samples."""
     greatest_tolerance: float = 0.05
     """Neither is ever greater than this. A difference of margins."""
-    share: float = 0.5
+    share: float = 0.9
     """The share of the target that the gap in float32 must come down to: the certificate is made in float64."""
     stretch_below: float = 1.0
     """The violation below which a longer w is tried. A difference of margins."""

@@ -134,3 +134,27 @@ def _digits() -> Array:
         write_atomically(cached, lambda path: np.save(path, labels))
     digits: Array = np.load(cached)
     return digits
+
+
+MULTICLASS = {"letter.scale": 16, "usps": 256, "sector.scale": 55_197}
+"""Sets with several classes, and their features."""
+
+
+def load_classes(name: str) -> Data:
+    """A training set with the labels of its file: those of ``MULTICLASS``, and mnist."""
+    if name == "mnist":
+        return load_all_digits()
+    cached = CACHE / "data" / f"{name}.classes.npz"
+    if not cached.exists():
+        with lzma.open(data_folder() / f"{name}.xz", "rb") as text:
+            X, labels = load_svmlight_file(text, n_features=MULTICLASS[name], zero_based=False)
+        write_atomically(
+            cached,
+            lambda path: np.savez(path, values=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=labels),
+        )
+    with np.load(cached) as arrays:
+        X = sparse.csr_matrix(
+            (arrays["values"], arrays["indices"].astype(np.int32), arrays["indptr"].astype(np.int32)),
+            shape=tuple(arrays["shape"]),
+        )
+        return Data(X, arrays["y"])

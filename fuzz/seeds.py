@@ -13,7 +13,7 @@ from safetensors.numpy import save as save_tensors
 from scipy import sparse
 
 from fuzz.mutations import DEEP, NESTED
-from maxmargin import SVC, LinearSVC
+from maxmargin import SVC, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.data.rows import Array
 from maxmargin.io import save_model, write_liblinear, write_libsvm, write_svmlight
 from maxmargin.models.checkpoint import Checkpoint, Checkpointed
@@ -30,6 +30,9 @@ TEXTS = (
 )
 KERNEL_VALUES = (b"1 0:1 1:2 2:0.5 3:0\n-1 0:2 1:0.5 2:1 3:0.25\n1 0:3 2:0.25 3:1.5\n",)
 TABLE = b"a,b,kind\n1,2.5,good\n-3,0.5,bad\n4e-1,7,good\n0,1,bad\n"
+
+
+OF_LIBSVM = ("linear", "kernel sparse", "kernel dense", "nu classes", "regression", "one class", "linear regression")
 
 
 class Model(NamedTuple):
@@ -55,6 +58,23 @@ def models() -> dict[str, Any]:
         "kernel sparse": SVC(gamma=0.3).fit(sparse.csr_matrix(X), three),
         "kernel dense": SVC(kernel="poly").fit(X, y),
         "kernel values": SVC(kernel="precomputed").fit(X @ X.T, y),
+        **others(X, y),
+    }
+
+
+def others(X: Array, y: Array) -> dict[str, Any]:
+    """Regression, one class and nu."""
+    t = X[:, 0] - 2.0 * X[:, 1]
+    return {
+        "linear regression": LinearSVR(tol=1e-2, penalize_intercept=False).fit(X, t),
+        "linear regressions": LinearSVR(tol=1e-2).fit(X, np.column_stack([t, -t])),
+        "linear one class": LinearOneClassSVM(tol=1e-2).fit(X),
+        "regression": SVR(gamma=0.3).fit(sparse.csr_matrix(X), t),
+        "regression with weights": SVR(kernel="poly", degree=2, loss="quantile").fit(X, np.column_stack([t, -t])),
+        "nu classes": NuSVC(gamma=0.3, nu=0.2).fit(X, np.digitize(X[:, 0], [-0.5, 0.5])),
+        "nu regression": NuSVR(gamma=0.3).fit(X, np.column_stack([t, -t])),
+        "one class": OneClassSVM(gamma=0.3).fit(sparse.csr_matrix(X)),
+        "one class of values": OneClassSVM(kernel="precomputed").fit(X @ X.T),
     }
 
 
@@ -83,13 +103,17 @@ def put_together(header: Any, tensors: dict[str, Array]) -> bytes:
 def text_models(folder: Path) -> dict[str, list[bytes]]:
     made = models()
     return {
-        "LIBLINEAR": [written(write_liblinear, made["linear"], folder), written(write_liblinear, _three(), folder)],
-        "LIBSVM": [
-            written(write_libsvm, made["linear"], folder),
-            written(write_libsvm, made["kernel sparse"], folder),
-            written(write_libsvm, made["kernel dense"], folder),
+        "LIBLINEAR": [
+            *(written(write_liblinear, made[name], folder) for name in ("linear", "linear regression", "linear one class")),
+            written(write_liblinear, _three(), folder),
         ],
+        "LIBSVM": [written(write_libsvm, made[name], folder) for name in OF_LIBSVM] + [_one_regression(folder)],
     }
+
+
+def _one_regression(folder: Path) -> bytes:
+    X, _ = data()
+    return written(write_libsvm, NuSVR(gamma=0.3).fit(X, X[:, 0]), folder)
 
 
 def _three() -> Any:

@@ -30,7 +30,6 @@ from scipy import sparse
 from fuzz import seeds
 from fuzz.mutations import TYPES, mutated_array, mutated_bytes, mutated_tree, mutated_words
 from fuzz.oracles import dense_from_parts, fields_of_lines, svmlight_reading
-from maxmargin import SVC
 from maxmargin.data.rows import Array
 from maxmargin.io import MalformedFile, load_model, read_data, read_liblinear, read_libsvm, read_svmlight, stream_svmlight
 from maxmargin.io.kernel_values import read_kernel
@@ -41,8 +40,9 @@ READERS = "src/maxmargin/io"
 MODELS = "src/maxmargin/models"
 COMMON = (f"{READERS}/files.py", f"{READERS}/memory.py", "src/maxmargin/data/rows.py")
 SVMLIGHT = (*COMMON, f"{READERS}/svmlight.py", f"{READERS}/text.py", "src/maxmargin/io/svmlight_loops.py")
-NATIVE = (*COMMON, *(f"{MODELS}/{name}.py" for name in ("model_file", "headers", "layouts", "schema", "tensors")))
-TEXT_MODELS = (*COMMON, *(f"{MODELS}/{name}.py" for name in ("text_lines", "liblinear", "libsvm")))
+LAYOUTS = ("layout", "linear_layouts", "kernel_layouts", "layouts")
+NATIVE = (*COMMON, *(f"{MODELS}/{name}.py" for name in ("model_file", "headers", *LAYOUTS, "schema", "tensors")))
+TEXT_MODELS = (*COMMON, *(f"{MODELS}/{name}.py" for name in ("text_lines", "liblinear", "libsvm", "libsvm_outputs")))
 TABLES = (*COMMON, f"{READERS}/tables.py")
 
 IMPOSSIBLE = (KeyError, ValueError, TypeError, SafetensorError)
@@ -302,7 +302,15 @@ def check_predicts(model: Any) -> None:
     X = np.eye(2, d) if d <= 1000 else sparse.csr_matrix((2, d))
     with np.errstate(all="ignore"):
         labels = model.predict(X)
-    ask(labels.shape == (2,) and set(labels.tolist()) <= set(model.classes_.tolist()), "labels that are no classes")
+    if hasattr(model, "offset_"):
+        ask(labels.shape == (2,) and set(labels.tolist()) <= {1, -1}, "labels that are not 1 or -1")
+    elif not hasattr(model, "classes_"):
+        ask(labels.shape in ((2,), (2, len(model.intercept_))), "not a value for each sample and output")
+    else:
+        ask(labels.shape == (2,) and set(labels.tolist()) <= set(model.classes_.tolist()), "labels that are no classes")
+    if hasattr(model, "certificate_") and getattr(model, "kernel", None) != "precomputed":
+        with np.errstate(all="ignore"):
+            model.certified_predict(X)
 
 
 def text_model_case(kind: str) -> Case:
@@ -314,7 +322,7 @@ def text_model_case(kind: str) -> Case:
         model = answer_of(lambda: read(path), path)
         if model is None:
             return "refused"
-        ask(np.isfinite(model.dual_coef_ if isinstance(model, SVC) else model.coef_).all(), f"not finite: {content!r}")
+        ask(np.isfinite(model.dual_coef_ if hasattr(model, "kernel") else model.coef_).all(), f"not finite: {content!r}")
         ask(np.isfinite(model.intercept_).all(), f"an intercept that is not finite: {content!r}")
         if kind == "LIBSVM":
             ask(_indices_are_whole(content), f"an index that is no whole number: {content!r}")
@@ -364,7 +372,7 @@ OTHER_PARQUETS: list[bytes] = []
 NPZ_PARTS: list[dict[str, Array]] = []
 
 TARGETS = [
-    Target("svmlight text", 26, SVMLIGHT, svmlight_case),
+    Target("svmlight text", 17, SVMLIGHT, svmlight_case),
     Target("svmlight text in pieces", 6, SVMLIGHT, stream_case),
     Target("packed svmlight text", 8, SVMLIGHT, packed_case),
     Target("kernel values", 5, (*SVMLIGHT, f"{READERS}/kernel_values.py"), kernel_values_case),
@@ -374,6 +382,20 @@ TARGETS = [
     *(
         Target(f"native model, {kind}", 3, NATIVE, native_case(kind))
         for kind in ("linear", "linear sharp", "linear words", "kernel sparse", "kernel dense", "kernel values")
+    ),
+    *(
+        Target(f"native model, {kind}", 1, NATIVE, native_case(kind))
+        for kind in (
+            "linear regression",
+            "linear regressions",
+            "linear one class",
+            "regression",
+            "regression with weights",
+            "nu classes",
+            "nu regression",
+            "one class",
+            "one class of values",
+        )
     ),
     Target("LIBLINEAR model", 5, TEXT_MODELS, text_model_case("LIBLINEAR")),
     Target("LIBSVM model", 6, TEXT_MODELS, text_model_case("LIBSVM")),

@@ -10,12 +10,11 @@ import pytest
 
 import maxmargin
 import maxmargin.io
-import maxmargin.streams
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "api" / "examples"
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
-    for module in (maxmargin, maxmargin.io, maxmargin.streams)
+    for module in (maxmargin, maxmargin.io)
     for name in module.__all__
     if name != "__version__"
 }

@@ -10,8 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
 
-from maxmargin import SVC
-from maxmargin.streams import LabelStream
+from maxmargin import SVC, LabelStream
 
 X, y = make_moons(400, noise=0.15, random_state=0)
 model = SVC(gamma=1.0, tol=1e-8).fit(X, y)

@@ -30,6 +30,9 @@ _HOMES = {
     "SquaredEpsilonInsensitive": "maxmargin.problem.regression_losses",
     "Quantile": "maxmargin.problem.regression_losses",
     "Shortfall": "maxmargin.problem.one_class",
+    "L1": "maxmargin.problem.penalties",
+    "L2": "maxmargin.problem.penalties",
+    "ElasticNet": "maxmargin.problem.penalties",
     "one_class_problem": "maxmargin.problem.one_class",
     "InseparableError": "maxmargin.certificate.hard_margin",
     "Certificate": "maxmargin.certificate.certificate",
@@ -44,6 +47,7 @@ _HOMES = {
     "PairDescent": "maxmargin.solvers.linear.pair_descent",
     "Pegasos": "maxmargin.solvers.linear.pegasos",
     "PrunedGradient": "maxmargin.solvers.linear.pruned_gradient",
+    "SparseNewton": "maxmargin.solvers.linear.sparse_newton.sparse_newton",
     "PrunedLoss": "maxmargin.margin_bounds.pruned_loss",
     "SortedSums": "maxmargin.margin_bounds.sorted_sums",
     "PrintedEvaluation": "maxmargin.margin_bounds.sorted_sums",
@@ -89,11 +93,16 @@ _HOMES = {
     "CertifiedRegionDisplay": "maxmargin.displays.region",
     "MarginDisplay": "maxmargin.displays.margin",
     "Report": "maxmargin.displays.report",
+    "LabelStream": "maxmargin.estimators.streams",
+    "MovedTooFar": "maxmargin.estimators.streams",
 }
+
+_MODULES = {"streams": "maxmargin.estimators.streams"}
+"""Public paths of version 0.1 that have no file of their own any more."""
 
 __all__ = ["__version__", *_HOMES]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, _MODULES)
 
 if TYPE_CHECKING:
     from maxmargin.certificate.certificate import Certificate as Certificate
@@ -115,6 +124,8 @@ if TYPE_CHECKING:
     from maxmargin.estimators.nu_svc import NuSVC as NuSVC
     from maxmargin.estimators.nu_svr import NuSVR as NuSVR
     from maxmargin.estimators.one_class_svm import OneClassSVM as OneClassSVM
+    from maxmargin.estimators.streams import LabelStream as LabelStream
+    from maxmargin.estimators.streams import MovedTooFar as MovedTooFar
     from maxmargin.estimators.svc import SVC as SVC
     from maxmargin.estimators.svc_cv import SVCCV as SVCCV
     from maxmargin.estimators.svr import SVR as SVR
@@ -142,6 +153,9 @@ if TYPE_CHECKING:
     from maxmargin.problem.nu import NuProblem as NuProblem
     from maxmargin.problem.one_class import Shortfall as Shortfall
     from maxmargin.problem.one_class import one_class_problem as one_class_problem
+    from maxmargin.problem.penalties import L1 as L1
+    from maxmargin.problem.penalties import L2 as L2
+    from maxmargin.problem.penalties import ElasticNet as ElasticNet
     from maxmargin.problem.regression_losses import EpsilonInsensitive as EpsilonInsensitive
     from maxmargin.problem.regression_losses import Quantile as Quantile
     from maxmargin.problem.regression_losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
@@ -169,6 +183,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.linear.pegasos import Pegasos as Pegasos
     from maxmargin.solvers.linear.pegasos_as_printed import PrintedBounds as PrintedBounds
     from maxmargin.solvers.linear.pruned_gradient import PrunedGradient as PrunedGradient
+    from maxmargin.solvers.linear.sparse_newton.sparse_newton import SparseNewton as SparseNewton
     from maxmargin.solving.driver import solve as solve
     from maxmargin.solving.solution import Progress as Progress
     from maxmargin.solving.solution import Solution as Solution

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.kernel_sums import equal_points, kernel_sums
-from maxmargin.problem.kernel_loops import add_rbf
+from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_rows
 from maxmargin.problem.kernels import RBF, Linear, Points, Polynomial
 
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_array}
@@ -93,9 +93,10 @@ def test_rows_in_one_set_are_equal_and_equal_rows_are_missed_only_when_rounding_
 
 def test_an_rbf_value_is_right_to_the_last_digit():
     squares = np.concatenate([np.linspace(0.0, 60.0, 2000), 10.0 ** np.linspace(-12, 2.8, 500)])
-    values = np.zeros(len(squares))
-    products = np.zeros((1, len(squares)))
-    add_rbf(products, np.array([0]), np.ones(1), np.zeros(1), squares, -1.0, values, np.zeros(len(squares)))
+    values, rests = np.zeros((2, len(squares)))
+    origin, others = np.zeros((1, 1)), np.zeros((len(squares), 1))
+    job = JudgedSums(origin, np.array([0]), np.ones(1), np.zeros(1), others, squares, -1.0)
+    judge_rows(job, 0, len(squares), np.zeros(5 * int(LANES)), values, rests)
     with localcontext() as context:
         context.prec = 40
         exact = [Decimal(2) ** -Decimal(float(square)) for square in squares]

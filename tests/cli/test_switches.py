@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maxmargin.cli.switches import MISSING_KERNEL_TYPES, MISSING_LINEAR_TYPES, in_our_words, in_switches
+from maxmargin.cli.switches import MISSING_LINEAR_TYPES, in_our_words, in_switches
 from maxmargin.io import load_model, write_svmlight
 from tests.catalogue import labelled
 
@@ -41,13 +41,6 @@ def test_every_type_of_liblinears_that_is_missing_has_a_sentence(run, data, kind
     code, out, err = run("train", data, "-s", kind)
     assert (code, out) == (2, "")
     assert err == f"maxmargin: -s {kind} is not supported yet. It is {MISSING_LINEAR_TYPES[kind]}.\n"
-
-
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
-def test_every_type_of_libsvms_that_is_missing_has_a_sentence(run, data, kind):
-    code, _, err = run("train", data, "-t", "2", "-s", kind)
-    assert code == 2
-    assert err.startswith(f"maxmargin: -s {kind} with a kernel (-t) is not supported yet. It is {MISSING_KERNEL_TYPES[kind]}")
 
 
 @pytest.mark.parametrize(

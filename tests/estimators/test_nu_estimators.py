@@ -11,17 +11,12 @@ from sklearn import svm
 from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import NuSVC, NuSVR, OneClassSVM, Status
-
-CLASS_WEIGHTS = {"check_class_weight_classifiers": "with its class weights no nu above 3e-7 is feasible, and that is refused"}
-
-
-def expected_failures(estimator):
-    return CLASS_WEIGHTS if isinstance(estimator, NuSVC) else {}
+from maxmargin import SVC, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin.models.proof import prove
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # random labels: |w|^2 is next to nothing
-@parametrize_with_checks([OneClassSVM(), NuSVC(nu=0.3), NuSVR()], expected_failed_checks=expected_failures)
+@parametrize_with_checks([OneClassSVM(), NuSVC(nu=0.3), NuSVR()])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 
@@ -86,13 +81,26 @@ def test_proved_labels_of_nu_svc_are_those_of_the_exact_optimum():
     np.testing.assert_array_equal(labels[proved], exact.predict(X)[proved])
 
 
-def test_balanced_class_weights_make_every_nu_feasible():
-    X, _ = drawn(200)
-    y = (np.arange(200) < 20).astype(int)
-    X[y == 1] += 1.0
-    with pytest.raises(ValueError, match=r"the largest nu that works is 0\.2"):
-        NuSVC(nu=0.6).fit(X, y)
-    assert NuSVC(nu=0.6, class_weight="balanced").fit(X, y).status_ is Status.CERTIFIED
+@pytest.mark.parametrize("weights", ["balanced", {0: 1.0, 1: 1e3}, {0: 1e-4, 1: 1.0}])
+def test_class_weights_multiply_the_cost_that_nu_stands_for(weights):
+    X, t = drawn()
+    y = (t > np.quantile(t, 0.7)).astype(int)
+    plain, model = NuSVC(nu=0.3, tol=1e-8).fit(X, y), NuSVC(nu=0.3, tol=1e-8, class_weight=weights).fit(X, y)
+    np.testing.assert_allclose(model.cost_, 1.0 / plain.rho_)
+    same = SVC(C=float(model.cost_[0]), tol=1e-8, class_weight=weights).fit(X, y)
+    assert model.status_ is Status.CERTIFIED
+    np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-3)
+    labels, proved = model.certified_predict(X)
+    np.testing.assert_array_equal(labels[proved], same.predict(X)[proved])
+    (certificate,) = prove(model, X, y, C=1.0, tol=1e-4, max_seconds=30.0)
+    assert certificate.meets(1e-4)
+
+
+def test_weights_of_one_change_nothing():
+    X, t = drawn()
+    y = (t > 0.0).astype(int)
+    plain, model = (NuSVC(nu=0.3, tol=1e-9, class_weight=w).fit(X, y) for w in (None, {0: 1.0, 1: 1.0}))
+    np.testing.assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-3)
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.5, 1.0])

@@ -6,17 +6,20 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC, LinearSVC
+from maxmargin import SVC, SVCCV, SVR, LinearOneClassSVM, LinearSVC, LinearSVCCV, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.estimators.presentation import HAS_CALLBACKS
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn before 1.9 has no callbacks")
 X, y = load_iris(return_X_y=True)
 ESTIMATORS = [LinearSVC, SVC]
+OTHERS = [LinearSVR(), SVR(), NuSVR(), OneClassSVM(nu=0.2), LinearOneClassSVM(nu=0.2), NuSVC(nu=0.2)]
+SEARCHES = [LinearSVCCV(Cs=[0.1, 1.0], cv=2), SVCCV(Cs=[0.1, 1.0], cv=2)]
 
 
 class Recorder:
@@ -50,6 +53,25 @@ def test_a_callback_hears_of_the_fit_and_of_every_certificate(kind):
     assert recorder.events[-2:] == ["end fit", "teardown"]
     assert recorder.events.count("end certificate") == sum(map(len, model.trace_))
     np.testing.assert_array_equal(recorder.predicted, model.predict(X))
+
+
+@needs_callbacks
+@pytest.mark.parametrize("model", [*OTHERS, *SEARCHES], ids=repr)
+def test_a_callback_hears_of_every_estimator(model):
+    recorder = Recorder()
+    model = clone(model).set_callbacks(recorder).fit(X, y)
+    assert recorder.events[:2] == ["setup", "begin fit"]
+    assert recorder.events[-2:] == ["end fit", "teardown"]
+    assert recorder.events.count("end certificate") > 0
+    np.testing.assert_array_equal(recorder.predicted, model.predict(X))
+
+
+@pytest.mark.parametrize("model", [*OTHERS, *SEARCHES], ids=repr)
+def test_every_estimator_describes_itself(model):
+    page = clone(model).fit(X, y).report(X, y).html
+    assert f"{type(model).__name__} trained by maxmargin" in page
+    assert "no model of this training problem" in page
+    assert "Predictions" in page
 
 
 @needs_callbacks

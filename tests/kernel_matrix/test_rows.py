@@ -83,7 +83,7 @@ def test_a_wide_sparse_matrix_gives_the_same_block(name, dtype):
 def test_tiles_of_any_shape_and_any_number_of_threads_give_the_same_rows(form, monkeypatch):
     problem = problem_of("rbf", form, n=300)
     expected = everyone(problem)
-    policy = MatrixPolicy(rows_a_tile=7, columns_a_tile=13, tiles=TilePolicy(least_width=5, greatest_width=5))
+    policy = MatrixPolicy(rows_a_tile=7, columns_a_tile=13, tiles=TilePolicy(few_double_features=8, fewest_rows=1))
     monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     sums = np.zeros(300)
     rows = matrix_of(problem, np.float64, policy=policy)

@@ -15,7 +15,7 @@ import maxmargin.kernel_matrix.shared as kernel_pairs
 import maxmargin.kernel_matrix.tiles as kernel_tiles
 from maxmargin import SVC, BatchedSMO
 from maxmargin.data.threads import ThreadPolicy
-from maxmargin.estimators.kernel_classifier import kernel_solver
+from maxmargin.estimators.kernel_settings import kernel_solver
 from maxmargin.estimators.pairs import KernelProblems, Pair
 from maxmargin.kernel_matrix.matrix import matrix_of, padded
 from maxmargin.kernel_matrix.shared import PairValues, SharedValues, SharingPolicy, Sizes

@@ -74,7 +74,7 @@ def test_a_sparsified_model_can_be_saved(tmp_path):
 def test_what_cannot_be_saved_is_refused_and_leaves_no_file(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         save_model(LinearSVC(), tmp_path / "model")
-    with pytest.raises(TypeError, match=r"can save LinearSVC, .*SVC; got int"):
+    with pytest.raises(TypeError, match=r"can save LinearSVC, .*SVM; got int"):
         save_model(3, tmp_path / "model")
     assert os.listdir(tmp_path) == []
 

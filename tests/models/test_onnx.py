@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC, LinearSVC
+from maxmargin import SVC, SVCCV, SVR, LinearOneClassSVM, LinearSVC, LinearSVCCV, LinearSVR, NuSVC, NuSVR, OneClassSVM
 
 pytest.importorskip("skl2onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -75,6 +75,57 @@ def test_a_kernel_model_gives_the_same_outputs_within_the_bound(settings, dtype,
     _, scores = run(to_onnx(ours, rows, dtype=dtype), rows)
     assert np.abs(scores.reshape(pair_values.shape) - pair_values).max() <= exported.bound
     assert exported.bound < 1e-6 or dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize(
+    "model",
+    [LinearSVR(), LinearSVR(loss="quantile"), SVR(), SVR(kernel="poly", coef0=1.0), SVR(kernel="linear"), NuSVR()],
+    ids=repr,
+)
+def test_a_regressor_gives_the_same_values_within_the_bound(model, n_outputs, dtype):
+    targets = X[:, 3] if n_outputs == 1 else X[:, 2:]
+    model.fit(X[:, :2], targets)
+    exported = to_onnx(model, X[:, :2], dtype=dtype)
+    (values,) = run(exported, X[:, :2])
+    assert values.shape == targets.shape
+    assert np.abs(values - model.predict(X[:, :2])).max() <= exported.bound
+    assert exported.bound < 1e-8 or dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "model", [OneClassSVM(nu=0.2), OneClassSVM(kernel="linear", nu=0.2), LinearOneClassSVM(nu=0.2)], ids=repr
+)
+def test_a_one_class_machine_gives_the_same_labels_where_the_bound_allows(model, dtype):
+    model.fit(X)
+    exported = to_onnx(model, X, dtype=dtype)
+    label, scores = run(exported, X)
+    expected = model.decision_function(X)
+    assert np.abs(scores - expected).max() <= exported.bound
+    clear = np.abs(expected) > exported.bound
+    assert clear.mean() > 0.5
+    np.testing.assert_array_equal(label[clear], model.predict(X)[clear])
+
+
+@pytest.mark.parametrize("model", [NuSVC(nu=0.2), SVCCV(Cs=[1.0], gammas=[0.2]), LinearSVCCV(Cs=[1.0])], ids=repr)
+def test_classifiers_that_are_kinds_of_others_convert_too(model):
+    model.fit(X, y)
+    label, scores = run(to_onnx(model, X), X)
+    np.testing.assert_array_equal(label, model.predict(X))
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-9)
+
+
+def test_every_estimator_has_a_converter():
+    from sklearn.base import BaseEstimator
+
+    import maxmargin
+    from maxmargin.models.onnx import CLASSIFIERS, ONE_CLASS, REGRESSORS
+
+    public = {getattr(maxmargin, name) for name in maxmargin.__all__}
+    estimators = {each for each in public if isinstance(each, type) and issubclass(each, BaseEstimator)}
+    assert estimators == {*CLASSIFIERS, *ONE_CLASS, *REGRESSORS}
 
 
 def test_a_precomputed_kernel_is_predicted_from_kernel_values():

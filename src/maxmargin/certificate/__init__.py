@@ -8,7 +8,8 @@ what                                                where
 the gap of a linear problem                         ``linear.py``
 the same in twice the precision                     ``precise_linear_loops.py``
 the gap of a kernel problem, its kernel sums        ``kernel.py``, ``kernel_sums.py``
-the gap of a model that somebody else made          ``model.py``
+the gap of a problem with nu                        ``nu.py``
+the gap of a model that somebody else made          ``model.py``, ``nu_model.py``
 how far the intercept can be from the optimal one   ``intercept.py``
 predictions that the optimum is proved to share     ``predictions.py``, ``ellipsoid.py``
 ==================================================  =================================

@@ -2,13 +2,11 @@ r"""What a certificate says, and how it is put together from the parts of a gap.
 
 For any w, offset b and dual point :math:`\alpha` the gap is a sum of terms that are never negative (Fenchel and Rockafellar),
 
-.. math:: P - D = \left[ g(w) + g^*(v) - w \cdot v \right] + \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(\alpha_i) + \alpha_i
-f_i \right],
-          \qquad v = w(\alpha) .
+.. math:: P - D = \left[ g(w) + g^*(v) - w \cdot v \right]
+          + \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(\alpha_i) + \alpha_i f_i \right], \qquad v = w(\alpha) .
 
-With a free offset the dual asks for :math:`\sum_i s_i = 0` of the signed variables; what an answer lacks of that is charged
-to the gap as an
-:class:`Imbalance`. Every judge makes a :class:`GapParts` and calls :func:`assemble`."""
+With a free offset the dual asks for :math:`\sum_i s_i = 0` of the signed variables. Where the sum is not zero, an
+:class:`Imbalance` is added to the gap. Every judge makes a :class:`GapParts` and calls :func:`assemble`."""
 
 from __future__ import annotations
 
@@ -27,10 +25,10 @@ from maxmargin.data.rows import Array
 class Certificate:
     """A proof that ``primal`` is within ``gap`` (and its rounding error) of the optimum of the problem.
 
-    ``distance_bound`` is how far w can be from the true optimum in the Euclidean norm: sqrt(gap) where
-    w = w(alpha), else sqrt(2 gap), the rounding error included. An alpha outside its box proves nothing: its
-    dual value is minus infinity and its gap infinite. Where a kernel is not positive semidefinite the gap is that of
-    the conditions of optimality, and the distance is not bounded.
+    ``distance_bound`` is how far w can be from the true optimum in the Euclidean norm: sqrt(gap) where w = w(alpha), else
+    sqrt(2 gap), the rounding error included. An alpha outside its box proves nothing: its dual value is minus infinity and its
+    gap infinite. Where a kernel is not positive semidefinite the gap is that of the conditions of optimality, and the distance
+    is not bounded. With an L1 penalty the gap is a proof, but no distance follows from it, and ``is_strongly_convex`` is False.
     """
 
     primal: float
@@ -41,28 +39,31 @@ class Certificate:
     distance_bound: float
     n_support: int
     n_at_bound: int
+    is_strongly_convex: bool = True
 
     def meets(self, tol: float) -> bool:
-        """Whether the relative gap is at most ``tol`` also with the rounding error added to the gap. Where the objective is
-        zero there is nothing to be relative to, and nothing below it: a gap of zero is the optimum."""
+        """Whether the relative gap is at most ``tol`` even after the rounding error is added to the gap. An objective of zero
+        has no relative gap, but nothing is below zero: a gap of zero is the optimum."""
         if self.scale == 0.0:
             return self.gap == 0.0
         return self.relative_gap <= tol and self.gap + self.rounding_error <= tol * self.scale
 
     @property
     def is_proof(self) -> bool:
-        """Whether it bounds the optimum. It does not for an alpha outside its box, nor where the dual value is no bound because
-        a kernel is not positive semidefinite."""
-        return math.isfinite(self.distance_bound)
+        """Whether the certificate bounds the optimum. It does not if alpha is outside its box, nor if the kernel is not
+        positive semidefinite, because the dual value is then no bound."""
+        if self.is_strongly_convex:
+            return math.isfinite(self.distance_bound)
+        return math.isfinite(self.gap + self.rounding_error)
 
     @property
     def is_limited_by_rounding(self) -> bool:
-        """Whether what is left of the gap may be nothing but rounding."""
+        """Whether the whole gap may be rounding error."""
         return self.gap <= 2.0 * self.rounding_error
 
     @property
     def scale(self) -> float:
-        """What a relative gap is relative to."""
+        """The number that a relative gap is relative to."""
         return max(abs(self.primal), abs(self.dual))
 
     def __str__(self) -> str:
@@ -88,8 +89,8 @@ def relative(gap: float, primal: float, dual: float) -> float:
 
 
 class GapParts(NamedTuple):
-    """P, D and P - D before the charge for an imbalance. ``error`` bounds what rounding adds to the gap, besides ``roundings``
-    times the gap itself; ``apart`` is at least |w - w(alpha)|."""
+    """P, D and P - D before an imbalance is added. The rounding error of the gap is at most ``error`` plus ``roundings`` times
+    the gap itself. ``apart`` is at least |w - w(alpha)|. ``strong_convexity`` is that of the penalty."""
 
     primal: float
     dual: float
@@ -97,12 +98,13 @@ class GapParts(NamedTuple):
     error: float
     roundings: float
     apart: float = 0.0
+    strong_convexity: float = 1.0
 
 
 class Imbalance(NamedTuple):
-    """What r = sum_i s_i costs where it should be zero: ``shift`` is |b r| in the gap terms, ``fall`` what the dual loses on
-    the way
-    to a feasible point, ``error`` how far rounding can hide an r, ``move`` how far w(alpha) is from that point's."""
+    """The cost of r = sum_i s_i where the sum should be zero. ``shift`` is |b r| in the gap terms, ``fall`` what the dual loses
+    on the way to a feasible point, ``error`` how large an r rounding can hide, and ``move`` the distance of w(alpha) from the w
+    of that point."""
 
     shift: float = 0.0
     fall: float = 0.0
@@ -133,16 +135,15 @@ class Counts(NamedTuple):
 
 
 def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof: bool = True) -> Certificate:
-    """The certificate of an answer. What is not finite proves nothing.
+    """The certificate of an answer. Numbers that are not finite prove nothing.
 
-    P and D are both 1-strongly convex in w: |w - w*|^2 + |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
+    With a penalty that is m-strongly convex, m |w - w*|^2 + m |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
     dual = parts.dual - imbalance.fall
     gap = parts.gap + imbalance.shift + imbalance.fall
     rounding = parts.error + imbalance.error + parts.roundings * gap
     if not all(map(math.isfinite, (parts.primal, dual, gap, rounding))):
         return refusal(counts.n_support)
-    worst = gap + rounding
-    distance = min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * (parts.apart + imbalance.move))
+    distance = _distance(gap + rounding, parts.apart + imbalance.move, parts.strong_convexity)
     return Certificate(
         primal=parts.primal,
         dual=dual,
@@ -152,12 +153,21 @@ def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof:
         distance_bound=distance if is_proof else math.inf,
         n_support=counts.n_support,
         n_at_bound=counts.n_at_bound,
+        is_strongly_convex=parts.strong_convexity > 0.0,
     )
 
 
+def _distance(worst: float, apart: float, convexity: float) -> float:
+    """How far w can be from the optimum, infinite without strong convexity."""
+    if convexity == 0.0:
+        return math.inf
+    worst = worst / convexity
+    return min(math.sqrt(2.0 * worst), math.sqrt(worst) + 0.5 * apart)
+
+
 def or_zero(certificate: Certificate, value: float) -> Certificate:
-    """The same; but values that are all below ``value``, which is what rounding makes of zero, are zeros that are known to it.
-    There is nothing to be relative to then, and the gap with its rounding error is a bound as before."""
+    """The same certificate, unless all its values are below ``value``, the rounding error of a zero. They then count as zeros,
+    known to within ``value``. A zero has no relative gap, and the gap with its rounding error is a bound as before."""
     worst = certificate.scale + certificate.gap + certificate.rounding_error
     if not worst <= value:
         return certificate
@@ -165,7 +175,7 @@ def or_zero(certificate: Certificate, value: float) -> Certificate:
 
 
 def refusal(n_support: int) -> Certificate:
-    """The certificate of what proves nothing."""
+    """A certificate that proves nothing."""
     return Certificate(
         primal=np.inf,
         dual=-np.inf,

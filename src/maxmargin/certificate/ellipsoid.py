@@ -1,15 +1,14 @@
 r"""An ellipsoid around an answer that holds the exact optimum: far smaller than the ball of the certificate.
 
-The ball uses of the gap only that P and D are strongly convex by their norms. What is left out is what the samples say. For the
-exact optimum w*, with any w and feasible alpha and :math:`\delta = w - w(\alpha)`, :math:`u = w^* - w`,
+The ball uses only the strong convexity of the norms in P and D. The ellipsoid also uses what the samples say. For the exact
+optimum w*, with any w and feasible alpha and :math:`\delta = w - w(\alpha)`, :math:`u = w^* - w`,
 
 .. math:: \text{gap} = P(w) - D(\alpha) \ge P(w) - P(w^*) + P(w^*) - D(\alpha)
           \ge \tfrac12 |u|^2 + \tfrac12 |u + \delta|^2 + \sum_i t_i(m_i^*, \alpha_i),
 
-where :math:`t_i \ge 0` are the gap terms of :mod:`maxmargin.problem.losses`, now at the margins of w*. A term is zero only
-where the
-margin is what alpha says it is: for hinge loss and :math:`0 < \alpha_i < C_i`, at 1. So every *free* sample holds the optimum
-fast in its own direction. Let :math:`r_i = m_i^* - \text{target}_i`, known to be at most :math:`\rho_i` in magnitude; then
+where :math:`t_i \ge 0` are the gap terms of :mod:`maxmargin.problem.losses`, now at the margins of w*. A term is zero only at
+the margin that belongs to alpha: for hinge loss and :math:`0 < \alpha_i < C_i`, at 1. So every *free* sample holds the optimum
+in its own direction. Let :math:`r_i = m_i^* - \text{target}_i`, known to be at most :math:`\rho_i` in magnitude; then
 :math:`t_i \ge q_i r_i^2` with
 
 ==============  =====================================  ==========================  =====================================
@@ -28,9 +27,9 @@ intercept) and :math:`g = \nabla F(0) = \delta + 2 \sum_i q_i (m_i - \text{targe
 
 .. math:: |u \cdot x| \le \left( \sqrt{\text{gap} - F(0) + h^2} + h \right) |x|_{A^{-1}} \quad \text{for every x.}
 
-That bounds the r_i in turn, and so the q_i grow; a few rounds are enough. With hinge loss the bound falls like the
-gap and not like its root, as the first q_i are :math:`s^2 / \text{gap}`; with squared hinge :math:`A` is about the Hessian. A
-free intercept is one of the coordinates, and needs no bound of its own.
+That bounds the r_i in turn, so the q_i grow, and a few rounds are enough. With hinge loss the bound falls like the gap and not
+like its root, because the first q_i are :math:`s^2 / \text{gap}`. With squared hinge :math:`A` is about the Hessian. A free
+intercept is one of the coordinates and needs no bound of its own.
 
 **Rounding.** Every q_i may be made smaller, and a matrix below A may take its place: both only widen the ellipsoid. So the q
 are capped until the rounding of A and of its factorisation, in norm below
@@ -59,11 +58,11 @@ from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
 
 GREATEST_SHIFT = 0.01
-"""4 e, the part of A that is given up for rounding: a number of the proof above."""
+"""The greatest 4 e, the part of A that the proof above gives up for rounding."""
 GREATEST_CURVATURE = 1e200
-"""Where q is cut off, so that sums of squares stay finite. A smaller q only widens the ellipsoid."""
+"""The greatest q, so that sums of squares stay finite. A smaller q only widens the ellipsoid."""
 WELL_CONDITIONED = 0.01
-"""The relative error of a triangular solution that is allowed for."""
+"""The greatest relative error of a triangular solution for which the ellipsoid is used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,7 @@ def enclose(problem: LinearProblem, w: Array, alpha: Array, certificate: Certifi
 
 @dataclass(eq=False)
 class _Free:
-    """The samples that hold the optimum fast, and what is known of their margins at it."""
+    """The samples that hold the optimum, and what is known of their margins there."""
 
     problem: LinearProblem
     chosen: Array
@@ -144,7 +143,7 @@ class _Free:
         return result
 
     def ellipsoid(self) -> Ellipsoid | None:
-        """For the present rho."""
+        """The ellipsoid for the present rho."""
         problem, q = self.problem, self.curvatures()
         lengths = norms(problem.rows.matrix[self.chosen]) + problem.intercept_scaling
         trace = float(q @ np.square(lengths))
@@ -204,7 +203,7 @@ class _Free:
         return (0.5 * length**2 + float(q @ np.square(offsets))) * (1.0 - gamma(len(q) + 8.0))
 
     def learn(self, ellipsoid: Ellipsoid) -> None:
-        """What the ellipsoid says of the margins at the optimum."""
+        """Bound the margins at the optimum by the ellipsoid."""
         reach = ellipsoid.reach(self.problem.rows.matrix[self.chosen])
         self.rho = np.minimum(self.rho, (np.abs(self.offsets) + self.errors + reach) * OUTWARDS)
 
@@ -226,7 +225,7 @@ def _imbalance(problem: LinearProblem, w: Array, alpha: Array) -> tuple[float, f
 
 
 def _inverse_norm(problem: LinearProblem, factor: Array) -> float:
-    """|L^-1| at most."""
+    """An upper bound on |L^-1|."""
     if problem.penalizes_intercept:
         return 1.0 / math.sqrt(1.0 - 2.0 * GREATEST_SHIFT)  # LL' >= A - 4 e I - e I
     inverse = _solved(factor, np.eye(len(factor)))
@@ -260,8 +259,8 @@ def _dense_blocks(X: Any, chosen: Array, constant: float) -> Iterator[tuple[slic
 
 
 def sharpened(decisions: Decisions, ellipsoids: Sequence[Ellipsoid | None], X: Any, chosen: Array) -> Decisions:
-    """The decisions of the chosen rows of X, with the lesser of two reaches: what they have, and that of the ellipsoid of each
-    binary problem and of rounding, which is in ``decisions.errors``."""
+    """The decisions of the chosen rows of X with the lesser of two reaches: the one they have, and that of the ellipsoid of
+    each binary problem plus the rounding error in ``decisions.errors``."""
     rows, reach = X[chosen], decisions.reach[chosen]
     for k, ellipsoid in enumerate(ellipsoids):
         if ellipsoid is not None:

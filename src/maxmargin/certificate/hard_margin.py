@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate, refusal
 from maxmargin.certificate.linear import certify
 from maxmargin.certificate.predictions import linear_values, norms
@@ -26,9 +27,6 @@ from maxmargin.certificate.rounding import gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
-
-ROOM = 2.0
-"""The C by which an answer is judged is this many times the greatest alpha."""
 
 
 class InseparableError(ValueError):
@@ -42,7 +40,7 @@ class InseparableError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Ray:
-    """Weights that add up to one, the bound on the margin that they prove, and what of it can be rounding."""
+    """Weights that add up to one, the bound on the margin that they prove, and the rounding error of that bound."""
 
     alpha: Array
     margin: float
@@ -50,7 +48,7 @@ class Ray:
 
     @classmethod
     def of(cls, problem: LinearProblem, alpha: Array) -> Ray:
-        """From any alpha >= 0 that is not zero; with a free intercept it must be balanced up to rounding."""
+        """Make a ray from an alpha >= 0 that is not zero. With a free intercept alpha must be balanced up to rounding."""
         alpha = alpha / alpha.sum()
         lengths = np.hypot(norms(problem.rows.matrix), problem.intercept_scaling)
         rounding = gamma(problem.n_samples + 8.0) * float(alpha @ lengths)
@@ -59,12 +57,12 @@ class Ray:
 
     @property
     def is_proof(self) -> bool:
-        """Whether the margin that it leaves is nothing but rounding."""
+        """Whether the bound on the margin is no greater than its rounding error, so that no hyperplane separates."""
         return self.margin <= 2.0 * self.rounding
 
 
 def least_margin(problem: LinearProblem, w: Array) -> float:
-    """The least margin of the samples that count, rounded downwards."""
+    """The least margin of the samples with C_i > 0, rounded downwards."""
     d = problem.rows.n_features
     intercept = float(w[-1]) * problem.intercept_scaling if problem.intercept_scaling else 0.0
     values, errors = linear_values(problem.rows.matrix, w[None, :d], np.array([intercept]))
@@ -72,10 +70,10 @@ def least_margin(problem: LinearProblem, w: Array) -> float:
 
 
 def certify_hard_margin(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
-    """Judge the pair (w, alpha) for C = infinity. Only which C_i are zero counts of the problem's C."""
+    """Judge the pair (w, alpha) for C = infinity. Of the problem's C only one thing counts: which C_i are zero."""
     if not (np.isfinite(w).all() and least_margin(problem, w) >= 1.0):
         return refusal(int(np.count_nonzero(alpha)))
-    greatest = ROOM * float(alpha.max(initial=0.0)) or 1.0
+    greatest = policy.HARD_MARGIN.times_greatest_alpha * float(alpha.max(initial=0.0)) or 1.0
     return certify(replace(problem, C=np.where(problem.C > 0.0, greatest, 0.0), loss=Hinge()), w, alpha)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
@@ -11,17 +12,20 @@ if TYPE_CHECKING:
 
 
 def in_words(certificate: Certificate) -> str:
-    """What a certificate proves, in sentences for a reader who has never seen one."""
+    """Say what a certificate proves, for a reader who has never seen one."""
     if not certificate.is_proof:
         return (
             f"This model has the objective {certificate.primal:.10g}. The certificate proves no bound on the optimum, because "
             "the dual point is not feasible or the kernel is not positive semidefinite."
         )
-    return (
+    text = (
         f"This model has the objective {certificate.primal:.10g}. It is proved that no model of this training problem has one "
         f"below {certificate.dual:.10g}. So the objective is within {certificate.relative_gap:.2e} of the optimum, relative to "
-        f"its size, and the weights are within {certificate.distance_bound:.2e} of the exact ones, in the Euclidean norm."
+        "its size"
     )
+    if not math.isfinite(certificate.distance_bound):
+        return f"{text}. Nothing is proved about the distance of the weights from the exact ones."
+    return f"{text}, and the weights are within {certificate.distance_bound:.2e} of the exact ones, in the Euclidean norm."
 
 
 def certificate_rows(certificate: Certificate) -> list[tuple[str, str, str]]:

@@ -21,8 +21,7 @@ import numpy as np
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import KernelVerdict
-from maxmargin.certificate.predictions import linear_values, norms
-from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks
 from maxmargin.problem.kernel import KernelProblem
@@ -31,23 +30,27 @@ from maxmargin.problem.offset import Interval, offset_interval
 
 
 def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate, data_error: float = 0.0) -> float:
-    """|b - b*| at most; zero where the intercept is penalised and so part of w, or absent. One pass over X, and another one
-    where the elements of X are themselves known to a relative ``data_error`` only."""
+    """An upper bound on |b - b*|. It is zero where the intercept is absent, or penalised and so a part of w. It takes one pass
+    over X, and a second one where the elements of X are only known to a relative ``data_error``. The
+    rounding of an output is bounded by |w| |x_i|, which needs no pass of its own."""
     if problem.penalizes_intercept:
         return 0.0
     if not math.isfinite(certificate.distance_bound):
         return math.inf
     with np.errstate(all="ignore"):
-        outputs = linear_values(problem.rows.matrix, w[None, : problem.rows.n_features], np.zeros(1))
-        reach = certificate.distance_bound * norms(problem.rows.matrix) * (1.0 + data_error) + outputs.errors[:, 0]
+        rows, weights = problem.rows, w[: problem.rows.n_features]
+        roundings = float(rows.longest) + 8.0
+        lengths = np.sqrt(rows.squared_norms() + roundings * SMALLEST) * (1.0 + gamma(roundings))
+        rounding = gamma(roundings) * float(np.linalg.norm(weights)) * (1.0 + gamma(len(weights) + 8.0))
+        reach = (certificate.distance_bound * (1.0 + data_error) + rounding) * lengths + roundings * SMALLEST
         if data_error:
-            reach += data_error * (np.abs(problem.rows.matrix) @ np.abs(w[: problem.rows.n_features]))
+            reach += data_error * (np.abs(rows.matrix) @ np.abs(weights))
         b = float(w[-1]) * problem.intercept_scaling
-        return _bound(problem, outputs.values[:, 0], reach, b)
+        return _bound(problem, np.asarray(rows.matrix @ weights), reach * OUTWARDS, b)
 
 
 def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float:
-    """|b - b*| at most; zero without an offset, and infinite where the kernel is not positive semidefinite."""
+    """An upper bound on |b - b*|: zero without an offset, and infinite where the kernel is not positive semidefinite."""
     if not problem.has_offset:
         return 0.0
     if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
@@ -72,7 +75,7 @@ def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array 
 
 
 def offsets_within(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
-    """Every optimal offset, when each optimal output is within ``reach`` of the one given."""
+    """An interval that holds every optimal offset, if each optimal output is within ``reach`` of the given one."""
     if not (math.isfinite(float(outputs.sum())) and np.isfinite(reach).all()):
         return Interval(-math.inf, math.inf)
     if not problem.loss.is_smooth:
@@ -86,7 +89,7 @@ def offsets_within(problem: LinearProblem | KernelProblem, outputs: Array, reach
     steepest = loss.steepness()  # type: ignore[attr-defined]
 
     def sign(b: float, f: Array) -> int:
-        """Of G(b; f) with a smooth loss; 0 where rounding hides it."""
+        """The sign of G(b; f) with a smooth loss; 0 where rounding hides it."""
         slopes = loss.slope(sigma * (f + b), t)
         slope = -float(np.sum(sigma * C * slopes))
         scale = float(np.sum(C * (steepest * (np.abs(t) + np.abs(f) + abs(b)) + np.abs(slopes))))
@@ -110,7 +113,8 @@ def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
 
 
 def _reach_of_sign(holds: Callable[[float], bool], step: float) -> float:
-    """A distance at which the condition, which holds from some distance on, holds: near the least one; else infinite."""
+    """A distance at which the condition holds. The condition must hold from some distance on; the answer is near the least one,
+    or infinite where none is found."""
     far = step
     for _ in range(policy.PREDICTIONS.most_doublings):
         if holds(far):

@@ -1,11 +1,10 @@
 r"""The judge of kernel machines: the duality gap of alpha, recomputed from the data by the definition of the kernel.
 
-The gap is the sum of the loss's gap terms, for hinge loss :math:`(C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0, m_i -
-1)`, each of which is never negative, minus :math:`b \sum_i s_i`, which is zero up to rounding with an offset. Kernel values
-are made anew in
-float64, block by block, for the columns of the support vectors; nothing of a solver's gradient is used, and no compiled
-code of a solver's. Where the gap is small enough for a tolerance and only the bound on its rounding error is not, the outputs
-of the samples that the bound hangs on, which are those at the margin, are made once more in twice the precision.
+The gap is the sum of the gap terms of the loss minus :math:`b \sum_i s_i`, which is zero up to rounding with an offset. The
+terms of hinge loss are :math:`(C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0, m_i - 1)`. None is negative. Kernel values
+are computed again in float64, block by block, for the columns of the support vectors. Neither a gradient nor compiled code of a
+solver is used. If the gap is within a tolerance and only the bound on its rounding error is not, the outputs of the samples at
+the margin, on which that bound depends, are computed once more in twice the precision.
 
 **A kernel that is not positive semidefinite** has no such proof: :math:`|w|^2` may be negative, and the dual value bounds
 nothing. What can be said is whether alpha is stationary, and the measure of that is LIBSVM's violation,
@@ -37,8 +36,8 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 @dataclass(frozen=True, eq=False)
 class KernelVerdict:
     """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha.
-    ``output_errors`` bounds the rounding error of each f_i; ``violation`` is LIBSVM's, where there is no proof.
-    ``kernel_evaluations`` are those beyond the matrix that the problem holds."""
+    ``output_errors`` bounds the rounding error of each f_i. ``violation`` is LIBSVM's, where there is no proof.
+    ``kernel_evaluations`` counts the values that were computed besides the matrix that the problem holds."""
 
     certificate: Certificate
     b: float
@@ -55,8 +54,8 @@ class KernelVerdict:
 
 
 def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None, tol: float | None = None) -> KernelVerdict:
-    """Judge alpha, with its own best offset or with the b given. With ``tol`` the rounding error is made small enough to tell
-    whether the relative gap is within it, if that can be done."""
+    """Judge alpha, with its own best offset or with the b given. With ``tol`` the rounding error is made small enough, where
+    possible, to tell whether the relative gap is within ``tol``."""
     alpha = vector(alpha, problem.n_samples, "alpha")
     support = np.flatnonzero(alpha)
     if not problem.is_feasible(alpha):
@@ -95,7 +94,8 @@ def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
 def _sharpened(
     problem: KernelProblem, alpha: Array, support: Array, verdict: KernelVerdict, b: float | None, tol: float
 ) -> KernelVerdict:
-    """The verdict with precise outputs where they matter for this tolerance; the same one where there are none to be had."""
+    """The verdict with precise outputs where they matter for this tolerance. The same verdict where no precise outputs
+    exist."""
     at, errors = _at_offset(problem, verdict.outputs, verdict.b), verdict.output_errors
     effects = problem.loss.gap_sensitivity(at.outputs, alpha, problem.C, errors, at.targets)
     allowed = tol * verdict.certificate.scale
@@ -110,7 +110,7 @@ def _sharpened(
 
 
 def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> KernelSums:
-    """f_i for every sample, and how wrong each can be: kernel values by their own rounding, and sums by their additions."""
+    """f_i for every sample, and a bound on its error: the rounding of the kernel values and that of the additions."""
     if problem.held is not None:
         return _held_sums(problem, problem.held, alpha)
     signed = (alpha * problem.signs)[support]
@@ -120,9 +120,10 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> KernelSu
 
 
 def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> KernelSums:
-    """From values that are each known to an error. No value of the RBF kernel is greater than one, so that one bound serves all
-    samples. Models may have coefficients of either sign in the place of alpha."""
-    outputs, additions = held_outputs(held.padded, alpha * problem.signs), gamma(len(alpha) + 2.0)
+    """The sums from kernel values that are each known to within an error. No value of the RBF kernel is greater than one, so
+    one bound serves all samples. Models may have coefficients of either sign instead of alpha."""
+    outputs, additions = np.zeros(len(alpha)), gamma(len(alpha) + 2.0)
+    held_outputs(held.padded, alpha * problem.signs, outputs)
     sizes = np.abs(alpha)
     if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
@@ -161,7 +162,7 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Ker
     )
     is_moved = problem.loss.is_regression and problem.has_offset  # then the targets are counted from b
     imbalance = imbalance_of(problem, alpha, found.balance, 0.0 if is_moved else b)
-    # A kernel that is positive semidefinite on trust may be found out.
+    # A kernel that was declared positive semidefinite may turn out not to be.
     rounding = parts.error + imbalance.error + parts.roundings * parts.gap
     is_proof = problem.kernel.is_positive_semidefinite and found.sqnorm >= -rounding
     return assemble(parts, imbalance, Counts(len(support), found.n_at_bound), is_proof=is_proof)
@@ -201,9 +202,9 @@ def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, ha
     if len(alpha) > SUMMED_SAMPLES or problem.loss.is_regression:
         return _totals_of_many(problem, alpha, sums, b, own_error)
     errors, C = np.ascontiguousarray(sums.errors), np.ascontiguousarray(problem.C)
-    values, n_at_bound = hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error)
-    loss, gap, rounding, sqnorm, total, excess, slope = values.tolist()
-    return _Totals(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), int(n_at_bound))
+    found = hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error)
+    loss, gap, rounding, sqnorm, total, excess, slope, n_at_bound = found
+    return _Totals(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), n_at_bound)
 
 
 def _totals_of_many(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, own_error: float) -> _Totals:

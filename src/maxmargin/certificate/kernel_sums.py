@@ -1,10 +1,9 @@
 r"""Sums of kernel values in float64, and how wrong they can be: :math:`f_i = \sum_j s_j k(z_j, x_i)` for all samples
 :math:`x_i`, which is what a certificate judges and what a model predicts.
 
-No kernel value is kept. Tiles of dot products small enough for the caches are made on all cores, by matrix products where
-the samples are dense and by compiled code of the certificate's own where they are sparse, and the kernel is a function of
-them. Among the chosen points themselves a dense tile is made once, for both of its sides. Nothing here is shared with a
-solver.
+No kernel value is kept. All cores make tiles of dot products that fit into the caches, and apply the kernel to them. Dense
+samples are multiplied by BLAS, sparse ones by compiled code of the certificate's own. Among the chosen points themselves a
+dense tile is made once, for both of its sides. Nothing here is shared with a solver.
 
 **Rounding, for the RBF kernel.** Let :math:`u = 2^{-53}`, G the greatest :math:`|x|^2`, and m the number of roundings that a
 term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u G`, so that :math:`|x - z|^2` is wrong by at
@@ -42,20 +41,20 @@ GROUP_ROUNDINGS = 12.0
 EXPONENTIAL_ERROR = 2.0**-70
 """Relative error of the precise exponential, as derived above."""
 LONG_ROUNDOFF = 2.0**-63
-"""A long double with a greater roundoff is of no use."""
+"""The greatest roundoff of a long double that is used. A machine with a greater one gets no precise sums."""
 SMALLEST_NORMAL = 2.0**-1021
-"""What stands for kernel values below it."""
+"""The value that stands for every kernel value below it."""
 
 
 class KernelSums(NamedTuple):
-    """f, and by how much each of it can be wrong."""
+    """f, and a bound on the error of each element."""
 
     outputs: Array
     errors: Array
 
     @classmethod
     def of_columns(cls, gram: Any, signed: Array, n: int) -> KernelSums:
-        """From kernel values that are given: ``gram(rows)`` has a column for each coefficient."""
+        """The sums from given kernel values: ``gram(rows)`` has a column for each coefficient."""
         outputs, magnitudes = np.zeros(n), np.zeros(n)
         for start in range(0, n, policy.KERNEL.vectors_a_tile):
             check_point()
@@ -104,9 +103,9 @@ def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples
     is_large = len(chosen) * len(points if samples is None else samples) > policy.KERNEL.evaluations_to_prepare
     points = _prepared(points, is_large)
     others = points if samples is None else _prepared(samples, is_large)
-    if not (_is_narrow(points) and _is_narrow(others)):
+    if not _are_narrow(points, others):
         return _tile_sums(kernel, points, chosen, signed, None if samples is None else others)
-    if samples is not None or not is_large:
+    if samples is not None or not is_large or not sparse.issparse(points.matrix):
         return _sparse_sums(kernel, points, chosen, signed, others)
     group, first = equal_points(points.matrix)
     if len(first) > policy.KERNEL.most_distinct * len(points):
@@ -136,8 +135,13 @@ def _prepared(points: Points, is_large: bool) -> Points:
     return Points(matrix, sqnorms)
 
 
-def _is_narrow(points: Points) -> bool:
-    return sparse.issparse(points.matrix) and points.matrix.shape[1] <= problem_policy.KERNEL.dense_features
+def _are_narrow(points: Points, samples: Points) -> bool:
+    """Whether compiled code makes the sums at once: both are sparse with few features, or both dense with very few."""
+    are_sparse = [sparse.issparse(each.matrix) for each in (points, samples)]
+    n_features = points.matrix.shape[1]
+    if any(are_sparse):
+        return all(are_sparse) and n_features <= problem_policy.KERNEL.dense_features
+    return n_features <= policy.KERNEL.few_features
 
 
 def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float) -> float:
@@ -151,7 +155,8 @@ def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float)
 def _dot_roundings(matrix: Any) -> float:
     """That a term of a dot product meets: one for each element, or in the compiled code four, and one for each four."""
     if not sparse.issparse(matrix):
-        return float(matrix.shape[1] + 1)
+        n_features = matrix.shape[1]
+        return float(n_features // 4 + 8 if n_features <= policy.KERNEL.few_features else n_features + 1)
     most = np.diff(matrix.indptr).max(initial=0)
     return float(most + 1 if matrix.shape[1] > problem_policy.KERNEL.dense_features else most // 4 + 8)
 
@@ -170,15 +175,16 @@ def _sparse_sums(
 
 
 def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
-    from maxmargin.problem.kernel_loops import judge_sparse
+    from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_rows
 
-    n, log2_scale, width = len(samples), -kernel.gamma / math.log(2.0), points.matrix.shape[1]
-    totals, rests = np.zeros(n), np.zeros(n)
-    vectors, others = _arrays(points.matrix), _arrays(samples.matrix)
+    n, totals, rests = len(samples), np.zeros(len(samples)), np.zeros(len(samples))
+    vectors, others = _elements(points.matrix), _elements(samples.matrix)
+    log2_scale = -kernel.gamma / math.log(2.0)
+    job = JudgedSums(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, log2_scale)
 
     def task(start: int) -> None:
-        part = start, min(n, start + policy.KERNEL.samples_a_task)
-        judge_sparse(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, width, log2_scale, *part, totals, rests)
+        columns = np.zeros((points.matrix.shape[1] + 4) * int(LANES))
+        judge_rows(job, start, min(n, start + policy.KERNEL.samples_a_task), columns, totals, rests)
 
     Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
     return totals + rests
@@ -249,7 +255,7 @@ def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
 
 
 def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
-    """f at some of the points, with far smaller errors; None where there is no way to that: for other kernels, and for the RBF
+    """f at some of the points, with far smaller errors. None where that is not possible: for other kernels, and for the RBF
     kernel of too many features."""
     if kernel.is_polynomial:
         return _long_sums(kernel, points[chosen], signed, points[samples])
@@ -343,3 +349,8 @@ def _are_equal(matrix: Any, one: Array, other: Array, lengths: Array) -> Array:
 
 def _arrays(matrix: Any) -> tuple[Array, Array, Array]:
     return matrix.data, matrix.indices, matrix.indptr
+
+
+def _elements(matrix: Any) -> Any:
+    """The matrix in the form that the certificate's loop takes."""
+    return _arrays(matrix) if sparse.issparse(matrix) else np.ascontiguousarray(matrix)

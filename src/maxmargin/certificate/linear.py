@@ -5,18 +5,17 @@ For any w and any feasible alpha the duality gap is a sum of terms that are neve
 .. math:: P(w) - D(\alpha) = \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(\alpha_i) + \alpha_i f_i \right]
           + \tfrac12 |w - w(\alpha)|^2 ,
 
-so nothing cancels, and a gap of 1e-12 is known as well as one of 1. (The intercept's weight is not in the last term when it
-is not penalised; the dual then asks for sum_i alpha_i sigma_i = 0, and what an alpha lacks of that is charged to the gap.)
-Everything is computed in float64 in one pass over X, and the certificate bounds its own rounding error: a dot product of k
-terms is wrong by at most :math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and
-Stability of Numerical Algorithms, section 3.1), and that error goes through each gap term by its slope.
+so nothing cancels, and a gap of 1e-12 is known as well as a gap of 1. (A free intercept is not in the last term. The dual then
+asks for sum_i alpha_i sigma_i = 0, and where that sum is not zero its cost is added to the gap.) Everything is computed in
+float64 in one pass over X, and the certificate bounds its own rounding error: a dot product of k terms is wrong by at most
+:math:`\gamma_k \sum_j |w_j x_{ij}|` with :math:`\gamma_k = k u / (1 - k u)` (Higham, Accuracy and Stability of Numerical
+Algorithms, section 3.1), and that error goes through each gap term by its slope.
 
-On columns as they come, such as times in seconds since 1970, the sums of w(alpha) cancel by many digits. Where that bound is of
-the size of the gap, a second pass computes the outputs, w(alpha) and sum_i alpha_i sigma_i in about twice the precision, and
-where
-the intercept is free it takes x from the mean of X: :math:`\gamma_k^2` takes the place of :math:`\gamma_k`.
+In raw columns, such as times in seconds since 1970, the sums of w(alpha) cancel by many digits. If the bound on rounding is of
+the size of the gap, a second pass computes the outputs, w(alpha) and sum_i alpha_i sigma_i in about twice the precision. Where
+the intercept is free, that pass takes x from the mean of X. :math:`\gamma_k^2` then takes the place of :math:`\gamma_k`.
 
-Imports no solver and none of a solver's compiled code: the judge is not the player.
+The module imports no solver and no compiled code of a solver.
 """
 
 from __future__ import annotations
@@ -37,12 +36,24 @@ from maxmargin.problem.linear import LinearProblem
 
 
 def certify(problem: LinearProblem, w: Array, alpha: Array) -> Certificate:
-    """Judge the pair (w, alpha). It costs one pass over X, on all cores when X is large."""
-    return Judge(problem).certify(w, alpha)
+    """Judge the pair (w, alpha). It costs one pass over X, on all cores when X is large.
+
+    With an L1 penalty the dual asks for |w(alpha)_j| <= 1: alpha is scaled down to that first, and the certificate is that of
+    the scaled alpha."""
+    return judge_of(problem).certify(w, alpha)
+
+
+def judge_of(problem: LinearProblem) -> Judge:
+    """The judge for the penalty of this problem."""
+    if not problem.penalty.has_kink:
+        return Judge(problem)
+    from maxmargin.certificate.sparse import SparseJudge
+
+    return SparseJudge(problem)
 
 
 class Judge:
-    """``certify`` for many answers to one problem: the memory for w(alpha) is kept, which matters when w is long."""
+    """``certify`` for many answers to one problem. It keeps the memory for w(alpha), which matters when w is long."""
 
     def __init__(self, problem: LinearProblem) -> None:
         self.problem = problem
@@ -58,7 +69,7 @@ class Judge:
                 return refusal(int(np.count_nonzero(alpha)))
             sums = self._sums(w, alpha, margins, None)
             quick = self._verdict(alpha, sums, self._compare(w, alpha, sums))
-            if not _is_in_doubt(quick):
+            if not is_in_doubt(quick):
                 return quick
             rests = np.zeros_like(self._weights)
             sums = self._sums(w, alpha, None, rests)
@@ -83,7 +94,7 @@ class Judge:
         return _RowTotals(*map(sum, zip(*sums, strict=True)))
 
     def _compare(self, w: Array, alpha: Array, sums: _RowTotals) -> _Comparison:
-        """w with w(alpha), as float64 knows it."""
+        """Compare w with w(alpha) in float64."""
         n, n_penalised = self.problem.n_samples, self.problem.n_penalised
         w_of_alpha, total = self._weights[0, :n_penalised], float(np.sum(np.abs(alpha)))
         norm = float(np.linalg.norm(self._weights[0]))
@@ -103,8 +114,8 @@ class Judge:
         )
 
     def _compare_precisely(self, w: Array, alpha: Array, sums: _RowTotals, rests: Array) -> _Comparison:
-        """The same from pairs. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c of X: w(alpha) becomes
-        w(alpha) - r c, and the offset b + w . c."""
+        """Compare w with w(alpha) from pairs of float64. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c
+        of X: w(alpha) becomes w(alpha) - r c, and the offset b + w . c."""
         problem, d = self.problem, self.problem.n_penalised
         total, scaling = float(np.sum(np.abs(alpha))), problem.intercept_scaling
         squared_gamma = gamma(problem.n_samples + 8) ** 2
@@ -143,8 +154,8 @@ class Judge:
 
     @cached_property
     def _centre(self) -> Array:
-        """The mean of X by columns: any vector would do, and this one makes x - c short. With a price on the offset it
-        has to be zero."""
+        """The mean of each column of X. Any vector would do; the mean makes x - c short. With a price on the offset it must be
+        zero."""
         if self.problem.offset_prices is not None:
             return np.zeros(self.problem.rows.n_features)
         return np.asarray(self.problem.rows.matrix.mean(axis=0, dtype=np.float64)).reshape(-1)
@@ -183,7 +194,7 @@ class Judge:
         return certificate if problem.offset_prices is None else or_zero(certificate, self._zero_value(sums))
 
     def _zero_value(self, sums: _RowTotals) -> float:
-        """|w(alpha)|^2 / 2 where w(alpha) is nothing but the rounding of its sums in float64."""
+        """The greatest |w(alpha)|^2 / 2 that the rounding of its sums in float64 can make of zero."""
         length = gamma(self.problem.n_samples + 8) * sums.weights_scale
         return 0.5 * length * length
 
@@ -237,8 +248,8 @@ class Judge:
         return Imbalance.of(comparison.excess, comparison.excess_error, abs(comparison.offset), fall, longest)
 
 
-def _is_in_doubt(quick: Certificate) -> bool:
-    """Whether the bound on rounding says more than the gap does."""
+def is_in_doubt(quick: Certificate) -> bool:
+    """Whether the bound on rounding matters beside the gap, so that the precise pass is worth its cost."""
     rounding = quick.rounding_error
     return (
         math.isfinite(quick.gap)
@@ -266,7 +277,7 @@ class _Comparison(NamedTuple):
 
 
 class _RowTotals(NamedTuple):
-    """What a pass over some of the rows adds up, besides their part of w(alpha)."""
+    """The sums of a pass over some of the rows, besides their part of w(alpha)."""
 
     loss: float
     conjugate: float
@@ -303,7 +314,7 @@ def _sum_over_rows(
 ) -> _RowTotals:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
     is None where float64 is enough."""
-    judge_rows = _judge_of_rows(problem.rows.is_sparse, rests)
+    judge_rows = judge_of_rows(problem.rows.is_sparse, rests)
     rows, loss = problem.compiled_rows, problem.loss
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
@@ -317,8 +328,8 @@ def _sum_over_rows(
         outputs = np.multiply(outputs, signs, out=outputs)
         if margins_of_all is not None:
             margins_of_all[block] = outputs
-        operations = _operations(rows, block)
-        errors = _residual_errors(outputs, magnitudes, np.abs(targets), operations, is_precise=rests is not None)
+        roundings = operations(rows, block)
+        errors = residual_errors(outputs, magnitudes, np.abs(targets), roundings, is_precise=rests is not None)
         total += (
             C @ loss.value(outputs, targets),
             np.sum(problem.box_of(block).terms(a)),
@@ -329,9 +340,7 @@ def _sum_over_rows(
     return _RowTotals(*total.tolist())
 
 
-def _residual_errors(
-    outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool
-) -> Array:
+def residual_errors(outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool) -> Array:
     """How wrong t_i - f_i can be: by its dot product, and by the rounding of the difference."""
     if is_precise:
         lost = np.square(gamma(operations)) * magnitudes
@@ -339,7 +348,7 @@ def _residual_errors(
     return gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (targets + magnitudes) + operations * SMALLEST
 
 
-def _judge_of_rows(is_sparse: bool, rests: Array | None) -> Any:
+def judge_of_rows(is_sparse: bool, rests: Array | None) -> Any:
     if rests is None:
         from maxmargin.certificate.linear_loops import judge_csr_rows, judge_dense_rows
 
@@ -354,7 +363,7 @@ def _judge_precisely(judge_rows: Any, rests: Array, *arguments: Any) -> float:
     return scale
 
 
-def _operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
+def operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
     """The roundings in each row's dot product: those of its stored elements and of the intercept."""
     if isinstance(rows, CsrRows):
         return np.diff(rows.indptr[block.start : block.stop + 1]).astype(np.float64) + 3.0

@@ -6,8 +6,8 @@ For :math:`w = \sum_j c_j \phi(z_j)`, any b and any feasible alpha, with :math:`
 .. math:: P(w, b) - D(\alpha) = \sum_i \left[ (C_i - \alpha_i) \max(0, 1 - m_i) + \alpha_i \max(0, m_i - 1) \right]
           - b \sum_i \alpha_i y_i + \tfrac12 |w - w(\alpha)|^2 .
 
-So a model of anybody's can be judged with a dual point of anybody's, also when its file has rounded the support vectors. It
-takes a kernel that is positive semidefinite: otherwise the last term is no square, and the dual value bounds nothing."""
+So any model can be judged with any dual point, even if its file has rounded the support vectors. The kernel must be positive
+semidefinite: otherwise the last term is no square, and the dual value bounds nothing."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def certify_model(problem: KernelProblem, model: KernelModel, alpha: Array) -> C
     if not (is_finite and problem.is_feasible(alpha)):
         return refusal(int(np.count_nonzero(alpha)))
     with np.errstate(all="ignore"):
-        everyone = _with_vectors(problem, model.vectors)
+        everyone = with_vectors(problem, model.vectors)
         n, size = problem.n_samples, everyone.n_samples
         signed, dual_signed = np.zeros(size), np.zeros(size)
         signed[size - len(model.coefficients) :] = model.coefficients
         dual_signed[:n] = alpha * problem.signs
-        return _certificate(problem, _Sum.of(everyone, signed), _Sum.of(everyone, dual_signed), model.b, alpha)
+        return _certificate(problem, WeightedSum.of(everyone, signed), WeightedSum.of(everyone, dual_signed), model.b, alpha)
 
 
-def _with_vectors(problem: KernelProblem, vectors: Any) -> KernelProblem:
+def with_vectors(problem: KernelProblem, vectors: Any) -> KernelProblem:
     """The samples and after them the support vectors, all of sign +."""
     if vectors is None:
         rows = problem.rows
@@ -68,7 +68,7 @@ def _with_vectors(problem: KernelProblem, vectors: Any) -> KernelProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sum:
+class WeightedSum:
     """A vector sum_j s_j phi(x_j), its products with all phi(x_i), and how wrong those can be by rounding."""
 
     signed: Array
@@ -76,7 +76,7 @@ class _Sum:
     errors: Array
 
     @classmethod
-    def of(cls, everyone: KernelProblem, signed: Array) -> _Sum:
+    def of(cls, everyone: KernelProblem, signed: Array) -> WeightedSum:
         support = np.flatnonzero(signed)
         return cls(signed, *outputs_of(everyone, signed, support))
 
@@ -85,7 +85,7 @@ class _Sum:
         return float(self.signed @ self.outputs)
 
 
-def _certificate(problem: KernelProblem, w: _Sum, dual_w: _Sum, b: float, alpha: Array) -> Certificate:
+def _certificate(problem: KernelProblem, w: WeightedSum, dual_w: WeightedSum, b: float, alpha: Array) -> Certificate:
     sigma, C, t, loss, n = problem.signs, problem.C, problem.targets, problem.loss, problem.n_samples
     outputs = sigma * (w.outputs[:n] + b)
     difference = w.signed - dual_w.signed

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate.certificate import Certificate, Counts, GapParts, Imbalance, assemble, refusal
+from maxmargin.certificate.certificate import Certificate, Counts, GapParts, Imbalance, assemble, or_zero, refusal
 from maxmargin.certificate.kernel import outputs_of
 from maxmargin.certificate.kernel_sums import KernelSums
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma, vector
@@ -25,6 +25,10 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
 from maxmargin.problem.offset import offset_interval
+
+ZERO_ROUNDINGS = 2.0
+"""Where w = 0 is optimal both values are zero. They are taken for zeros where, with their gap, they are below what rounding can
+have made of them, so that the sum of all three and of the rounding error is below twice the latter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +93,15 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Ke
         error=float(np.sum(slopes * errors)),
         roundings=gamma(float(PAIRWISE_ROUNDINGS)),
     )
-    imbalance = _imbalance(problem, alpha, h)
+    imbalance = imbalance_of(problem, alpha, h)
     noise = parts.error + imbalance.error + parts.roundings * parts.gap
     is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -noise
-    return assemble(parts, imbalance, Counts.of(alpha, alpha == C), is_proof=is_proof)
+    certificate = assemble(parts, imbalance, Counts.of(alpha, alpha == C), is_proof=is_proof)
+    return or_zero(certificate, ZERO_ROUNDINGS * noise) if is_proof else certificate
 
 
-def _imbalance(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:
-    """Of all groups together: see the head of this module."""
+def imbalance_of(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:
+    """The imbalance of all groups together. The head of this module derives it."""
     roots = problem.of_variables(np.sqrt(np.abs(np.asarray(problem.samples.diagonal))))
     charges = [
         _charge(problem, g, alpha[members], np.abs(h[members]), roots[members]) for g, members in enumerate(problem.members)
@@ -125,7 +130,7 @@ def _charge(problem: NuProblem, g: int, alpha: Array, h: Array, roots: Array) ->
 
 
 def violation(problem: NuProblem, alpha: Array, outputs: Array) -> float:
-    """LIBSVM's: the greatest of a group's, the greatest h that can rise minus the least that can fall."""
+    """LIBSVM's violation: the greatest over the groups of the greatest h that can rise minus the least that can fall."""
     h = -problem.kinks(outputs)
     found = [0.0]
     for members in problem.members:

@@ -1,6 +1,6 @@
-"""RBF sums in twice the precision of float64, for the few samples on whose outputs the rounding error of a certificate hangs.
+"""RBF sums in twice the precision of float64, for the few samples that decide the rounding error of a certificate.
 
-A number is a pair: a float64 and what it lacks, which is at most half a unit in its last place (T. J. Dekker, "A
+A number is a pair: a float64 and its rounding error, which is at most half a unit in its last place (T. J. Dekker, "A
 floating-point technique for extending the available precision", Numerische Mathematik 18, 1971). ``fma`` makes the rounding
 error of a product exact. Samples are columns, so that every loop over them runs in vectors; nothing here uses fast-math.
 """

@@ -18,7 +18,7 @@ from maxmargin.data.error_free_loops import fma, two_sum
 
 @njit(inline="always")
 def plus_product(total, rest, a, b):
-    """The pair (total, rest) plus a b: the product and the addition give up what they lose to ``rest``."""
+    """The pair (total, rest) plus a b. The rounding errors of the product and of the addition go to ``rest``."""
     product = a * b
     total, lost = two_sum(total, product)
     return total, rest + (lost + fma(a, b, -product))
@@ -100,7 +100,7 @@ def csr_spread(values, indices, indptr, bias, centre, centre_sqnorm, alpha):
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def dense_spread(values, bias, centre, centre_sqnorm, alpha):
-    """The same for a dense X, where every term of a square is positive."""
+    """``csr_spread`` for a dense X, where every term of a square is positive."""
     spread = 0.0
     for i in range(alpha.shape[0]):
         if alpha[i] != 0.0:

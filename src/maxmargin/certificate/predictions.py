@@ -57,7 +57,7 @@ class Decisions(NamedTuple):
 
     @property
     def is_proved(self) -> Array:
-        """Whose sign is that of the exact optimum."""
+        """Which decision values are proved to have the sign of the exact optimum's."""
         proved: Array = np.abs(self.values) > self.reach
         return proved
 
@@ -116,7 +116,7 @@ def norms(X: Any) -> Array:
 def kernel_decisions(
     block: Array, entry_error: float, lengths: Array, weights: Array, intercept: Array, bounds: Bounds
 ) -> Decisions:
-    """From kernel values of the samples (rows) and support vectors (columns), each wrong by ``entry_error`` at most.
+    """The decisions from kernel values of samples (rows) and support vectors (columns), each wrong by at most ``entry_error``.
 
     ``lengths`` is :math:`|\\phi(x)|`, and ``weights`` has a column of coefficients for each binary problem."""
     with np.errstate(all="ignore"):
@@ -134,7 +134,7 @@ def kernel_lengths(kernel: Kernel, points: Points) -> Array:
 
 
 def _reach(lengths: Array, bounds: Bounds, errors: Array) -> Array:
-    """r |phi(x)| + |b - b*| + rounding; what is not a number becomes infinite, so that it proves nothing."""
+    """r |phi(x)| + |b - b*| + rounding. A value that is not a number becomes infinite, so that it proves nothing."""
     reach = (lengths[:, None] * bounds.distance + bounds.offset + errors) * OUTWARDS
     return np.where(np.isnan(reach), np.inf, reach)
 

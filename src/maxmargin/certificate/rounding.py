@@ -1,4 +1,4 @@
-r"""How wrong sums in float64 can be, and sums that keep what they lose.
+r"""Bounds on the rounding errors of float64 sums, and sums that keep their rounding errors.
 
 A sum of k products is wrong by at most :math:`\gamma_k \sum_j |a_j b_j|`, :math:`\gamma_k = k u / (1 - k u)`, with the unit
 roundoff u (N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 3.1)."""
@@ -19,7 +19,7 @@ SMALLEST = 2.0**-1074
 PAIRWISE_ROUNDINGS = 64
 """NumPy adds up a contiguous array in pairs, so no element goes through more roundings than this."""
 OUTWARDS = 1.0 + 8.0 * UNIT_ROUNDOFF
-"""A few operations on upper bounds are rounded upwards by this."""
+"""The factor that rounds a few operations on upper bounds upwards."""
 
 
 def gamma(k: Number) -> Number:
@@ -27,14 +27,14 @@ def gamma(k: Number) -> Number:
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """a + b and what it lacks (Knuth)."""
+    """a + b, rounded, and its exact rounding error (Knuth)."""
     total = a + b
     added = total - a
     return total, (a - (total - added)) + (b - added)
 
 
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """a b and what it lacks, by splitting both (Dekker, Veltkamp): exact unless a part overflows."""
+    """a b, rounded, and its rounding error, by splitting both factors (Dekker, Veltkamp). Exact unless a part overflows."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = _split(a), _split(b)
     return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)

@@ -222,7 +222,7 @@ def info(model: of.Model, as_json: of.AsJson = False) -> None:
     """Say what a model file holds."""
     with bad_input_explained():
         from maxmargin.cli.data import load
-        from maxmargin.cli.report import ModelReport
+        from maxmargin.cli.model_report import ModelReport
 
         report = ModelReport.of(load(model))
     say(report.as_json(), report.words(), as_json=as_json, quiet=False)

@@ -24,7 +24,8 @@ def validated(options: TrainingOptions) -> ValidationReport:
     _check(options)
     with progress_of(options) as line:
         samples, read_seconds = read(options, line)
-        estimator = options.family.public_estimator()(**settings, **options.limits(), solver=solver, warm_start=True)
+        warm = {"warm_start": True} if options.family.has_warm_start else {}
+        estimator = options.family.public_estimator()(**settings, **options.limits(), solver=solver, **warm)
         estimator.class_weight, estimator.callback = weights_from(options.class_weight, samples.y), line
         X = samples.X.to_numpy() if hasattr(samples.X, "to_numpy") else samples.X
         begun = time.perf_counter()
@@ -116,7 +117,7 @@ class _Starts:
 
     def give(self, estimator: Any, y: Any, train: Any) -> None:
         """Let the fit begin with what is known of its samples; those that were in the fold before begin at zero."""
-        known = self.known.get(_classes(y))
+        known = self.known.get(_classes(y))  # nothing, where fits leave no alphas behind
         if known is not None:
             parts = _samples_of_problems(estimator, y)
             starts = [alpha[train[part]] for alpha, part in zip(known.alphas, parts, strict=True)]
@@ -126,6 +127,8 @@ class _Starts:
         """Remember the alphas by the places of the samples in the whole file."""
         import numpy as np
 
+        if not estimator.warm_start:
+            return
         alphas = []
         for alpha, part in zip(estimator._warm_start.alphas, _samples_of_problems(estimator, y), strict=True):
             alphas.append(np.zeros(self.n_samples))

@@ -29,6 +29,7 @@ class Family:
     public: str
     targets: Targets
     lacks: tuple[str, ...] = ()
+    has_warm_start: bool = True
 
     def estimator_for(self, path: Path) -> Any:
         """The class that trains. Our own reader has checked svmlight text already; other files are checked by scikit-learn."""
@@ -43,10 +44,29 @@ class Family:
 
 LINEAR_CLASSES = Family("linear_classifier.LinearClassifier", "linear_svc.LinearSVC", Targets.CLASSES)
 KERNEL_CLASSES = Family("kernel_classifier.KernelClassifier", "svc.SVC", Targets.CLASSES)
+NU_CLASSES = Family("nu_svc.NuSVC", "nu_svc.NuSVC", Targets.CLASSES, lacks=("C",), has_warm_start=False)
+KERNEL_REGRESSION = Family("kernel_regressor.KernelRegressor", "svr.SVR", Targets.NUMBERS, lacks=("random_state",))
+NU_REGRESSION = Family("nu_svr.NuSVR", "nu_svr.NuSVR", Targets.NUMBERS, lacks=("random_state",), has_warm_start=False)
+KERNEL_ONE_CLASS = Family(
+    "one_class_svm.OneClassSVM",
+    "one_class_svm.OneClassSVM",
+    Targets.NOTHING,
+    lacks=("C", "n_jobs", "random_state"),
+    has_warm_start=False,
+)
 LINEAR_REGRESSION = Family("linear_regressor.LinearRegressor", "linear_svr.LinearSVR", Targets.NUMBERS)
 LINEAR_ONE_CLASS = Family(
     "linear_one_class.LinearOneClass", "linear_one_class_svm.LinearOneClassSVM", Targets.NOTHING, lacks=("C", "n_jobs")
 )
+
+FAMILY_OF_KERNEL_TYPE = {
+    0: KERNEL_CLASSES,
+    1: NU_CLASSES,
+    2: KERNEL_ONE_CLASS,
+    3: KERNEL_REGRESSION,
+    4: NU_REGRESSION,
+}
+"""LIBSVM's -s, where there is a -t."""
 
 
 def _class_named(name: str) -> Any:

@@ -87,6 +87,8 @@ class TrainingOptions:
         """The parameters of the estimator that tell one machine from another."""
         if self.probability != 0:
             raise ValueError(switches.NO_PROBABILITIES)
+        if self.report_page is not None and self.family.targets is not families.Targets.CLASSES:
+            raise ValueError("--report shows margins and labels: it is for classes only.")
         if self.kernel is not None:
             return self._of_kernel(self.kernel)
         self._refuse_options_of_kernels()
@@ -98,7 +100,7 @@ class TrainingOptions:
     def family(self) -> families.Family:
         """What kind of machine is asked for."""
         if self.kernel is not None:
-            return families.KERNEL_CLASSES
+            return families.FAMILY_OF_KERNEL_TYPE[switches.kernel_type_of(self.kind, self.loss)]
         if self.kind == switches.ONE_CLASS:
             return families.LINEAR_ONE_CLASS
         loss = switches.loss_of(self.kind, self.loss)
@@ -142,12 +144,17 @@ class TrainingOptions:
         """For numbers."""
         self._refuse_options_of_classes("regression")
         self._refuse("nu", "-n with a fraction is nu, which belongs to the one-class SVM (-s 21): use -c and -p.")
-        settings, defaults = self._of_loss(), LinearDefaults()
-        if settings["loss"] == "quantile":
+        settings = self._of_loss()
+        return {**settings, **self._of_tube(settings["loss"])}
+
+    def _of_tube(self, loss: str) -> dict[str, Any]:
+        """The loss of a regression with its parameter."""
+        defaults = LinearDefaults()
+        if loss == "quantile":
             self._refuse("tube", "The quantile loss has no tube: leave -p out.")
-            return {**settings, "quantile": defaults.quantile if self.quantile is None else self.quantile}
+            return {"loss": loss, "quantile": defaults.quantile if self.quantile is None else self.quantile}
         self._refuse("quantile", "--quantile belongs to --loss quantile.")
-        return {**settings, "epsilon": defaults.tube if self.tube is None else self.tube}
+        return {"loss": loss, "epsilon": defaults.tube if self.tube is None else self.tube}
 
     def _of_one_class(self) -> dict[str, Any]:
         """For one class, whose only parameter is nu."""
@@ -189,17 +196,29 @@ class TrainingOptions:
         return {
             "kernel": switches.kernel_of(kernel),
             "cache_size": KernelDefaults().cache_megabytes if self.cache_size is None else self.cache_size,
-            "fit_intercept": self.bias is None,
             **{key: value for key, value in given.items() if value is not None},
+            **self._of_kernel_type(switches.kernel_type_of(self.kind, self.loss)),
         }
 
+    def _of_kernel_type(self, kind: int) -> dict[str, Any]:
+        """What one of LIBSVM's machines has and the others do not; the options of the others are refused."""
+        name, settings = switches.KERNEL_TYPES[kind], dict[str, Any]()
+        if kind not in (0, switches.NU_SVC):
+            self._refuse("class_weight", f"-w weights classes, and {name} (-s {kind}) has none.")
+        if kind in (switches.NU_SVC, switches.KERNEL_ONE_CLASS, switches.NU_SVR):
+            settings["nu"] = LinearDefaults().nu if self.nu is None else self.nu
+        else:
+            self._refuse("nu", f"-n with a fraction is nu, which {name} (-s {kind}) does not have: use -c.")
+        if kind == switches.EPSILON_SVR:
+            settings |= self._of_tube(str(self.loss or "epsilon_insensitive"))
+        else:
+            self._refuse("tube", f"-p is the tube of epsilon-SVR (-s 3), and {name} (-s {kind}) has none: leave -p out.")
+            self._refuse("quantile", "--quantile belongs to --loss quantile.")
+        if self.bias is not None and kind != 0:
+            raise ValueError(f"{name} (-s {kind}) always has its offset: leave -B out.")
+        return settings | ({"fit_intercept": self.bias is None} if kind == 0 else {})
+
     def _refuse_options_of_the_linear_solver(self) -> None:
-        switches.check_kernel_type(self.kind)
-        self._refuse("tube", "-p (the epsilon of support vector regression) with a kernel (-t) is not supported yet.")
-        self._refuse("quantile", "--quantile with a kernel (-t) is not supported yet.")
-        self._refuse("nu", "-n with a fraction is nu, which is not supported yet with a kernel (-t): use -c.")
-        if self.loss is not None:
-            raise ValueError("With a kernel (-t) the loss is hinge, LIBSVM's C-SVC (-s 0): leave --loss out.")
         if self.sharp_proofs:
             raise ValueError("--sharp-proofs is for linear models only: leave -t out.")
         if self.free_intercept:
@@ -212,8 +231,12 @@ class TrainingOptions:
 
 def made_solver(solver: Any, settings: dict[str, Any]) -> Any:
     """A solver by its name, with the settings that an estimator would give it."""
+    if "kernel" in settings and "nu" in settings:
+        from maxmargin.estimators.nu_fit import made_nu_solver
+
+        return made_nu_solver(solver, settings["cache_size"])
     if "kernel" in settings:
-        from maxmargin.estimators.kernel_classifier import kernel_solver
+        from maxmargin.estimators.kernel_settings import kernel_solver
 
         return kernel_solver(solver, settings.get("shrinking", True), settings["cache_size"])
     from maxmargin.solvers.registry import solver_named

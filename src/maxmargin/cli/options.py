@@ -81,7 +81,7 @@ Kind = Annotated[
         "-s",
         "--type",
         help="As in LIBLINEAR: 3 hinge, 1 or 2 squared hinge; 13 regression, 11 or 12 with squared loss; 21 one-class. "
-        "With -t as in LIBSVM: 0 C-SVC.",
+        "With -t as in LIBSVM: 0 C-SVC, 1 nu-SVC, 2 one-class, 3 epsilon-SVR, 4 nu-SVR.",
     ),
 ]
 Tube = Annotated[
@@ -90,10 +90,12 @@ Tube = Annotated[
 QuantileLevel = Annotated[float | None, typer.Option("--quantile", help="Of --loss quantile. Default: 0.5.")]
 Nu = Annotated[
     float | None,
-    typer.Option("--nu", help="Of the one-class SVM (-s 21): the share outside. LIBLINEAR's -n will do. Default: 0.5."),
+    typer.Option(
+        "--nu", help="Of one-class SVMs, nu-SVC and nu-SVR: a share of the samples. With those types -n will do. Default: 0.5."
+    ),
 ]
 TubeOfModel = Annotated[float | None, typer.Option("-p", "--tube", help="Of regression; ours know it, others do not.")]
-NuOfModel = Annotated[float | None, typer.Option("-n", "--nu", help="Of a one-class SVM; ours know it, others do not.")]
+NuOfModel = Annotated[float | None, typer.Option("-n", "--nu", help="Of a machine with nu; ours know it, others do not.")]
 Bias = Annotated[
     float | None, typer.Option("-B", "--bias", help="Value of the constant feature, by default 1; negative: no intercept.")
 ]

@@ -97,10 +97,10 @@ def _values(estimator: Any, X: Any, y: Any, options: PredictionOptions, errors: 
 
     y = check_numbers(options.data, y)
     if not options.certified:
-        values = estimator.predict(X)
+        values = estimator.predict(X).ravel()
         errors.see(values, y)
         return [[value] for value in values.tolist()]
-    values, radius = estimator.certified_predict(X)
+    values, radius = (part.ravel() for part in estimator.certified_predict(X))
     errors.see(values, y)
     errors.radius = max(errors.radius, float(radius.max()))
     return [list(pair) for pair in zip(values.tolist(), radius.tolist(), strict=True)]
@@ -149,8 +149,10 @@ def _check_abilities(estimator: Any, options: PredictionOptions) -> None:
         raise ValueError("-b 1 writes labels and probabilities: leave --certified and -d out.")
     if options.decision_values and is_regression(estimator):
         raise ValueError(f"{options.model} predicts numbers, which are written anyway: leave -d out.")
-    if getattr(estimator, "coef_", None) is not None and is_regression(estimator) and estimator.coef_.ndim == 2:
-        raise ValueError(f"{options.model} predicts {len(estimator.coef_)} numbers for each sample; a data file holds one.")
+    if is_regression(estimator) and len(estimator.intercept_) > 1:
+        raise ValueError(
+            f"{options.model} predicts {len(estimator.intercept_)} numbers for each sample; a data file holds one."
+        )
     if options.probability and not has_probabilities(estimator):
         raise ValueError(
             f"{options.model} holds no probabilities, which -b 1 asks for: train it with svm-train -b 1, or in Python wrap it "
@@ -165,7 +167,8 @@ def _check_for_proofs(estimator: Any, model: Path) -> None:
         raise ValueError(f"{model} has no certificate (it was imported), so that nothing can be proved of its predictions.")
     if takes_kernel_values(estimator):
         raise ValueError(
-            "--certified needs k(x, x), which a file of kernel values does not hold: use SVC.certified_predict(X, diagonal)."
+            "--certified needs k(x, x), which a file of kernel values does not hold: use "
+            f"{type(estimator).__name__}.certified_predict(X, diagonal)."
         )
 
 

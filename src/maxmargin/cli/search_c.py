@@ -11,10 +11,18 @@ from maxmargin.cli.cross_validation import stratified
 from maxmargin.cli.machine import TrainingOptions, weights_from
 from maxmargin.cli.training import progress_of, read
 
-DEFAULT_FOLDS = 5
-"""Without -v; LIBLINEAR's number."""
-N_VALUES = 13
-"""Values of C, from 1e-3 to 1e3 at equal ratios."""
+
+@dataclass(frozen=True)
+class SearchPolicy:
+    """What ``-C`` tries where the user says nothing."""
+
+    n_folds: int = 5
+    """Folds without ``-v``, as in LIBLINEAR."""
+    n_values: int = 13
+    """Values of C, from 1e-3 to 1e3 at equal ratios: each is about three times the one before."""
+
+
+SEARCH = SearchPolicy()
 
 
 @dataclass(frozen=True)
@@ -64,10 +72,15 @@ def searched(options: TrainingOptions) -> SearchReport:
     with progress_of(options) as line:
         samples, read_seconds = read(options, line)
         X = samples.X.to_numpy() if hasattr(samples.X, "to_numpy") else samples.X
-        n_folds = options.folds or DEFAULT_FOLDS
+        n_folds = options.folds or SEARCH.n_folds
         limits = {name: value for name, value in options.limits().items() if name != "C"}
+        folds = stratified(samples.y, n_folds, options.seed)
         search = _estimator(options, settings)(
-            Cs=N_VALUES, cv=PredefinedSplit(stratified(samples.y, n_folds, options.seed)), refit=False, solver=solver, **limits
+            Cs=SEARCH.n_values,
+            cv=PredefinedSplit(folds),
+            refit=False,
+            solver=solver,
+            **limits,
         )
         search.class_weight = weights_from(options.class_weight, samples.y)
         begun = time.perf_counter()

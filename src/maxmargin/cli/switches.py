@@ -20,23 +20,22 @@ LOSS_OF_TYPE = {
 ONE_CLASS = 21
 """LIBLINEAR's -s for its one-class SVM."""
 REGRESSION_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive", "quantile")
-TYPES_WITH_NU = ("21",)
-"""Values of -s with which -n is nu, and not the number of threads."""
+KERNEL_LOSSES = ("epsilon_insensitive", "quantile")
+"""Of regression with a kernel."""
+TYPES_WITH_NU, KERNEL_TYPES_WITH_NU = ("21",), ("1", "2", "4")
+"""Values of -s with which -n is nu, and not the number of threads: LIBLINEAR's without -t, LIBSVM's with it."""
 MISSING_LINEAR_TYPES = {
     0: "logistic regression in LIBLINEAR (use scikit-learn's LogisticRegression), and C-SVC in LIBSVM (add -t 2)",
-    4: "the multi-class SVM of Crammer and Singer: use -s 1 or -s 3, which train one class against the rest",
+    4: "the multi-class SVM of Crammer and Singer in LIBLINEAR (use -s 1 or -s 3, which train one class against the rest), and "
+    "nu-SVR in LIBSVM (add -t 2)",
     5: "the squared hinge loss with an L1 penalty: use scikit-learn's LinearSVC(penalty='l1', dual=False), or -s 2 with an L2 "
     "penalty",
     6: "logistic regression with an L1 penalty: use scikit-learn's LogisticRegression(penalty='l1', solver='liblinear')",
     7: "logistic regression: use scikit-learn's LogisticRegression",
 }
-MISSING_KERNEL_TYPES = {
-    1: "nu-SVC: use -s 0 (C-SVC) with -c, or maxmargin.NuSVC in Python",
-    2: "the one-class SVM: use maxmargin.OneClassSVM in Python",
-    3: "epsilon-SVR: use maxmargin.SVR in Python",
-    4: "nu-SVR: use maxmargin.NuSVR in Python",
-}
+KERNEL_TYPES = {0: "C-SVC", 1: "nu-SVC", 2: "the one-class SVM", 3: "epsilon-SVR", 4: "nu-SVR"}
 """LIBSVM's -s, where there is a -t."""
+NU_SVC, KERNEL_ONE_CLASS, EPSILON_SVR, NU_SVR = 1, 2, 3, 4
 KERNEL_OF_TYPE = {"0": "linear", "1": "poly", "2": "rbf", "3": "sigmoid", "4": "precomputed", "polynomial": "poly"}
 """LIBSVM's -t, and its word for what scikit-learn calls poly."""
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
@@ -70,7 +69,7 @@ def in_our_words(words: list[str]) -> list[str]:
     """The arguments of ``train`` with LIBLINEAR's ``-w1 2`` as ``-w 1=2``, LIBSVM's ``-h 0`` as ``--no-shrinking``, and ``-n``
     as ``--nu`` where it is that: a fraction, or a type that has a nu."""
     ours: list[str] = []
-    has_nu = _type_of(words) in TYPES_WITH_NU
+    has_nu = _type_of(words) in (KERNEL_TYPES_WITH_NU if _has_kernel(words) else TYPES_WITH_NU)
     rest = list(words)
     while rest:
         word, following = rest.pop(0), rest[0] if rest else ""
@@ -90,6 +89,10 @@ def _type_of(words: list[str]) -> str | None:
     return next((following for word, following in pairwise(words) if word in ("-s", "--type")), None)
 
 
+def _has_kernel(words: list[str]) -> bool:
+    return any(word.startswith(("-t", "--kernel")) for word in words)
+
+
 def loss_of(kind: int | None, loss: str | None) -> str:
     """The loss that -s or --loss names."""
     if kind is None:
@@ -105,12 +108,18 @@ def loss_of(kind: int | None, loss: str | None) -> str:
     return LOSS_OF_TYPE[kind]
 
 
-def check_kernel_type(kind: int | None) -> None:
-    """LIBSVM's -s with a kernel: C-SVC or a sentence."""
-    if kind in MISSING_KERNEL_TYPES:
-        raise ValueError(f"-s {kind} with a kernel (-t) is not supported yet. It is {MISSING_KERNEL_TYPES[kind]}.")
-    if kind not in (None, 0):
-        raise ValueError(f"-s {kind} is no type of LIBSVM's: with a kernel (-t), 0 is C-SVC.")
+def kernel_type_of(kind: int | None, loss: str | None) -> int:
+    """LIBSVM's -s with a kernel. Where there is none, a loss of regression means epsilon-SVR."""
+    is_regression = loss in REGRESSION_LOSSES
+    if kind is None:
+        kind = EPSILON_SVR if is_regression else 0
+    if kind not in KERNEL_TYPES:
+        known = ", ".join(f"{number} is {name}" for number, name in KERNEL_TYPES.items())
+        raise ValueError(f"-s {kind} is no type of LIBSVM's: with a kernel (-t), {known}.")
+    if loss is not None and (kind != EPSILON_SVR or loss not in KERNEL_LOSSES):
+        has = "the loss epsilon_insensitive or quantile" if kind == EPSILON_SVR else "a loss of its own"
+        raise ValueError(f"With a kernel (-t) {KERNEL_TYPES[kind]} (-s {kind}) has {has}: leave --loss {loss} out.")
+    return kind
 
 
 def kernel_of(text: str) -> str:

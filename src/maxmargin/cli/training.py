@@ -136,8 +136,11 @@ def _write_page(path: Path, trained: Any, samples: Samples) -> None:
     from maxmargin.estimators.svc import SVC
     from maxmargin.io.outputs import written
 
-    model: Any = SVC() if isinstance(trained, KernelClassifier) else LinearSVC()
-    vars(model).update(vars(trained))
+    if hasattr(trained, "report"):
+        model: Any = trained
+    else:
+        model = SVC() if isinstance(trained, KernelClassifier) else LinearSVC()
+        vars(model).update(vars(trained))
     with written(path) as file:
         file.write(model.report(samples.X, samples.y).html.encode())
 

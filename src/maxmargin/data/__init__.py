@@ -1,6 +1,13 @@
 """What a loop sees: rows of X, random numbers, threads, and what ends a computation early.
 
-A loop takes ``CsrRows`` or ``DenseRows`` and asks for products of rows by the functions of ``row_loops``. Everybody imports
-from
-here; nothing here imports from another room.
+==============================================  ==============================================================================
+what                                            file
+==============================================  ==============================================================================
+the matrix X as a loop sees it                  ``rows.py``; products of its rows with a vector in ``row_loops.py``
+random numbers, a + b without rounding          ``random_loops.py``, ``error_free_loops.py``
+threads, deadlines and Ctrl-C                   ``threads.py``, ``limits.py``
+compiling, and its cache on disk                ``caching.py``, ``compiling.py``, ``by_type.py``
+==============================================  ==============================================================================
+
+Every other folder imports from this one. This one imports from no other.
 """

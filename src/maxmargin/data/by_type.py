@@ -1,11 +1,10 @@
 """Compiled loops that differ in a few operations by the type of one of their arguments.
 
-``@overload(..., inline="always")`` does the same, but Numba then compiles every operation on its own and once more where it is
-used: ten small operations made a loop take half as long again to compile. Here the loop is copied for the type at hand, the
-names of its operations stand for those of that type in the copy, and Numba inlines them before it looks at any type.
+``@overload(..., inline="always")`` does the same, but Numba then compiles every operation twice: on its own, and where the loop
+uses it. Ten small operations made a loop take half as long again to compile. Here the loop is copied once for each type. In the
+copy the names of the operations stand for the functions of that type, and Numba inlines them before it infers any types.
 
-    @by_type
-    def target_of(terms, i): ...
+    @by_type def target_of(terms, i): ...
 
     @target_of.when(Hinge)
     def _(terms, i):
@@ -57,7 +56,7 @@ def by_type(description: Callable[..., Any]) -> Operation:
 
 
 class Loop:
-    """A loop that is compiled once for each type of one of its arguments, and for that as Numba does."""
+    """A loop that is compiled once for each type of one of its arguments. For each of them Numba works as always."""
 
     def __init__(self, function: Any, place: int, options: dict[str, Any]) -> None:
         self.__doc__ = function.__doc__
@@ -69,7 +68,7 @@ class Loop:
         return self.of(type(arguments[self._place]))(*arguments)
 
     def of(self, kind: type) -> Any:
-        """What Numba makes of the loop for this type."""
+        """The compiled loop for this type."""
         with self._lock:
             if kind not in self._copies:
                 self._copies[kind] = njit(**self._options)(_copy_for(self._function, kind))
@@ -77,7 +76,8 @@ class Loop:
 
 
 def loop_by_type(argument: str, **options: Any) -> Callable[[Any], Loop]:
-    """``njit(**options)`` for a loop whose operations depend on the type of this argument, which is given by its place."""
+    """``njit(**options)`` for a loop whose operations depend on the type of the argument with this name. Callers give that
+    argument by its place."""
 
     def make(function: Any) -> Loop:
         return Loop(function, list(inspect.signature(function).parameters).index(argument), options)
@@ -86,7 +86,7 @@ def loop_by_type(argument: str, **options: Any) -> Callable[[Any], Loop]:
 
 
 def _copy_for(function: Any, kind: type) -> Any:
-    """The same code, in which the names of operations, and of other loops of this kind, stand for those of this type."""
+    """Copy the code. In the copy the names of operations, and of other loops of this kind, stand for those of this type."""
     known = function.__globals__
     chosen = {name: value.of(kind) for name, value in known.items() if isinstance(value, Operation) and kind in value}
     used = {name: known[name] for name in function.__code__.co_names if isinstance(known.get(name), Loop)}

@@ -1,10 +1,10 @@
 """``njit`` with a cache on disk that never stands in the way.
 
-Numba keeps compiled functions in the package's folder, in the user's cache, or where ``NUMBA_CACHE_DIR`` says. Where none of
-them can be written, its own ``njit(cache=True)`` fails when a module is imported, and a damaged file of the cache fails at the
-first call. Here the functions are compiled without a cache then, which is said once, and a damaged file is compiled anew: every
-file begins with a digest of its content. The digest shows damage; it is no signature. Numba unpickles what it loads, so that a
-cache folder must be writable by nobody but its user.
+Numba keeps compiled functions in the package's folder, in the user's cache, or where ``NUMBA_CACHE_DIR`` says. If none of these
+folders can be written, Numba's own ``njit(cache=True)`` fails when a module is imported. If a file of the cache is damaged, it
+fails at the first call. The ``njit`` of this module compiles without a cache in the first case, and says so once. In the second
+case it compiles the function again: every file begins with a digest of its content. The digest shows damage. It is no
+signature. Numba unpickles what it loads, so nobody but its user may be able to write to a cache folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _said: list[str] = []
 
 
 class Damaged(OSError):
-    """Numba takes an OSError for a file that is not there, and compiles."""
+    """A cache file whose digest is wrong. It is an OSError, because Numba then takes the file for missing, and compiles."""
 
 
 class CheckedFile(IndexDataCacheFile):
@@ -74,10 +74,10 @@ class ForgivingCache(FunctionCache):
         self._cache_file = CheckedFile(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """The compiled function, if the cache holds it, without what only a compilation needs.
+        """Load the compiled function, if the cache holds it, without what only a compilation needs.
 
-        Numba first imports every function that it can compile: 0.2 s of a process that compiles nothing. Code that is loaded
-        needs the runtime of reference counts and no more. A compilation that follows a miss does the rest by itself."""
+        Numba would first import every function that it can compile, which takes 0.2 s in a process that compiles nothing.
+        Loaded code needs only the runtime of reference counts. A compilation that follows a miss imports the rest itself."""
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(signature, target_context)
@@ -96,11 +96,15 @@ def say_once(reason: str) -> None:
         warnings.warn(sentence, RuntimeWarning, stacklevel=2)
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
-    """``numba.njit``, with the cache above where ``cache`` asks for one."""
+def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Callable[[Any], Any]:
+    """``numba.njit``, with the cache above where ``cache`` asks for one.
+
+    A loop that neither makes an array nor returns one can say ``allocates=False``. Numba then counts no references to its
+    arrays, which belong to the caller: the loop is compiled in a tenth to a third less time."""
 
     def compiled(function: Any) -> Any:
-        dispatcher: Any = numba.njit(**({"no_cfunc_wrapper": True} | options))(function)  # nobody calls it from C
+        numbas = {"no_cfunc_wrapper": True, "_nrt": allocates} | options  # nobody calls it from C
+        dispatcher: Any = numba.njit(**numbas)(function)
         if cache:
             try:
                 dispatcher._cache = ForgivingCache(function)

@@ -1,8 +1,8 @@
 """What happens while Numba compiles a loop of ours: one line for whoever watches, and no garbage collection.
 
-A first fit compiles its loops, which takes seconds, once on a machine. A user at a terminal, or one who asked for ``verbose``,
-reads why nothing else happens. A pipe or a log file stays as it is. Compilation makes millions of objects and hardly any
-garbage: looking for garbage among them took a tenth of the time.
+The first fit on a machine compiles its loops, which takes seconds. A user at a terminal, or one who asked for ``verbose``,
+reads one line that says so. Pipes and log files get no such line. Garbage collection is off meanwhile: a compilation makes
+millions of objects and hardly any garbage, and looking for it took a tenth of the time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Watch(event.Listener):
 
     def __init__(self) -> None:
         self.is_verbose = False
-        """Whether a fit of this process was asked to say what it does."""
+        """Whether a fit of this process has ``verbose`` set."""
         self._has_spoken = False
         self._depth = 0
         self._collects = False
@@ -57,7 +57,7 @@ def _is_ours(event: Any) -> bool:
 
 
 def _is_terminal(stream: Any) -> bool:
-    """Whether somebody watches. A process without standard error has None in its place, and a closed one raises."""
+    """Whether standard error is a terminal. It is None in a process without one, and raises an error when it is closed."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:

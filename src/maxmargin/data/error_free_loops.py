@@ -1,6 +1,6 @@
-"""Sums and products that give up what they lose to rounding: what the certificates' precise sums are made of.
+"""Sums and products together with their exact rounding errors. The precise sums of the certificates are made of them.
 
-``fma`` rounds a b + c once, so fma(a, b, -(a b)) is what the product a b lacks, exactly.
+``fma`` rounds a b + c once, so fma(a, b, -(a b)) is exactly the rounding error of the product a b.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def fma(typing_context, a, b, c):
 
 @njit(inline="always")
 def two_sum(a, b):
-    """a + b and what it lacks (Knuth)."""
+    """a + b, rounded, and the exact rounding error (Knuth)."""
     total = a + b
     added = total - a
     return total, (a - (total - added)) + (b - added)

@@ -1,9 +1,9 @@
-"""What ends the solves of a fit before their time: a moment on the clock, or a word from the user, a callback or an error.
+"""What ends a fit early: a deadline, Ctrl-C, a callback, or an error in another thread.
 
-One :class:`Stop` is made for each call of ``solve`` or ``fit``. All binary problems of the fit look at the same one, from
-whatever thread, so that ``max_seconds`` counts all of them together. The driver looks at it between two chunks of work. Long
-computations inside a chunk or a certificate call ``check_point``, which raises OutOfTimeError when the time is up: the driver
-then ends with the best answer that it has, as it does at Ctrl-C. A solver itself never reads the clock.
+Each call of ``solve`` or ``fit`` makes one :class:`Stop`. All binary problems of the fit share it, in all threads, so
+``max_seconds`` limits them together. The driver looks at the Stop between two chunks of work. Long computations inside a chunk
+or a certificate call ``check_point``, which raises OutOfTimeError when the time is up. The driver then ends with the best
+answer so far, as it does at Ctrl-C. A solver never reads the clock itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class LimitPolicy:
     """How late the end of a fit may be."""
 
     certificate_seconds: float = 0.7
-    """Seconds that the last certificate may go on after the deadline. A limit is to be heard within one second, and a chunk of
-    work takes 0.1 to 0.3."""
+    """Seconds that the last certificate may go on after the deadline. A fit is to end within one second of its limit, and a
+    chunk of work takes 0.1 to 0.3 s."""
 
 
 POLICY = LimitPolicy()
@@ -31,7 +31,7 @@ POLICY = LimitPolicy()
 
 
 class OutOfTimeError(Exception):
-    """A long computation met a check point after its time."""
+    """A long computation reached a check point after the deadline."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,13 @@ class Stop:
         return cls(time.perf_counter() + seconds)
 
     def share(self, n: float) -> Stop:
-        """For one of ``n`` problems that are still to be solved one after the other: an equal share of the time left."""
+        """The Stop of the next of ``n`` problems that are solved one after the other. It gets an equal share of the time
+        left."""
         return Stop(time.perf_counter() + self.seconds_left / max(1.0, n), self.told)
 
     def last_chance(self) -> Stop:
-        """For a certificate: it may be a little late. One that begins after a word to end has to be quick, too."""
+        """The Stop of the last certificate, which may be a little late. A certificate that begins after Ctrl-C has the same
+        limit."""
         if self.is_told:
             return Stop.after(POLICY.certificate_seconds)
         return Stop(max(self.deadline, time.perf_counter()) + POLICY.certificate_seconds, self.told)
@@ -77,7 +79,7 @@ class Stop:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """A context in which the check points of this thread look at this Stop."""
+        """A context in which the check points of this thread obey this Stop."""
         token = _heard.set(self)
         try:
             yield
@@ -89,7 +91,7 @@ _heard: ContextVar[Stop | None] = ContextVar("heard", default=None)
 
 
 def check_point() -> None:
-    """Raise OutOfTimeError if the Stop that this thread hears is due. Does nothing outside a solve."""
+    """Raise OutOfTimeError if the Stop of this thread is due. Does nothing outside a solve."""
     stop = _heard.get()
     if stop is not None and stop.is_due:
         raise OutOfTimeError

@@ -1,6 +1,6 @@
 """A generator small enough to live in a register: xorshift64 (Marsaglia, 2003), and ranges by multiply-shift (Lemire, 2019).
 
-The functions write their instructions themselves: Numba has nothing to compile or to inline for them.
+The functions write LLVM instructions themselves, so Numba has nothing to compile or to inline for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WORD = types.uint64
 
 @intrinsic
 def next_random(typing_context, word):
-    """The state, and the random word, after ``word``. Zero is the one state that it never leaves."""
+    """The next state, which is also the next random word. Zero is the only state that it never leaves."""
 
     def generate(context, builder, signature, arguments):
         (word,) = arguments

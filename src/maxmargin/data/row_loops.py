@@ -1,13 +1,13 @@
-"""The few operations on a row that solvers are made of, chosen by the layout at compile time.
+"""The operations on a row that solvers are made of. The layout of X chooses their code at compile time.
 
-A loop written with these is compiled once for each layout that it is given: ``CsrRows``, ``DenseRows`` or ``OneValueRows``
-(which has no prefetches). Row indices are unsigned. In every
-one ``w`` has one element more than X has features: the last belongs to the appended constant feature ``rows.bias``.
+A loop that uses them is compiled once for each layout that it is given: ``CsrRows``, ``DenseRows`` or ``OneValueRows`` (which
+has no prefetches). Row indices are unsigned. ``w`` has one element more than X has features: the last one belongs to the
+appended constant feature ``rows.bias``.
 
 The stored elements of row i are numbered 0 <= k < ``row_length(rows, i)``, and ``row_start(rows, i)`` is the place of the first
-of them. The four functions that say where an element is write their instructions themselves, so that Numba has nothing to
-compile for them, and everything else is one text for both layouts. (``@overload`` by layout compiled every operation on its own
-and then once more where it was used: a quarter of the time of a first fit.)
+one. The four functions that locate an element write LLVM instructions themselves, so Numba has nothing to compile for them. All
+other functions are one text for all layouts. (``@overload`` by layout compiled every operation twice, on its own and where it
+was used: a quarter of the time of a first fit.)
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from maxmargin.data.rows import DenseRows, OneValueRows
 
 ONE = np.uint64(1)
 LINE = 64
-"""Bytes a cache line."""
+"""Bytes of a cache line."""
 MOST_LINES = np.uint64(32)
-"""Of a row that are asked for beforehand."""
+"""Cache lines of a row that are prefetched at most."""
 
 
 def _is_sparse(rows):
@@ -32,7 +32,7 @@ def _is_sparse(rows):
 
 
 def _array(context, builder, signature, arguments, field):
-    """A field of ``rows``, the first argument: its array, and the type of that."""
+    """A field of ``rows``, the first argument: its array, and the type of the array."""
     array_type = signature.args[0].types[field]
     return context.make_array(array_type)(context, builder, builder.extract_value(arguments[0], field)), array_type
 
@@ -47,7 +47,7 @@ def _element(context, builder, signature, arguments, field, places):
 
 
 def _row_start(rows):
-    """Writes what finds the first element of a row: indptr[i], or i times the number of features."""
+    """Write the instructions that find the first element of a row: indptr[i], or i times the number of features."""
     is_sparse = _is_sparse(rows)
 
     def generate(context, builder, signature, arguments):
@@ -143,8 +143,8 @@ def row_sqnorm(rows, i):
 
 @njit(inline="always")
 def row_coordinates(rows, i, table):
-    """x_i with the eight columns of ``table``, which has a line for every feature and none for the constant one, and |x_i|^2
-    without that too: all at once, as each sum alone would wait for itself"""
+    """The products of x_i with the eight columns of ``table``, and |x_i|^2, both without the constant feature. The nine sums
+    are made at once, because a single sum would wait for its own last addition."""
     start = row_start(rows, i)
     sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for k in range(row_length(rows, i)):
@@ -154,7 +154,8 @@ def row_coordinates(rows, i, table):
 
 @njit(inline="always")
 def _plus_line(sums, value, table, j):
-    """Eight coordinates and the square, each with what this element adds: written out, so that all are in flight at once."""
+    """Add the share of one element to the eight products and the square. They are written out, so that all are in flight at
+    once."""
     a, b, c, d, e, f, g, h, squares = sums
     a += value * table[j, 0]
     b += value * table[j, 1]
@@ -169,7 +170,7 @@ def _plus_line(sums, value, table, j):
 
 @intrinsic
 def prefetch_row_start(typing_context, rows, i):
-    """Ask for what is needed to find row i: of a dense X nothing."""
+    """Prefetch what is needed to find row i. A dense X needs nothing."""
     is_sparse = _is_sparse(rows)
 
     def generate(context, builder, signature, arguments):
@@ -183,7 +184,7 @@ def prefetch_row_start(typing_context, rows, i):
 
 @intrinsic
 def prefetch_row(typing_context, rows, i):
-    """Ask for the first lines of row i: three of the values and, of a sparse X, two of the indices; two of a dense X."""
+    """Prefetch the first cache lines of row i: two of a dense X; three of the values and two of the indices of a sparse X."""
     is_sparse = _is_sparse(rows)
     a_line = LINE // rows.types[0].dtype.bitwidth * 8
     start = _row_start(rows)
@@ -201,7 +202,7 @@ def prefetch_row(typing_context, rows, i):
 
 @intrinsic
 def prefetch_element(typing_context, rows, k):
-    """Ask for element k: its value and, of a sparse X, its index."""
+    """Prefetch element k: its value and, of a sparse X, its index."""
     fields = (0, 1) if _is_sparse(rows) else (0,)
 
     def generate(context, builder, signature, arguments):
@@ -215,8 +216,8 @@ def prefetch_element(typing_context, rows, k):
 
 @njit(inline="always")
 def prefetch_whole_row(rows, i):
-    """Ask for all of row i, up to some kilobytes: for rows that do not follow each other, where the processor's own
-    prefetching starts anew in each."""
+    """Prefetch all of row i, up to ``MOST_LINES``. It is for rows in random order, where the processor's own prefetching begins
+    again in each row."""
     a_line = np.uint64(LINE // rows.values.itemsize)
     start = row_start(rows, i)
     for k in range(np.uint64(0), min(row_length(rows, i), MOST_LINES * a_line), a_line):
@@ -244,14 +245,14 @@ def _ask_for(builder, data, place):
     builder.call(function, [address, int32(0), int32(3), int32(1)])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, allocates=False, nogil=True)
 def squared_norms(rows, norms):
     """norms_i = |x_i|^2 + bias^2, in float64."""
     for i in range(np.uint64(norms.shape[0])):
         norms[i] = row_sqnorm(rows, i)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, allocates=False, nogil=True)
 def add_rows(rows, scales, w, start, stop):
     """w += sum over start <= i < stop of scales_i x_i"""
     for i in range(np.uint64(start), np.uint64(stop)):

@@ -1,7 +1,7 @@
 """Rows: one validated view of the matrix X, whatever the user brought.
 
-Solvers and the certificate read X through the two named tuples below and through nothing else, so each
-loop is compiled once for a dense and once for a sparse layout, and never for anything more exotic.
+Solvers and the certificate read X only through the named tuples below. So each loop is compiled once for a dense and once for a
+sparse layout, and for a third one where all stored elements are equal.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from maxmargin.data import policy
+
 Array: TypeAlias = npt.NDArray[Any]
 
 DTYPES = (np.float64, np.float32)
-"""The element types that are taken as they are; everything else becomes float64."""
+"""The element types that are kept. Every other type becomes float64."""
 
 NARROW_COLUMNS = 2**16
-"""Up to this many columns, 16 bits hold the index of one."""
-FIRST_LOOK = 1024
-"""Stored elements that are compared first: most data is seen not to have one value without a pass over it."""
+"""Columns up to which the index of one fits into 16 bits."""
 
 
 class DenseRows(NamedTuple):
@@ -33,7 +33,7 @@ class DenseRows(NamedTuple):
 
 
 class CsrRows(NamedTuple):
-    """What a compiled loop sees of a sparse X: row i lies in ``indptr[i]:indptr[i + 1]``, then ``bias``."""
+    """What a compiled loop sees of a sparse X: row i is elements ``indptr[i]:indptr[i + 1]`` with ``bias`` appended."""
 
     values: Array
     indices: Array
@@ -42,8 +42,8 @@ class CsrRows(NamedTuple):
 
 
 class OneValueRows(NamedTuple):
-    """What a compiled loop sees of a sparse X whose stored elements all have one value, as in one-hot columns: a sixth of the
-    memory of ``CsrRows`` where a column fits 16 bits."""
+    """What a compiled loop sees of a sparse X whose stored elements are all equal, as in one-hot columns. It takes a sixth of
+    the memory of ``CsrRows`` where the index of a column fits into 16 bits."""
 
     value: float
     indices: Array
@@ -67,7 +67,9 @@ class Rows:
         if isinstance(X, Rows):
             return X
         if check:
-            from sklearn.utils.validation import check_array  # takes a second, and what our own reader made needs no check
+            from sklearn.utils.validation import (
+                check_array,  # the import takes a second, and data from our own reader needs no check
+            )
 
             X = check_array(sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         return cls(_canonical(X) if sparse.issparse(X) else np.asarray(X))
@@ -88,6 +90,11 @@ class Rows:
     def n_stored(self) -> int:
         """Stored elements: what one pass over X reads."""
         return int(self.matrix.nnz if self.is_sparse else self.matrix.size)
+
+    @property
+    def longest(self) -> int:
+        """Stored elements of the longest row."""
+        return int(np.diff(self.matrix.indptr).max(initial=0)) if self.is_sparse else self.n_features
 
     @property
     def nbytes(self) -> int:
@@ -121,7 +128,7 @@ class Rows:
         return CsrRows(_read_only(self.matrix.data), _read_only(unsigned), _read_only(indptr), float(bias))
 
     def compact(self, bias: float = 0.0) -> DenseRows | CsrRows | OneValueRows:
-        """The same in less memory, if all stored elements have one value: for loops that read X many times."""
+        """``compiled``, in less memory if all stored elements are equal. It is for loops that read X many times."""
         rows = self.compiled(bias)
         if not isinstance(rows, CsrRows) or not _is_constant(rows.values):
             return rows
@@ -130,7 +137,14 @@ class Rows:
         return OneValueRows(float(rows.values[0]), _read_only(indices), rows.indptr, rows.bias)
 
     def squared_norms(self, bias: float = 0.0) -> Array:
-        """|x_i|^2 + bias^2 in float64, whatever the type of X."""
+        """|x_i|^2 + bias^2 in float64, whatever the type of X. They are computed once where there is no bias."""
+        return self._plain_squared_norms if bias == 0.0 else self._squared_norms(bias)
+
+    @cached_property
+    def _plain_squared_norms(self) -> Array:
+        return _read_only(self._squared_norms(0.0))
+
+    def _squared_norms(self, bias: float) -> Array:
         from maxmargin.data.row_loops import squared_norms
 
         norms = np.empty(self.n_samples)
@@ -139,7 +153,7 @@ class Rows:
 
 
 class ChosenRows(Rows):
-    """Some rows of a dense X, which are copied when they are first asked for."""
+    """Some rows of a dense X. They are copied when they are first used."""
 
     def __init__(self, X: Array, chosen: Array) -> None:
         vars(self).update(_X=X, _chosen=chosen)
@@ -180,8 +194,8 @@ def _canonical(X: Any) -> Any:
 def sound(X: Any) -> Any:
     """X itself, if its indices are in range.
 
-    SciPy and the compiled loops trust the indices of a sparse matrix, and read and write where they point. A matrix with wrong
-    ones, put together by hand or by a stranger, must reach neither of them."""
+    SciPy and the compiled loops trust the indices of a sparse matrix: they read and write where the indices point. A matrix
+    with wrong indices must reach neither of them."""
     if sparse.issparse(X) and X.format in ("csr", "csc"):
         n_major, n_minor = X.shape if X.format == "csr" else X.shape[::-1]
         _check_compressed(X.indptr, X.indices, len(X.data), n_major, n_minor)
@@ -192,7 +206,7 @@ def sound(X: Any) -> Any:
 
 
 def _check_compressed(indptr: Array, indices: Array, n_stored: int, n_major: int, n_minor: int) -> None:
-    """Neighbours are compared, not subtracted: the difference of two int64 can overflow to the other sign."""
+    """Check indptr and indices. Neighbours are compared, not subtracted: the difference of two int64 can overflow."""
     if indptr.dtype.kind != "i" or len(indptr) != n_major + 1:
         raise ValueError(f"The sparse X is broken: its indptr must hold {n_major + 1} whole numbers.")
     if indptr[0] != 0 or indptr[-1] > min(n_stored, len(indices)) or np.any(indptr[1:] < indptr[:-1]):
@@ -203,14 +217,14 @@ def _check_compressed(indptr: Array, indices: Array, n_stored: int, n_major: int
 def _check_range(indices: Array, extent: int) -> None:
     if indices.dtype.kind not in "iu":
         raise ValueError(f"The sparse X is broken: its indices must be whole numbers, not {indices.dtype}.")
-    unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))  # what is negative becomes very large
+    unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))  # a negative index becomes a very large one
     if len(unsigned) and int(unsigned.max()) >= extent:
         raise ValueError(f"The sparse X is broken: an index lies outside 0 .. {extent - 1}.")
 
 
 def _is_constant(values: Array) -> bool:
     """Whether there are values, and all are equal."""
-    if len(values) == 0 or np.any(values[:FIRST_LOOK] != values[0]):
+    if len(values) == 0 or np.any(values[: policy.ROWS.first_look] != values[0]):
         return False
     return bool(values.min() == values[0] == values.max())
 

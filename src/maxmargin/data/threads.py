@@ -36,12 +36,13 @@ def available_cores() -> int:
 
 
 class _SingleThreadedBlas:
-    """The limit is one of the whole process, so the first to enter sets it and the last to leave takes it off: were each to
-    restore what it found, two threads that leave in the order in which they came would leave the limit behind.
+    """A limit on the threads of BLAS for the whole process. The first thread to enter sets it, the last one to leave takes it
+    off. If each thread restored what it found, two threads that leave in the order in which they came would leave the limit
+    behind.
 
-    threadpoolctl 3.8 lets only the first thread that ever set a limit set others: a limit from another thread silently does
-    nothing. Then BLAS had one thread in the main thread and all cores elsewhere, and the same fit had other bits there. So
-    that claim is given up before each change, which the lock makes safe."""
+    threadpoolctl 3.8 obeys only the first thread that ever set a limit. A limit from another thread silently does nothing: BLAS
+    then used one core in the main thread and all cores elsewhere, and the same fit gave other bits there. So the claim of that
+    first thread is given up before each change, which the lock makes safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,7 +74,7 @@ def single_threaded_blas() -> _SingleThreadedBlas:
 
 @cache
 def _libraries() -> list[Any]:
-    """Those that do linear algebra. Each is asked directly: a limit by threadpoolctl's own context takes 0.1 ms."""
+    """The loaded libraries of linear algebra. Each is set directly: threadpoolctl's own context takes 0.1 ms."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
@@ -95,8 +96,8 @@ def _give_up_claims() -> None:
 
 
 def threads_for(n_stored: int, overhead: int = 0, policy: ThreadPolicy | None = None) -> int:
-    """How many threads share ``n_stored`` elements, if each touches ``overhead`` elements more of its own: as many as there are
-    cores, while each has enough to do to pay for itself."""
+    """How many threads share ``n_stored`` elements, if each touches ``overhead`` more elements of its own. There is one for
+    each core, or fewer where a thread would have too little to do."""
     elements = (policy or POLICY).elements_a_thread + overhead
     return max(1, min(available_cores(), n_stored // elements))
 
@@ -105,7 +106,7 @@ class Crew:
     """The threads that share a job."""
 
     def __init__(self, n_stored: int, overhead: int = 0, policy: ThreadPolicy | None = None) -> None:
-        """As many as ``threads_for`` says."""
+        """Start as many threads as ``threads_for`` says."""
         self.size = threads_for(n_stored, overhead, policy)
         self._tasks_a_check = (policy or POLICY).tasks_a_check
         self._pool = ThreadPoolExecutor(self.size) if self.size > 1 else None

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, groupby
 from typing import Any, NamedTuple
 
+from maxmargin.displays import policy
 from maxmargin.displays.style import COLOURS, MARKERS, QUIET, axes_of, legend_of
 from maxmargin.solving.solution import Progress
 
 Trace = Sequence[Progress]
 
-GAP_FLOOR = 1e-17
-"""A relative gap below this, zero among them, is drawn here: a logarithmic axis has no zero."""
 AXES = {"seconds": "seconds", "epochs": "epochs (each as many steps as there are samples)"}
 """What the gap can be drawn against, and what the axis is called."""
 
@@ -150,7 +149,7 @@ def _looks(labels: Iterator[str]) -> dict[str, dict[str, str]]:
 def _line(label: str, trace: Trace, against: str) -> Line:
     """The points that a logarithmic picture can show: time is positive and the gap is finite."""
     rows = [(getattr(row, against), row.relative_gap) for row in trace]
-    shown = [(x, max(gap, GAP_FLOOR)) for x, gap in rows if x > 0.0 and math.isfinite(gap)]
+    shown = [(x, max(gap, policy.PICTURE.least_gap)) for x, gap in rows if x > 0.0 and math.isfinite(gap)]
     return Line(label, [x for x, _ in shown], [gap for _, gap in shown])
 
 

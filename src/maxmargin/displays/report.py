@@ -15,15 +15,18 @@ from scipy import sparse
 
 from maxmargin.certificate.html import certificate_rows, in_words
 from maxmargin.data.rows import Array
-from maxmargin.displays import page
+from maxmargin.displays import page, policy
 from maxmargin.displays.convergence import ConvergenceDisplay
 
-MOST_PROBLEMS = 12
-"""Rows of the table of binary problems, the worst first: with a hundred classes there would be thousands."""
-MOST_CLASSES = 30
-"""Rows of the class balance, and rows and columns of the confusion table."""
-MOST_CHECKS = 60
-"""Rows of the table of certificates during the fit."""
+NAMES = {
+    "LinearClassifier": "LinearSVC",
+    "KernelClassifier": "SVC",
+    "LinearRegressor": "LinearSVR",
+    "KernelRegressor": "SVR",
+    "LinearOneClass": "LinearOneClassSVM",
+}
+"""The public names of the classes that the command line trains with."""
+NOT_NEW = "If the model was trained on these samples, this says nothing about new data."
 PACKAGES = ("maxmargin", "numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -67,13 +70,13 @@ class Report:
 
         Parameters
         ----------
-        estimator : fitted LinearSVC or SVC
+        estimator : fitted estimator of maxmargin
         X : matrix, optional
             The data, for its summary.
         y : array, optional
-            The labels of X, for the balance of the classes.
+            The labels of X, for the balance of the classes, or its targets.
         predictions : array, optional
-            What the model predicts for X, for the confusion table.
+            What the model predicts for X, for the comparison with y.
         """
         if not hasattr(estimator, "certificate_"):
             raise ValueError(f"This {type(estimator).__name__} has no certificate: it was imported, or is not fitted yet.")
@@ -84,7 +87,7 @@ class Report:
             _certificates(estimator),
             _convergence(estimator),
             _data(estimator, X, y),
-            _confusion(estimator, y, predictions),
+            _predictions(estimator, y, predictions),
             _parameters(estimator),
             _versions(),
         ]
@@ -104,7 +107,12 @@ class Report:
 
 
 def _name(estimator: Any) -> str:
-    return {"LinearClassifier": "LinearSVC", "KernelClassifier": "SVC"}.get(type(estimator).__name__, type(estimator).__name__)
+    return NAMES.get(type(estimator).__name__, type(estimator).__name__)
+
+
+def _unit(estimator: Any) -> str:
+    """What a model has a certificate for each of."""
+    return "binary problem" if hasattr(estimator, "classes_") else "output"
 
 
 def _all(value: Any) -> list[Any]:
@@ -115,12 +123,12 @@ def _verdict(estimator: Any) -> str:
     statuses = _all(estimator.status_)
     n_good = sum(status.is_certified for status in statuses)
     if n_good == len(statuses):
-        several = f" All {len(statuses)} binary problems are." if len(statuses) > 1 else ""
+        several = f" All {len(statuses)} {_unit(estimator)}s are." if len(statuses) > 1 else ""
         text = f"Certified: within {estimator.relative_gap_:.2e} of the optimum; {estimator.tol:g} was asked.{several}"
         return page.verdict(text, is_good=True)
     reason = next(status for status in statuses if not status.is_certified)
     text = f"Not certified: {reason.value} Reached {estimator.relative_gap_:.2e}; {estimator.tol:g} was asked. "
-    return page.verdict(text + f"{n_good} of {len(statuses)} binary problems are certified.", is_good=False)
+    return page.verdict(text + f"{n_good} of {len(statuses)} {_unit(estimator)}s are certified.", is_good=False)
 
 
 def _certificates(estimator: Any) -> str:
@@ -130,11 +138,11 @@ def _certificates(estimator: Any) -> str:
     if len(certificates) == 1:
         return page.section("What is proved", *parts)
     order = sorted(range(len(certificates)), key=lambda k: -certificates[k].relative_gap)
-    rows = [_problem_row(_problem_name(estimator, k), certificates[k]) for k in order[:MOST_PROBLEMS]]
+    rows = [_problem_row(_problem_name(estimator, k), certificates[k]) for k in order[: policy.REPORT.most_problems]]
     left_out = len(certificates) - len(rows)
-    heading = ("binary problem", "relative gap", "objective", "distance bound", "support vectors")
+    heading = (_unit(estimator), "relative gap", "objective", "distance bound", "support vectors")
     more = [page.paragraph(f"{left_out} more are better than these.")] if left_out else []
-    intro = page.paragraph(f"There are {len(certificates)} binary problems. This is the worst of their certificates:")
+    intro = page.paragraph(f"There are {len(certificates)} {_unit(estimator)}s. This is the worst of their certificates:")
     return page.section("What is proved", intro, *parts, page.table(rows, heading=heading), *more)
 
 
@@ -144,6 +152,8 @@ def _problem_row(name: str, certificate: Any) -> tuple[str, ...]:
 
 
 def _problem_name(estimator: Any, k: int) -> str:
+    if not hasattr(estimator, "classes_"):
+        return f"output {k + 1}"
     classes = [str(label) for label in estimator.classes_]
     if hasattr(estimator, "dual_coef_"):
         pairs = [f"{a} against {b}" for i, a in enumerate(classes) for b in classes[i + 1 :]]
@@ -156,7 +166,7 @@ def _convergence(estimator: Any) -> str:
     longest = max(traces, key=len)
     rows = [
         (f"{row.seconds:.4g} s", f"{row.epochs:.1f}", f"{row.relative_gap:.2e}", row.solver, row.reason)
-        for row in longest[-MOST_CHECKS:]
+        for row in longest[-policy.REPORT.most_checks :]
     ]
     last = page.details(
         f"The last {len(rows)} of {len(longest)} certificates" + (" of the longest fit" if len(traces) > 1 else ""),
@@ -173,14 +183,19 @@ def _picture(estimator: Any) -> str:
 
 
 def _data(estimator: Any, X: Any, y: Any) -> str:
-    rows = [("features", f"{estimator.n_features_in_:,}"), ("classes", f"{len(estimator.classes_):,}")]
+    rows = [("features", f"{estimator.n_features_in_:,}")]
+    if hasattr(estimator, "classes_"):
+        rows.append(("classes", f"{len(estimator.classes_):,}"))
     if X is not None:
         rows = [("samples", f"{X.shape[0]:,}"), *rows, ("storage", _storage(X))]
     parts = [page.table(rows)]
-    if y is not None:
+    if y is not None and hasattr(estimator, "classes_"):
         labels, counts = np.unique(np.asarray(y), return_counts=True)
-        shown = slice(0, MOST_CLASSES)
+        shown = slice(0, policy.REPORT.most_classes)
         parts += [page.paragraph("Samples of each class:"), page.bars([str(v) for v in labels[shown]], counts[shown].tolist())]
+    elif y is not None:
+        least, middle, greatest = np.quantile(np.asarray(y, dtype=np.float64), (0.0, 0.5, 1.0))
+        parts.append(page.paragraph(f"The targets go from {least:.6g} to {greatest:.6g}; half of them are below {middle:.6g}."))
     return page.section("Data", *parts)
 
 
@@ -191,15 +206,35 @@ def _storage(X: Any) -> str:
     return f"dense, {', '.join(kinds)}"
 
 
-def _confusion(estimator: Any, y: Any, predictions: Any) -> str:
-    if y is None or predictions is None:
+def _predictions(estimator: Any, y: Any, predictions: Any) -> str:
+    if predictions is None:
         return ""
+    if hasattr(estimator, "classes_"):
+        return _confusion(estimator, y, predictions) if y is not None else ""
+    if hasattr(estimator, "offset_"):
+        n_outliers = int((np.asarray(predictions) < 0).sum())
+        return page.section("Predictions", page.paragraph(f"{n_outliers:,} of {len(predictions):,} samples are outliers."))
+    return _errors(np.asarray(y, dtype=np.float64), np.asarray(predictions)) if y is not None else ""
+
+
+def _errors(y: Array, predictions: Array) -> str:
+    """The errors of a regression, all outputs together."""
+    wrong, spread = np.abs(y - predictions), np.square(y - y.mean(axis=0)).sum()
+    rows = [
+        ("mean absolute error", f"{wrong.mean():.6g}"),
+        ("root mean square error", f"{np.sqrt(np.square(wrong).mean()):.6g}"),
+        ("greatest error", f"{wrong.max():.6g}"),
+        ("share of the variance explained", f"{1.0 - np.square(wrong).sum() / spread:.4f}" if spread > 0.0 else "undefined"),
+    ]
+    return page.section("Predictions", page.paragraph(NOT_NEW), page.table(rows))
+
+
+def _confusion(estimator: Any, y: Any, predictions: Any) -> str:
     classes = np.asarray(estimator.classes_)
     y, predictions = np.asarray(y), np.asarray(predictions)
     share = float((y == predictions).mean())
-    text = f"{100.0 * share:.2f}% of the {len(y):,} samples given are predicted as labelled. "
-    parts = [page.paragraph(text + "If the model was trained on them, this says nothing about new data.")]
-    if len(classes) <= MOST_CLASSES:
+    parts = [page.paragraph(f"{100.0 * share:.2f}% of the {len(y):,} samples given are predicted as labelled. {NOT_NEW}")]
+    if len(classes) <= policy.REPORT.most_classes:
         parts.append(page.confusion_table([str(label) for label in classes], _counts(classes, y, predictions)))
     return page.section("Predictions", *parts)
 

@@ -7,38 +7,31 @@ LIBSVM: (0, 1), (0, 2), ..., and the first class of a pair is its positive one.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.certificate.predictions import Bounds, Decisions, kernel_decisions, kernel_lengths
-from maxmargin.certificate.rounding import OUTWARDS
+from maxmargin.certificate.predictions import Bounds, Decisions
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import run_jobs, serialised, thread_count
+from maxmargin.estimators.kernel_settings import KernelSettings
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import one_or_all
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights
 from maxmargin.estimators.parameters import explained
-from maxmargin.kernel_matrix.outputs import PairMachines, PredictionPolicy, given_values
-from maxmargin.problem.kernels import RBF, Custom, Kernel, Linear, Points, Polynomial, Precomputed, Sigmoid
-from maxmargin.screening.shrinking import DEFAULT_RULE, NoShrinking
-from maxmargin.solvers.base import KernelSolver
-from maxmargin.solvers.registry import kernel_solver_named
+from maxmargin.kernel_matrix.outputs import PairMachines
+from maxmargin.problem.kernels import Kernel
 from maxmargin.solving.driver import Limits, drive, seed_from
 from maxmargin.solving.solution import Progress, Solution, Status
 
-KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
-
-class KernelClassifier:
+class KernelClassifier(KernelSettings):
     """What :class:`maxmargin.SVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     classes_: Array
@@ -95,18 +88,6 @@ class KernelClassifier:
         self.n_jobs = n_jobs
         self.callback = callback
 
-    def __getstate__(self) -> Any:
-        state: Any = super().__getstate__()
-        return checks.named_statuses(state)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        parent: Any = super()
-        state = checks.with_statuses(state)
-        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
-            parent.__setstate__(state)
-        else:
-            vars(self).update(state)
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
         with checks.unchanged_on_error(self):
@@ -114,36 +95,12 @@ class KernelClassifier:
         return self
 
     def _check_parameters(self) -> Limits:
-        if not callable(self.kernel):
-            checks.one_of("kernel", self.kernel, KERNELS)
         checks.number("C", self.C, above=0.0)
-        checks.number("tol", self.tol, at_least=0.0)
-        checks.number("coef0", self.coef0)
-        checks.number("cache_size", self.cache_size, above=0.0)
         checks.flag("fit_intercept", self.fit_intercept)
-        checks.flag("warm_start", self.warm_start)
         checks.flag("break_ties", self.break_ties)
         checks.one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-        checks.thread_count(self.n_jobs)
-        if isinstance(self.gamma, str):
-            checks.one_of("gamma", self.gamma, ("scale", "auto"))
-        else:
-            checks.number("gamma", self.gamma, above=0.0)
-        self._solver()
         seed_from(self.random_state if isinstance(self.random_state, (int, np.integer)) else None)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be callable; got {self.callback!r}.")
-        return Limits(float(self.tol), checks.epochs_from(self.max_iter), checks.seconds_from(self.max_seconds))
-
-    def _solver(self) -> KernelSolver:
-        """``solver`` with ``shrinking`` and ``cache_size``, unless it is an object with settings of its own."""
-        return kernel_solver(self.solver, self.shrinking, self.cache_size)
-
-    def _kernel(self, X: Any, sample_weight: Any) -> Kernel:
-        if callable(self.kernel):
-            return Custom(self.kernel)
-        gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X, sample_weight)
-        return kernel_named(self.kernel, gamma, self.coef0, self.degree)
+        return self._checked_limits()
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         classes = checks.classes_of(y)
@@ -157,7 +114,7 @@ class KernelClassifier:
         return solutions
 
     def _problems(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair]) -> PairProblems:
-        """Linear ones where the features of the kernel are few, else those of the kernel."""
+        """Linear problems where the kernel has few features, else kernel problems."""
         solver, largest = self._solver(), max(len(pair.samples) for pair in pairs)
         features = FeatureProblems.where_it_pays(X, kernel, costs, self.fit_intercept, solver, largest, self.cache_size)
         return features or KernelProblems.of(X, kernel, costs, self.fit_intercept, solver, codes, most_threads(len(pairs)))
@@ -177,12 +134,8 @@ class KernelClassifier:
         with single_threaded_blas():
             return run_jobs(jobs, n_threads, limits.max_seconds)
 
-    def _watcher(self) -> Any:
-        """What is called at each certificate."""
-        return self.callback
-
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
-        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
+        """The alphas of the last fit, scaled to the new C. None where the samples of a pair are others."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)
         if not self.warm_start or last is None or len(last.alphas) != len(pairs):
             return None
@@ -229,59 +182,11 @@ class KernelClassifier:
         bounds = self._bounds()
         if self._feature_weights_ is not None:
             return self._feature_weights_.decisions(X, self.intercept_, bounds)
-        weights = pair_weights(self.dual_coef_, self.n_support_)
-        if not self._kernel_.is_positive_semidefinite:  # no ball
-            bounds = Bounds(np.full_like(bounds.distance, np.inf), bounds.offset)
-        size = PredictionPolicy().rows_a_block
-        blocks = (slice(start, start + size) for start in range(0, X.shape[0], size))
-        parts = [
-            kernel_decisions(
-                *self._exact_values(X[block], None if diagonal is None else diagonal[block]), weights, self.intercept_, bounds
-            )
-            for block in blocks
-        ]
-        return Decisions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        return self._exact_decisions(X, diagonal, pair_weights(self.dual_coef_, self.n_support_), bounds)
 
     def _bounds(self) -> Bounds:
-        """What is proved of the machines as they are kept."""
+        """The bounds that are proved for the machines as they are kept."""
         return bounds_of(self)
-
-    def _exact_values(self, X: Any, diagonal: Array | None) -> tuple[Array, float, Array]:
-        """k(x, support vector), its rounding error, and sqrt(k(x, x))."""
-        kernel = self._kernel_
-        if kernel.is_given:
-            assert diagonal is not None
-            return given_values(X, self.support_), 0.0, np.sqrt(diagonal) * OUTWARDS
-        points, vectors = Points.of(X), Points.of(self.support_vectors_)
-        return kernel.block(points, vectors), kernel.rounding_error(points, vectors), kernel_lengths(kernel, points)
-
-
-def kernel_named(name: str, gamma: Any, coef0: float, degree: int) -> Kernel:
-    """The kernel of that name; ``gamma`` is a number already, and does not matter for two of them."""
-    if name == "linear":
-        return Linear()
-    if name == "precomputed":
-        return Precomputed()
-    if name == "rbf":
-        return RBF(gamma)
-    if name == "sigmoid":
-        return Sigmoid(gamma, float(coef0))
-    checks.one_of("kernel", name, KERNELS)
-    return Polynomial(gamma, float(coef0), degree)
-
-
-def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
-    """A solver by name with these settings, or the object itself, which has settings of its own."""
-    made: Any = kernel_solver_named(solver)
-    if not isinstance(solver, str):
-        return made
-    is_flag = isinstance(shrinking, (bool, np.bool_))
-    if not is_flag and not hasattr(made, "shrinking"):
-        raise ValueError(f"shrinking must be True or False, or with solver='smo' a rule; got {shrinking!r}.")
-    rule = (DEFAULT_RULE if shrinking else NoShrinking()) if is_flag else shrinking
-    settings = {"cache_mb": float(cache_mb), "shrinking": rule, "shrinks": not isinstance(rule, NoShrinking)}
-    made = replace(made, **{name: value for name, value in settings.items() if hasattr(made, name)})
-    return made
 
 
 class _WarmStart(NamedTuple):
@@ -289,20 +194,3 @@ class _WarmStart(NamedTuple):
 
     C: float
     alphas: list[Array]
-
-
-def width(gamma: Any, X: Any, sample_weight: Any = None) -> float:
-    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself. The variance is that of the
-    weighted samples, so that a sample of weight two is the same as two samples."""
-    if gamma == "auto":
-        return 1.0 / X.shape[1]
-    if gamma != "scale":
-        return float(gamma)
-    if sample_weight is None and not sparse.issparse(X):
-        variance = float(X.var(dtype=np.float64))
-    else:
-        weights = np.broadcast_to(np.asarray(1.0 if sample_weight is None else sample_weight, np.float64), X.shape[0])
-        squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
-        mean, square = (float(np.average(np.ravel(part.mean(axis=1)), weights=weights)) for part in (X, squares))
-        variance = square - mean**2
-    return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0

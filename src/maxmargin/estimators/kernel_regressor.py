@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from maxmargin.estimators.kernel_machine import KernelMachine
 from maxmargin.estimators.linear_regressor import LOSSES as ALL_LOSSES
 from maxmargin.estimators.pair_features import FeatureProblems
 from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.regression import WarmStart, check_loss, starts_of
 from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
@@ -34,8 +36,6 @@ from maxmargin.solving.solution import Solution
 
 LOSSES: dict[str, Callable[[Any], Loss]] = {name: ALL_LOSSES[name] for name in ("epsilon_insensitive", "quantile")}
 """The losses of kernel regression by name: those that are piecewise linear."""
-SHARE_OF_BUDGET = 0.5
-"""The share of the budget for kernel values that a matrix for all outputs may take."""
 
 
 class KernelRegressor(KernelMachine):
@@ -90,10 +90,7 @@ class KernelRegressor(KernelMachine):
         return self
 
     def _check_parameters(self) -> Limits:
-        checks.one_of("loss", self.loss, tuple(LOSSES))
-        checks.number("C", self.C, above=0.0)
-        checks.number("epsilon", self.epsilon, at_least=0.0)
-        checks.between("quantile", self.quantile, 0.0, 1.0)
+        check_loss(self, LOSSES)
         return self._checked_limits()
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
@@ -106,7 +103,7 @@ class KernelRegressor(KernelMachine):
         self._keep(X, kernel, np.stack([solution.alpha for solution in solutions]), solutions)
         self._is_one_ = np.ndim(y) == 1
         self._feature_weights_ = problems.weights(solutions)
-        self._warm_start = _WarmStart(self.C, [s.alpha for s in solutions]) if self.warm_start else None
+        self._warm_start = WarmStart.of(self, solutions)
         return solutions
 
     def _problems(self, X: Any, kernel: Kernel, costs: Array, loss: Loss, n_outputs: int) -> OutputProblems:
@@ -116,7 +113,7 @@ class KernelRegressor(KernelMachine):
         return OutputProblems(X, kernel, costs, loss, solver, n_outputs, n_threads, features)
 
     def _solve(self, problems: OutputProblems, columns: Array, limits: Limits) -> list[Solution]:
-        callback, own_limits = serialised(self.callback, self.verbose), problems.limits(limits)
+        callback, own_limits = serialised(self._watcher(), self.verbose), problems.limits(limits)
 
         def job(y: Array, start: Array | None, stop: Stop) -> Solution:
             problem = problems.problem(y)
@@ -124,15 +121,8 @@ class KernelRegressor(KernelMachine):
             solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
             return problems.finished(problem, solution, limits.tol)
 
-        starts = self._starts(columns)
+        starts = starts_of(self, columns)
         return self._run([partial(job, *each) for each in zip(columns, starts, strict=True)], limits)
-
-    def _starts(self, columns: Array) -> list[Array | None]:
-        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
-        last: _WarmStart | None = getattr(self, "_warm_start", None)
-        if not self.warm_start or last is None or np.shape(last.alphas) != columns.shape:
-            return [None] * len(columns)
-        return [alpha * (self.C / last.C) for alpha in last.alphas]
 
     def _shaped(self, values: Array) -> Array:
         """One value a sample where y had one column."""
@@ -174,7 +164,7 @@ class OutputProblems:
         if self.n_outputs == 1 or budget_mb is None or not self.solver.shares_values or self.first.held is not None:
             return None
         matrix = KernelMatrix(self.kernel, self.first.points, np.float32)
-        if self.kernel.dot_function is None or matrix.megabytes_to_hold > SHARE_OF_BUDGET * budget_mb:
+        if self.kernel.dot_function is None or matrix.megabytes_to_hold > problem_policy.HELD.share_of_budget * budget_mb:
             return None
         matrix.hold()
         return matrix
@@ -210,10 +200,3 @@ class OutputProblems:
 
     def weights(self, solutions: list[Solution]) -> Any:
         return self.features.signed_weights(solutions) if self.features is not None else None
-
-
-class _WarmStart(NamedTuple):
-    """What the next fit may start from."""
-
-    C: float
-    alphas: list[Array]

@@ -21,7 +21,7 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
-from maxmargin.estimators.jobs import run_jobs, serialised
+from maxmargin.estimators.jobs import Watched, run_jobs, serialised
 from maxmargin.estimators.linear_fit import (
     NOTHING,
     all_of,
@@ -33,6 +33,7 @@ from maxmargin.estimators.linear_fit import (
 )
 from maxmargin.estimators.multiclass import OneAgainstRest
 from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.penalties import check_penalty, penalty_of_model
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.registry import solver_named
@@ -43,7 +44,7 @@ from maxmargin.solving.solution import Progress, Solution, Status
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
 
-class LinearClassifier:
+class LinearClassifier(checks.PickledByName, Watched):
     """What :class:`maxmargin.LinearSVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     coef_: Any
@@ -57,7 +58,7 @@ class LinearClassifier:
     @explained
     def __init__(
         self,
-        penalty: Literal["l1", "l2"] = "l2",
+        penalty: Literal["l1", "l2", "elasticnet"] = "l2",
         loss: Literal["hinge", "squared_hinge"] = "squared_hinge",
         *,
         dual: Literal["auto"] | bool = "auto",
@@ -77,6 +78,7 @@ class LinearClassifier:
         callback: Any = None,
         penalize_intercept: bool = True,
         sharp_proofs: bool = False,
+        l1_ratio: float = 0.5,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -97,18 +99,7 @@ class LinearClassifier:
         self.callback = callback
         self.penalize_intercept = penalize_intercept
         self.sharp_proofs = sharp_proofs
-
-    def __getstate__(self) -> Any:
-        state: Any = super().__getstate__()
-        return checks.named_statuses(state)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        parent: Any = super()
-        state = checks.with_statuses(state)
-        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
-            parent.__setstate__(state)
-        else:
-            vars(self).update(state)
+        self.l1_ratio = l1_ratio
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X, a finite CSR matrix or C-ordered array of floats, and an array y of finite labels."""
@@ -117,16 +108,14 @@ class LinearClassifier:
         return self
 
     def _check_parameters(self) -> Limits:
-        if self.penalty == "l1":
-            raise ValueError("penalty='l1' is not supported yet: maxmargin trains with penalty='l2'.")
         if self.multi_class == "crammer_singer":
             raise ValueError("multi_class='crammer_singer' is not supported yet: maxmargin trains with multi_class='ovr'.")
-        checks.one_of("penalty", self.penalty, ("l2",))
         checks.one_of("multi_class", self.multi_class, ("ovr",))
         checks.one_of("loss", self.loss, tuple(LOSSES))
         checks.one_of("dual", self.dual, ("auto", True, False))
         checks.cost(self.C)
         checks.flag("sharp_proofs", self.sharp_proofs)
+        check_penalty(self)
         check_intercept(self)
         return checked_limits(self)
 
@@ -142,13 +131,13 @@ class LinearClassifier:
         """One problem for two classes, else one for each class against the rest; all share X."""
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
         callback = serialised(self._watcher(), self.verbose)
-        scaling = scaling_of(self)
+        scaling, penalty = scaling_of(self), penalty_of_model(self)
         is_penalized, costs = bool(self.penalize_intercept) or scaling == 0.0, costs_of(costs, rows)
 
         def job(positive: Any, start: Array | None) -> Any:
             def run(stop: Stop) -> Solution:
                 signs = np.where(y == positive, np.int8(1), np.int8(-1))
-                problem = LinearProblem(rows, signs, costs, LOSSES[self.loss], scaling, is_penalized)
+                problem = LinearProblem(rows, signs, costs, LOSSES[self.loss], scaling, is_penalized, penalty=penalty)
                 if stop.is_due and start is None:
                     return unsolved(problem, solver, stop)
                 if self._has_hard_margin:
@@ -165,25 +154,25 @@ class LinearClassifier:
             return run
 
         positives = classes[1:] if len(classes) == 2 else classes
-        starts: Sequence[Array | None] = self._starts(len(y), classes) or [None] * len(positives)
+        starts: Sequence[Array | None] = self._starts(len(y), rows.n_features + (scaling != 0.0), classes) or [None] * len(
+            positives
+        )
         with single_threaded_blas():
             return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
-
-    def _watcher(self) -> Any:
-        """What is called at each certificate."""
-        return self.callback
 
     @property
     def _has_hard_margin(self) -> bool:
         return math.isinf(self.C)
 
-    def _starts(self, n_samples: int, classes: Array) -> list[Array] | None:
-        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
+    def _starts(self, n_samples: int, n_weights: int, classes: Array) -> list[Array] | None:
+        """Where the problems start: at the last alphas, scaled to the new C, if they fit; with an L1 penalty at the last w."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)
         if not self.warm_start or last is None or self._has_hard_margin or math.isinf(last.C):
             return None
         if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, classes):
             return None
+        if penalty_of_model(self).has_kink:
+            return last.weights if last.weights and len(last.weights[0]) == n_weights else None
         return [alpha * (self.C / last.C) for alpha in last.alphas]
 
     def _keep(self, n_features: int, classes: Array, solutions: list[Solution]) -> None:
@@ -194,16 +183,17 @@ class LinearClassifier:
         self.intercept_ = np.array([solution.b for solution in solutions])
         keep_proofs(self, solutions)
         self.ellipsoid_ = one_or_all([solution.ellipsoid for solution in solutions])
-        self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions]) if self.warm_start else None
+        weights = [np.array(solution.w) for solution in solutions] if penalty_of_model(self).has_kink else []
+        self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions], weights) if self.warm_start else None
 
     def _decisions(self, X: Any) -> Decisions:
-        """By the ball."""
+        """The decisions with the bounds of the ball around w."""
         coef, intercept = dense_weights(self)
         constant = float(self.intercept_scaling) if self.fit_intercept and self.penalize_intercept else 0.0
         return linear_decisions(X, coef, intercept, bounds_of(self), constant)
 
     def _certified_labels(self, X: Any) -> CertifiedLabels:
-        """For X that is known to be sound. What the ball leaves open is looked at again with the ellipsoid."""
+        """The labels of an X that was checked before. Labels that the ball leaves open are judged again by the ellipsoid."""
         decisions, scheme = self._decisions(X), OneAgainstRest(len(self.classes_))
         codes, proved = scheme.codes(decisions.values), scheme.proved(decisions)
         open_rows = np.flatnonzero(~proved)
@@ -214,11 +204,12 @@ class LinearClassifier:
 
 
 class _WarmStart(NamedTuple):
-    """What the next fit may start from."""
+    """What the next fit may start from: the alphas, and each w where the penalty has a kink."""
 
     C: float
     classes: Array
     alphas: list[Array]
+    weights: list[Array]
 
 
 def dense_weights(model: LinearClassifier) -> tuple[Array, Array]:
@@ -230,8 +221,9 @@ def dense_weights(model: LinearClassifier) -> tuple[Array, Array]:
 def bounds_of(model: Any) -> Bounds:
     """What the certificates of a fitted model prove of its optimum."""
     if not hasattr(model, "certificate_"):
-        raise ValueError("This model has no certificate (it was imported), so that nothing can be proved of its predictions.")
+        raise ValueError("This model has no certificate (it was imported), so nothing can be proved of its predictions.")
     certificates = all_of(model.certificate_)
-    # A file written before offset bounds were kept has none: then a free intercept proves nothing.
+    # Old files hold no offset bound. A model with a free intercept then proves nothing.
     offsets = all_of(getattr(model, "offset_bound_", [math.inf] * len(certificates)))
-    return Bounds(np.array([certificate.distance_bound for certificate in certificates]), np.array(offsets, dtype=float))
+    distances = [certificate.distance_bound for certificate in certificates]
+    return Bounds(np.array(distances, dtype=float), np.array(offsets, dtype=float))

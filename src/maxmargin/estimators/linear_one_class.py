@@ -13,6 +13,7 @@ import numpy as np
 from maxmargin.certificate.predictions import CertifiedLabels, linear_decisions
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import Watched
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import checked_limits, keep_proofs, solve_all
 from maxmargin.problem.one_class import one_class_problem
@@ -20,7 +21,7 @@ from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
 
-class LinearOneClass:
+class LinearOneClass(checks.PickledByName, Watched):
     """What :class:`maxmargin.LinearOneClassSVM` is, for data that is known to be sound: its ``fit`` checks the parameters
     only."""
 

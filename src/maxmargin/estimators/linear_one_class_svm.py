@@ -14,9 +14,12 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_one_class import LinearOneClass
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
-class LinearOneClassSVM(OutlierMixin, LinearOneClass, BaseEstimator):
+class LinearOneClassSVM(OutlierMixin, Presented, LinearOneClass, BaseEstimator):
     r"""Linear one-class support vector machine, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 - \nu S \rho + \sum_i s_i \max(0, \rho - w \cdot x_i)` over w and :math:`\rho`, with the
@@ -74,12 +77,16 @@ class LinearOneClassSVM(OutlierMixin, LinearOneClass, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearOneClassSVM:
         """Fit to X of shape (n_samples, n_features), dense or sparse; y is not looked at."""
-        with checks.unchanged_on_error(self):
-            limits = self._check_parameters()
-            X = validate_data(self, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
-            solutions = self._train(X, sample_weight, limits)
+        solutions, limits = self._fit(X, sample_weight)
         warn_if_uncertified(solutions, limits)
         return self
+
+    @with_callbacks
+    def _fit(self, X: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, None, sample_weight), checks.unchanged_on_error(self):
+            limits = self._check_parameters()
+            X = validate_data(self, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+            return self._train(X, sample_weight, limits), limits
 
     def score_samples(self, X: Any) -> Array:
         """w . x: the greater, the more a sample is like those of the fit."""

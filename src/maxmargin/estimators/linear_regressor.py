@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from maxmargin.certificate.predictions import CertifiedValues, linear_decisions
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import Watched
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import check_intercept, checked_limits, keep_proofs, scaling_of, solve_all
+from maxmargin.estimators.regression import WarmStart, check_loss, starts_of
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.regression_losses import EpsilonInsensitive, Quantile, SquaredEpsilonInsensitive
 from maxmargin.solving.driver import Limits
@@ -29,7 +31,7 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
 """The losses by name, each made from the parameters of a model."""
 
 
-class LinearRegressor:
+class LinearRegressor(checks.PickledByName, Watched):
     """What :class:`maxmargin.LinearSVR` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
     coef_: Array
@@ -81,11 +83,8 @@ class LinearRegressor:
         return self
 
     def _check_parameters(self) -> Limits:
-        checks.one_of("loss", self.loss, tuple(LOSSES))
+        check_loss(self, LOSSES)
         checks.one_of("dual", self.dual, ("auto", True, False))
-        checks.number("C", self.C, above=0.0)
-        checks.number("epsilon", self.epsilon, at_least=0.0)
-        checks.between("quantile", self.quantile, 0.0, 1.0)
         check_intercept(self)
         return checked_limits(self)
 
@@ -96,23 +95,16 @@ class LinearRegressor:
         columns = np.atleast_2d(np.asarray(y, dtype=np.float64).T)
         is_penalised = bool(self.penalize_intercept)
         problems = [partial(LinearProblem.build, rows, t, costs, loss, scaling, is_penalised) for t in columns]
-        solutions = solve_all(self, problems, self._starts(columns), limits)
+        solutions = solve_all(self, problems, starts_of(self, columns), limits)
         self._keep(rows.n_features, np.ndim(y) == 1, solutions)
         return solutions
-
-    def _starts(self, columns: Array) -> list[Array | None]:
-        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
-        last: _WarmStart | None = getattr(self, "_warm_start", None)
-        if not self.warm_start or last is None or np.shape(last.alphas) != columns.shape:
-            return [None] * len(columns)
-        return [alpha * (self.C / last.C) for alpha in last.alphas]
 
     def _keep(self, n_features: int, is_one: bool, solutions: list[Solution]) -> None:
         self.n_features_in_ = n_features
         weights = np.stack([solution.w[:n_features] for solution in solutions])
         self.coef_ = weights[0] if is_one else weights
         self.intercept_ = np.array([solution.b for solution in solutions])
-        self._warm_start = _WarmStart(self.C, [s.alpha for s in solutions]) if self.warm_start else None
+        self._warm_start = WarmStart.of(self, solutions)
         keep_proofs(self, solutions)
 
     def _certified_values(self, X: Any) -> CertifiedValues:
@@ -121,10 +113,3 @@ class LinearRegressor:
         decisions = linear_decisions(X, np.atleast_2d(self.coef_), np.asarray(self.intercept_), bounds_of(self), constant)
         shape = (X.shape[0], *self.coef_.shape[:-1])
         return CertifiedValues(decisions.values.reshape(shape), decisions.reach.reshape(shape))
-
-
-class _WarmStart(NamedTuple):
-    """What the next fit may start from."""
-
-    C: float
-    alphas: list[Array]

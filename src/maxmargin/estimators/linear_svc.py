@@ -16,6 +16,7 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_classifier import LOSSES, LinearClassifier
 from maxmargin.estimators.multiclass import OneAgainstRest
+from maxmargin.estimators.penalties import penalty_of_model
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solving.driver import Limits
@@ -31,8 +32,10 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
 
     Parameters
     ----------
-    penalty : {"l2"}, default "l2"
-        "l1" is not supported yet.
+    penalty : {"l2", "l1", "elasticnet"}, default "l2"
+        "l1" replaces :math:`\tfrac12 |w|^2` by :math:`|w|_1`, so that most weights are exactly zero; "elasticnet" by
+        :math:`r |w|_1 + \tfrac{1 - r}{2} |w|^2` with r = ``l1_ratio``. Both go with squared hinge loss, as in scikit-learn.
+        The gap of an L1 penalty proves the objective; it bounds no distance of the weights.
     loss : {"squared_hinge", "hinge"}, default "squared_hinge"
     dual : {"auto", True, False}, default "auto"
         For compatibility. Every fit solves the primal and the dual together: the gap between them is the certificate.
@@ -50,6 +53,8 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     intercept_scaling : float, default 1.0
         The intercept is the weight of a constant feature of this value; like every weight it is regularised, and the less
         the larger this value.
+    l1_ratio : float, default 0.5
+        The share of the L1 norm in the penalty "elasticnet", between 0 and 1.
     sharp_proofs : bool, default False
         Keep an ellipsoid around the exact optimum after a fit, with which ``certified_predict`` proves far more at the same
         gap: a matrix of n_features x n_features for each binary problem, up to 4,096 features.
@@ -63,9 +68,10 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     max_iter : int, default -1
         Limit on epochs, each as many steps as there are samples; -1 for none.
     solver : str or solver object, default "auto"
-        "auto", "dcd", "avsf", "newton", "pruned-gradient", "pegasos" (the last two are first-order methods: ask for a
-        ``tol`` of 1e-2 or 1e-3), or for example ``DCD(shrinking=None)``. ``DCD(stop="paper")`` ends by the stopping rule of
-        its paper: ``tol`` does not count then, and no warning is raised.
+        "auto", "dcd", "avsf", "newton", "sparse-newton" (for the penalties "l1" and "elasticnet"), "pruned-gradient",
+        "pegasos" (the last two are first-order methods: ask for a ``tol`` of 1e-2 or 1e-3), or for example
+        ``DCD(shrinking=None)``. ``DCD(stop="paper")`` ends by the stopping rule of its paper: ``tol`` does not
+        count then, and no warning is raised.
     max_seconds : float, optional
         Limit on the time of the fit, all classes together, heard within a second. Each class gets an equal share of the time
         that is left when it begins; one for which no time is left has the answer zero.
@@ -165,7 +171,8 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
         costs = checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y)
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
         signs = np.where(y == classes[1], 1, -1)
-        return LinearProblem.build(X, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
+        penalty = penalty_of_model(self)
+        return LinearProblem.build(X, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept, penalty)
 
     def sparsify(self) -> LinearSVC:
         """Keep ``coef_`` as a sparse matrix, for models most of whose weights are zero."""

@@ -12,6 +12,7 @@ from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.presentation import fit_task, with_callbacks
 from maxmargin.estimators.search import ListSearch, bounded_metric
 from maxmargin.model_selection.path import checked_range
 from maxmargin.model_selection.race import Race, race_fold
@@ -141,7 +142,14 @@ solver, max_seconds, penalize_intercept, sharp_proofs
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LinearSVCCV:
         """Choose C, and train with it on all samples. ``groups`` go to the splitter; other metadata is routed as in
         scikit-learn."""
-        with checks.unchanged_on_error(self):
+        solutions, limits = self._fit_all(X, y, sample_weight, params)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit_all(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> tuple[list[Solution], Limits]:
+        """The certificates that scikit-learn's callbacks hear of are those of the last fit, on all samples."""
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             model = self._model()
             limits = model._check_parameters()
             checks.flag("refit", self.refit)
@@ -152,11 +160,10 @@ solver, max_seconds, penalize_intercept, sharp_proofs
             else:
                 solutions = self._search_range(model, X, y, sample_weight, given)
             if self.refit:
-                model = self._model().set_params(C=self.C_, n_jobs=self.n_jobs)
+                model = self._model().set_params(C=self.C_, n_jobs=self.n_jobs, callback=self._watcher())
                 solutions += model._train(X, y, sample_weight, limits)
                 adopt(self, model)
-        warn_if_uncertified(solutions, limits)
-        return self
+        return solutions, limits
 
     def _search_list(
         self, model: LinearSVC, X: Any, y: Array, sample_weight: Any, given: Any, limits: Limits

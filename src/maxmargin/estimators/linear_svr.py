@@ -14,9 +14,12 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_regressor import LinearRegressor
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
-class LinearSVR(RegressorMixin, LinearRegressor, BaseEstimator):
+class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
     r"""Linear support vector regression, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \ell(y_i - w \cdot x_i - b)` with scikit-learn's parameters, defaults and
@@ -90,7 +93,13 @@ class LinearSVR(RegressorMixin, LinearRegressor, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output."""
-        with checks.unchanged_on_error(self):
+        solutions, limits = self._fit(X, y, sample_weight)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
             X, y = validate_data(
                 self,
@@ -103,9 +112,7 @@ class LinearSVR(RegressorMixin, LinearRegressor, BaseEstimator):
                 multi_output=True,
                 y_numeric=True,
             )
-            solutions = self._train(X, y, sample_weight, limits)
-        warn_if_uncertified(solutions, limits)
-        return self
+            return self._train(X, y, sample_weight, limits), limits
 
     def predict(self, X: Any) -> Array:
         """w . x + b: one value a sample, or one column for each output."""

@@ -1,4 +1,4 @@
-"""What the estimators with nu do alike: check it, name the solver, and solve a problem."""
+"""What the estimators with nu share: the check of nu, the choice of the solver, and the solve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxmargin.solving.solution import Solution
 
 
 def check(model: Any) -> None:
-    """Of the parameters ``nu`` and ``solver``."""
+    """Check the parameters ``nu`` and ``solver``."""
     checks.number("nu", model.nu)
     check_nu(model.nu)
     nu_solver(model)
@@ -21,10 +21,16 @@ def check(model: Any) -> None:
 
 def nu_solver(model: Any, share: float = 1.0) -> NuSMO:
     """The solver with a share of ``cache_size``, unless it is an object with settings of its own."""
-    if isinstance(model.solver, NuSMO):
-        return model.solver
-    checks.one_of("solver", model.solver, ("auto", "nu-smo"))
-    return NuSMO(cache_mb=share * float(model.cache_size))
+    return made_nu_solver(model.solver, share * float(model.cache_size))
+
+
+def made_nu_solver(solver: Any, cache_mb: float) -> NuSMO:
+    """The solver of that name, or the object itself: a NuSMO, or one that saves the states of a NuSMO."""
+    if isinstance(getattr(solver, "solver", solver), NuSMO):
+        made: NuSMO = solver
+        return made
+    checks.one_of("solver", solver, ("auto", "nu-smo"))
+    return NuSMO(cache_mb=cache_mb)
 
 
 def solve_nu(problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:

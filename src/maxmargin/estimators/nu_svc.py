@@ -10,11 +10,13 @@ import numpy as np
 from maxmargin.certificate.predictions import Bounds
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
-from maxmargin.estimators import nu_fit
+from maxmargin.estimators import checks, nu_fit
+from maxmargin.estimators.kernel_settings import kernel_solver
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import Pair, most_threads
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.svc import SVC
+from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.nu import NuProblem, largest_nu, nu_svc
 from maxmargin.solvers.base import KernelSolver
@@ -32,15 +34,18 @@ class NuSVC(SVC):
 
     where S is the sum of the weights :math:`s_i`, with scikit-learn's parameters, defaults and attributes. As there, the
     machine that is kept is divided by rho: it is that of :class:`maxmargin.SVC` with C = 1 / rho. What is added: ``tol`` is the
-    relative duality gap, the fit goes on until the certificate shows it, and ``class_weight`` counts.
+    relative duality gap, the fit goes on until the certificate shows it, and ``class_weight`` counts: as scikit-learn documents
+    it, C of class i is ``class_weight[i]`` times the C = 1 / rho that nu gives without class weights. Then a second fit, of
+    :class:`maxmargin.SVC` with these costs, is what is kept and certified.
 
     Parameters
     ----------
     nu : float, default 0.5
         In (0, 1]: at most this share of the samples have a margin below one, and at least this share are support vectors. A nu
         for which no machine exists is refused before any kernel value is computed, and the largest nu that works is named.
-    kernel, degree, gamma, coef0, tol, cache_size, class_weight, verbose, max_iter, decision_function_shape, break_ties, \
-max_seconds, n_jobs, callback
+    kernel, degree, gamma, coef0, tol, cache_size, class_weight, decision_function_shape, break_ties
+        As in :class:`maxmargin.SVC`.
+    verbose, max_iter, max_seconds, n_jobs, callback
         As in :class:`maxmargin.SVC`.
     shrinking, random_state
         For compatibility: no sample is set aside, and nothing depends on chance.
@@ -52,7 +57,9 @@ max_seconds, n_jobs, callback
         As in scikit-learn.
     rho_ : array
         By what the machine of each pair of classes was divided. Where w = 0 is optimal, rho is zero, nothing is divided, and 1
-        stands here.
+        stands here; it does with class weights, too.
+    cost_ : array
+        1 / rho for each pair of classes: the C that nu stands for.
     certificate_, relative_gap_, status_, trace_, offset_bound_
         As in :class:`maxmargin.SVC`, of the problem before the division.
 
@@ -118,6 +125,24 @@ max_seconds, n_jobs, callback
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)
 
+    def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
+        """With class weights in two fits: nu says what C is, and the weights multiply it."""
+        if self.class_weight is None:
+            return super()._train(X, y, sample_weight, limits)
+        classes = checks.classes_of(y)
+        weights = np.broadcast_to(checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y), len(y))
+        plain = np.broadcast_to(checks.weighted_costs(1.0, sample_weight, X), len(y))
+        kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
+        pairs = Pair.all_of(codes)
+        first = self._solve(self._problems(X, kernel, plain, codes, pairs), pairs, limits)
+        costs = [1.0 / rho_of(solution) for solution in first]
+        solver = kernel_solver("auto", self.shrinking, float(self.cache_size) / most_threads(len(pairs)))
+        weighted = WeightedPairs(X, kernel, weights, costs, pairs, solver)
+        solutions = [_with_status_of(*each) for each in zip(self._solve(weighted, pairs, limits), first, strict=True)]
+        super()._keep(X, kernel, classes, codes, pairs, solutions)
+        self.rho_, self.cost_ = np.ones(len(pairs)), np.array(costs)
+        return solutions
+
     def _problems(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair]) -> Any:
         largest = min(largest_nu(pair.signs, costs[pair.samples]) for pair in pairs)
         if self.nu > largest * (1.0 + 1e-12):
@@ -127,9 +152,10 @@ max_seconds, n_jobs, callback
         return NuPairs(X, kernel, costs, float(self.nu), nu_fit.nu_solver(self, 1.0 / most_threads(len(pairs))))
 
     def _keep(self, X: Any, kernel: Kernel, classes: Array, codes: Array, pairs: list[Pair], solutions: list[Solution]) -> None:
-        self.rho_ = np.array([rho_of(solution) for solution in solutions])
-        divided = [replace(s, alpha=s.alpha / rho, b=s.b / rho) for s, rho in zip(solutions, self.rho_, strict=True)]
+        rhos = np.array([rho_of(solution) for solution in solutions])
+        divided = [replace(s, alpha=s.alpha / rho, b=s.b / rho) for s, rho in zip(solutions, rhos, strict=True)]
         super()._keep(X, kernel, classes, codes, pairs, divided)
+        self.rho_, self.cost_ = rhos, 1.0 / rhos
 
     def _bounds(self) -> Bounds:
         bounds = bounds_of(self)
@@ -140,6 +166,11 @@ def rho_of(solution: Solution) -> float:
     """(u + v) / 2, and 1 where that is not positive: then w = 0 is optimal, or nearly."""
     rho = 0.5 * float(solution.w.sum())
     return rho if rho > 0.0 else 1.0
+
+
+def _with_status_of(solution: Solution, first: Solution) -> Solution:
+    """A C that was not found as asked is said."""
+    return solution if first.status.is_as_asked else replace(solution, status=first.status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,3 +196,33 @@ class NuPairs:
 
     def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
         return solution
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedPairs:
+    """The problems of pairs of classes whose C is known: ``costs`` has one for each pair, which the weights multiply."""
+
+    X: Any
+    kernel: Kernel
+    weights: Array
+    costs: list[float]
+    pairs: list[Pair]
+    solver: KernelSolver
+
+    def limits(self, limits: Limits) -> Limits:
+        return limits
+
+    @property
+    def most_threads(self) -> int:
+        return available_cores()
+
+    def problem(self, pair: Pair) -> KernelProblem:
+        return weighted_problem(self.X, self.kernel, self.weights, self.costs[self.pairs.index(pair)], pair)
+
+    def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
+        return solution
+
+
+def weighted_problem(X: Any, kernel: Kernel, weights: Array, C: float, pair: Pair) -> KernelProblem:
+    """C-SVC of one pair of classes."""
+    return KernelProblem.build(pair.part(X, kernel), pair.signs, C * weights[pair.samples], kernel, True, check=False)

@@ -17,6 +17,7 @@ from maxmargin.estimators import checks, nu_fit
 from maxmargin.estimators.jobs import serialised, thread_count, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
 from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.nu import NuProblem, nu_svr
 from maxmargin.solvers.base import KernelSolver
@@ -24,7 +25,7 @@ from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
 
-class NuSVR(RegressorMixin, KernelMachine, BaseEstimator):
+class NuSVR(RegressorMixin, Presented, KernelMachine, BaseEstimator):
     r"""Kernel regression with a tube of free width, trained to a certified optimum.
 
     Minimises
@@ -105,15 +106,19 @@ class NuSVR(RegressorMixin, KernelMachine, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVR:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output; with
         ``kernel="precomputed"`` X is the kernel matrix."""
-        with checks.unchanged_on_error(self):
+        solutions, limits = self._fit(X, y, sample_weight)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             checks.number("C", self.C, above=0.0)
             nu_fit.check(self)
             limits = self._checked_limits()
             options: dict[str, Any] = {"multi_output": True, "y_numeric": True, "order": "C", "dtype": DTYPES}
             X, y = validate_data(self, sound(X), y, accept_sparse="csr", **options)
-            solutions = self._train(X, y, sample_weight, limits)
-        warn_if_uncertified(solutions, limits)
-        return self
+            return self._train(X, y, sample_weight, limits), limits
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         costs, kernel = checks.weighted_costs(self.C, sample_weight, X), self._kernel(X, sample_weight)
@@ -130,7 +135,7 @@ class NuSVR(RegressorMixin, KernelMachine, BaseEstimator):
 
     def _fit_one(self, X: Any, y: Array, kernel: Kernel, costs: Array, limits: Limits, stop: Stop) -> Solution:
         solver = nu_fit.nu_solver(self, 1.0 / max(1, thread_count(self.n_jobs, 2)))
-        callback = serialised(self.callback, self.verbose)
+        callback = serialised(self._watcher(), self.verbose)
         return nu_fit.solve_nu(self._problem(X, y, kernel, costs), solver, limits, callback, stop)
 
     def _problem(self, X: Any, y: Array, kernel: Kernel, costs: Array) -> NuProblem:

@@ -12,18 +12,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
-from maxmargin.estimators import checks, nu_fit
+from maxmargin.estimators import checks, nu_fit, policy
 from maxmargin.estimators.jobs import serialised, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
 from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
 from maxmargin.problem.nu import one_class
 from maxmargin.solvers.base import KernelSolver
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
-BORDER = 1e-10
-"""A sample whose w . phi(x) is below rho by no more than this share of it is on the border: that is rounding."""
 
-
-class OneClassSVM(OutlierMixin, KernelMachine, BaseEstimator):
+class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
     r"""A region that holds all samples but a share nu, with kernels, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 - \nu S \rho + \sum_i s_i \max(0, \rho - w \cdot \phi(x_i))`, where S is the sum of the
@@ -110,19 +110,24 @@ class OneClassSVM(OutlierMixin, KernelMachine, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
         """Fit to X of shape (n_samples, n_features), dense or sparse; y is not looked at. With ``kernel="precomputed"`` X is
         the kernel matrix."""
-        with checks.unchanged_on_error(self):
+        solutions, limits = self._fit(X, sample_weight)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit(self, X: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, None, sample_weight), checks.unchanged_on_error(self):
             nu_fit.check(self)
             limits = self._checked_limits()
             X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, order="C")
             weights = checks.weighted_costs(1.0, sample_weight, X)
             kernel = self._kernel(X, sample_weight)
             problem = one_class(Rows.from_matrix(X, check=False), kernel, float(self.nu), weights)
-            callback = serialised(self.callback, self.verbose)
+            callback = serialised(self._watcher(), self.verbose)
             solutions = self._run([partial(nu_fit.solve_nu, problem, nu_fit.nu_solver(self), limits, callback)], limits)
             self._keep(X, kernel, problem.coefficients(solutions[0].alpha)[None], solutions)
             self.offset_ = -self.intercept_
-        warn_if_uncertified(solutions, limits)
-        return self
+        return solutions, limits
 
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)
@@ -157,7 +162,7 @@ class OneClassSVM(OutlierMixin, KernelMachine, BaseEstimator):
         return CertifiedLabels(self._labels(decisions.values[:, 0]), decisions.is_proved[:, 0])
 
     def _labels(self, values: Array) -> Array:
-        return np.where(values >= -BORDER * np.abs(self.offset_), 1, -1)
+        return np.where(values >= -policy.ONE_CLASS.border * np.abs(self.offset_), 1, -1)
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -33,5 +33,36 @@ class FeaturePolicy:
     scales."""
 
 
+@dataclass(frozen=True)
+class OneClassPolicy:
+    """Which samples are inside the region of a one-class machine."""
+
+    border: float = 1e-10
+    """Share of rho by which w . phi(x) of an inlier may be below rho. Samples on the border are that close, by rounding."""
+
+
+@dataclass(frozen=True)
+class SearchPolicy:
+    """How the estimators with cross-validation search."""
+
+    least_C: float = 1e-3
+    """The first value of the list where ``Cs`` is the number of its values."""
+    greatest_C: float = 1e3
+    """The last value of that list."""
+    coarse_factor: float = 100.0
+    """The first tolerance of a fold, in multiples of ``tol``, where its neighbour proved all labels. An estimate, not
+    measured."""
+    coarsest: float = 1e-2
+    """The greatest first tolerance of a fold: a relative gap. An estimate, not measured."""
+    open_share: float = 0.2
+    """Share of validation labels without a proof, by fast kernel values, above which no exact values are computed. Exact values
+    took as long as the fit itself on 2,000 rows."""
+    fast_digits: float = 1e-5
+    """Distance from zero, in multiples of the sum of the coefficients, below which a fast decision value is computed again in
+    float64."""
+
+
 JOBS = JobPolicy()
 FEATURES = FeaturePolicy()
+ONE_CLASS = OneClassPolicy()
+SEARCH = SearchPolicy()

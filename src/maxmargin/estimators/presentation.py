@@ -50,14 +50,16 @@ class Presented(CallbackSupport):
         X : matrix of shape (n_samples, n_features), optional
             Data to summarise.
         y : array of shape (n_samples,), optional
-            Its labels. With both, the page has the balance of the classes and a table of true and predicted classes.
+            Its labels or targets. With both, the page compares the predictions with them: in a table of true and predicted
+            classes, or by the errors of a regression.
 
         Returns
         -------
         report : Report
         """
         estimator: Any = self
-        predictions = estimator.predict(X) if X is not None and y is not None else None
+        is_asked = X is not None and (y is not None or hasattr(estimator, "offset_"))
+        predictions = estimator.predict(X) if is_asked else None
         return Report.from_estimator(self, X, y, predictions=predictions)
 
     def _watcher(self) -> Callable[[Progress], Any] | None:

@@ -21,15 +21,10 @@ import numpy as np
 
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import Array
+from maxmargin.estimators import policy
 from maxmargin.estimators.jobs import thread_count
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
-
-COARSE_FACTOR = 100.0
-"""Where all labels of the neighbour were proved, a fold is first trained to this many times ``tol``, and its labels are looked
-at."""
-COARSEST = 1e-2
-"""The greatest tolerance of that first training."""
 
 TRAINED = "trained to tol"
 SHORT = "stopped before tol"
@@ -182,7 +177,7 @@ class ListSearch:
 
     def _train(self, i: int, k: int) -> None:
         fold, tol = self.folds[i], self.limits.tol
-        coarse = min(COARSEST, COARSE_FACTOR * tol) if fold.was_settled else tol
+        coarse = min(policy.SEARCH.coarsest, policy.SEARCH.coarse_factor * tol) if fold.was_settled else tol
         for each in [coarse, tol] if coarse > tol else [tol]:
             solutions = fold.train(float(self.Cs[k]), replace(self.limits, tol=each))
             score = fold.score(self.scorer, self.metric)

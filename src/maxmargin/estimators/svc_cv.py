@@ -10,14 +10,15 @@ import numpy as np
 
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import Array
-from maxmargin.estimators import checks
+from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.jobs import warn_if_uncertified
-from maxmargin.estimators.kernel_classifier import width
 from maxmargin.estimators.kernel_search import SharedPolicy, SharedSearch
+from maxmargin.estimators.kernel_settings import width
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.presentation import fit_task, with_callbacks
 from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
 from maxmargin.estimators.svc import SVC
 from maxmargin.kernel_matrix.matrix import KernelMatrix
@@ -26,12 +27,7 @@ from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.solving.driver import Limits
-
-OPEN_SHARE = 0.2
-"""Where more than this share of the validation labels cannot be proved, as fast kernel values show, none is: exact values are
-computed where they can settle something. Measured on 2,000 rows: exact values took as long as the fit itself."""
-FAST_DIGITS = 1e-5
-"""Decision values nearer to zero than this, relative to the sum of the coefficients, are computed again in float64."""
+from maxmargin.solving.solution import Solution
 
 OWN = ("Cs", "gammas", "cv", "scoring", "refit", "n_jobs")
 """Parameters of the search, and not of the model."""
@@ -97,9 +93,9 @@ class FoldSVC(SVC):
         values = outputs + self.intercept_[0]
         bounds = bounds_of(self)
         is_open = np.abs(values) <= bounds.distance[0] * np.sqrt(self._diagonal) + bounds.offset[0]
-        if is_open.mean() <= OPEN_SHARE:
+        if is_open.mean() <= policy.SEARCH.open_share:
             return self.certified_predict(X)
-        near = np.abs(values) <= FAST_DIGITS * np.abs(self.dual_coef_).sum()
+        near = np.abs(values) <= policy.SEARCH.fast_digits * np.abs(self.dual_coef_).sum()
         if near.any():
             values[near] = self._pair_values(X[near])[:, 0]
         return CertifiedLabels(self.classes_[(values > 0.0).astype(int)], np.zeros(len(values), bool))
@@ -207,7 +203,14 @@ random_state, solver, fit_intercept, max_seconds
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> SVCCV:
         """Choose C and gamma, and train with them on all samples. ``groups`` go to the splitter; other metadata is routed as in
         scikit-learn."""
-        with checks.unchanged_on_error(self):
+        solutions, limits = self._fit_all(X, y, sample_weight, params)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit_all(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> tuple[list[Solution], Limits]:
+        """The certificates that scikit-learn's callbacks hear of are those of the last fit, on all samples."""
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._model(SVC)._check_parameters()
             checks.flag("refit", self.refit)
             Cs = values_of(self.Cs)
@@ -225,13 +228,12 @@ random_state, solver, fit_intercept, max_seconds
             self._keep_search(gammas, searches)
             solutions = [solution for search in searches for solution in search.solutions]
             if self.refit:
-                model = self._model(SVC, C=self.C_, gamma=self.gamma_, n_jobs=self.n_jobs)
+                model = self._model(SVC, C=self.C_, gamma=self.gamma_, n_jobs=self.n_jobs, callback=self._watcher())
                 model._objects_ = None
                 solutions += model._train(X, y, sample_weight, limits)
                 model.class_weight_ = model._class_weights(y, sample_weight)
                 adopt(self, model)
-        warn_if_uncertified(solutions, limits)
-        return self
+        return solutions, limits
 
     def _model(self, cls: type[SVC], **more: Any) -> SVC:
         """The estimator whose C and gamma are searched."""

@@ -15,9 +15,12 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.kernel_machine import checked_diagonal
 from maxmargin.estimators.kernel_regressor import KernelRegressor
+from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
-class SVR(RegressorMixin, KernelRegressor, BaseEstimator):
+class SVR(RegressorMixin, Presented, KernelRegressor, BaseEstimator):
     r"""Support vector regression with kernels, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \ell(y_i - w \cdot \phi(x_i) - b)` with scikit-learn's parameters, defaults and
@@ -91,13 +94,17 @@ class SVR(RegressorMixin, KernelRegressor, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output; with
         ``kernel="precomputed"`` X is the kernel matrix."""
-        with checks.unchanged_on_error(self):
+        solutions, limits = self._fit(X, y, sample_weight)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
             options: dict[str, Any] = {"multi_output": True, "y_numeric": True, "order": "C", "dtype": DTYPES}
             X, y = validate_data(self, sound(X), y, accept_sparse="csr", **options)
-            solutions = self._train(X, y, sample_weight, limits)
-        warn_if_uncertified(solutions, limits)
-        return self
+            return self._train(X, y, sample_weight, limits), limits
 
     @property
     def coef_(self) -> Array:

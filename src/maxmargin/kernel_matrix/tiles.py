@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data.rows import Array, CsrRows
+from maxmargin.data.lanes import lanes
+from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew, single_threaded_blas
-from maxmargin.kernel_matrix.tile_loops import affine_of_dots, narrow_dots, power_of_dots, rbf_of_dots, wide_dots
+from maxmargin.kernel_matrix.tile_loops import TileSides, affine_of_dots, narrow_tile, power_of_dots, rbf_of_dots, wide_dots
 from maxmargin.problem.kernels import DotFunction, Kernel, Points
 
 
@@ -36,19 +37,21 @@ class TilePolicy:
 
     sparse_below: float = 1.0 / 3.0
     """The share of X that is not zero up to which X is held in a sparse form: there a matrix product is no faster."""
-    narrow_bytes: int = 1 << 18
-    """The most bytes of a block of dense rows in the narrow form, unless it would have fewer than ``least_width`` samples: half
-    of a second-level cache."""
-    least_width: int = 64
-    """The fewest samples of such a block, and the step by which it grows."""
-    greatest_width: int = 256
-    """The most samples of such a block."""
     narrow_features: int = 1 << 14
     """The most features of the narrow form. With more the form is wide."""
+    few_features: int = 40
+    """The most features of a dense X whose float32 tiles are made by compiled code, and not by a matrix product and a second
+    pass. Measured for the RBF kernel, nanoseconds a value: 2 features 0.33 and 0.77, 8 features 0.47 and 0.87, 21 features
+    0.76 and 1.06, 54 features 1.55 and 1.74."""
+    few_double_features: int = 4
+    """The same in float64. Measured: 2 features 1.04 and 1.25, 8 features 1.37 and 1.31."""
+    fewest_rows: int = 8
+    """The fewest rows of such a tile. With fewer it takes longer to transpose the columns than to multiply."""
     ns_a_feature: float = 0.025
     """Nanoseconds for one feature of one value in the dense form, measured."""
-    ns_a_nonzero: float = 0.06
-    """Nanoseconds for one stored element of one value in the narrow form, measured."""
+    ns_a_nonzero: float = 0.04
+    """Nanoseconds for one stored element of one value in the narrow form, measured: 0.02 with 30 features, more where the
+    columns do not fit in the first cache."""
     ns_a_value: float = 0.5
     """Nanoseconds for the kernel function of one dot product, measured for the RBF kernel."""
     ns_a_given_value: float = 1.0
@@ -74,6 +77,11 @@ class Side:
     form: Form
     sqnorms: Array
     transpose: Form = None
+
+    @property
+    def rows(self) -> CsrRows | DenseRows:
+        """As a compiled loop sees them."""
+        return self.form if isinstance(self.form, CsrRows) else DenseRows(self.form, 0.0)
 
 
 class Span(NamedTuple):
@@ -146,9 +154,12 @@ class Tiles:
         if self._function is None:
             out[:] = self._by_definition(one, other, columns)
             return
+        scale = self.dtype.type(-2.0 * self._norm_scale)
+        if self._is_rbf and other.transpose is None and self._is_narrow(one):
+            self._narrow_tile(one, other, columns, scale, out)
+            return
         self._dots(one, other, columns, out)
         if self._is_rbf:
-            scale = self.dtype.type(-2.0 * self._norm_scale)
             rbf_of_dots(out, one.sqnorms, other.sqnorms[columns.start : columns.stop], scale)
         else:
             _apply(self._function, out)
@@ -159,19 +170,24 @@ class Tiles:
         elif other.transpose is not None:
             wide_dots(one.form, other.transpose, columns.start, columns.stop, out)
         else:
-            narrow_dots(one.form, other.form, columns.start, columns.stop, self._width, self._dense_columns(), out)
+            self._narrow_tile(one, other, columns, None, out)
 
-    @cached_property
-    def _width(self) -> int:
-        """Samples of a dense block of the narrow form."""
-        policy = self.policy
-        fitting = policy.narrow_bytes // (self.n_features * self.dtype.itemsize)
-        return min(policy.greatest_width, max(policy.least_width, fitting // policy.least_width * policy.least_width))
+    def _is_narrow(self, one: Side) -> bool:
+        """Whether compiled code makes the dot products and their function at once: from sparse rows, and from short dense
+        ones."""
+        if isinstance(one.form, CsrRows):
+            return True
+        most = self.policy.few_features if self.dtype == np.float32 else self.policy.few_double_features
+        return self.n_features <= most and one.n_samples >= self.policy.fewest_rows
+
+    def _narrow_tile(self, one: Side, other: Side, columns: Span, scale: Any, out: Array) -> None:
+        sides = TileSides(one.rows, other.rows, one.sqnorms, other.sqnorms)
+        narrow_tile(sides, columns.start, columns.stop, scale, self._dense_columns(), out)
 
     def _dense_columns(self) -> Array:
         """This thread's block of dense rows: all zero between two calls."""
         if not hasattr(self._scratch, "columns"):
-            self._scratch.columns = np.zeros(self.n_features * self._width, self.dtype)
+            self._scratch.columns = np.zeros((self.n_features + 2) * lanes(self.dtype.itemsize), self.dtype)
         return self._scratch.columns
 
     def _by_definition(self, one: Side, other: Side, columns: Span) -> Array:

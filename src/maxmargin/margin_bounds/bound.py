@@ -25,7 +25,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Huber, Loss, Pieces, SquaredHinge
 
 ROUNDED_UP = 1.0 + 1e-12
-"""The factor on a computed distance: more than what rounding can take from it."""
+"""The factor on a computed distance. It exceeds what rounding can take from the distance."""
 
 HINGE, SQUARED_HINGE = Hinge().margin_pieces(), SquaredHinge().margin_pieces()
 ZERO_ONE = Pieces(0.0, 0.0, is_step=True)
@@ -68,7 +68,7 @@ class LossAt(NamedTuple):
 
 @dataclass
 class Tally:
-    """What has been done so far."""
+    """Counts of the work so far."""
 
     evaluations: int = 0
     plain: int = 0

@@ -26,6 +26,7 @@ import numpy as np
 
 from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.rows import Array
+from maxmargin.model_selection import policy
 from maxmargin.model_selection.path import fit_of, prepared
 from maxmargin.model_selection.removal import Removals, decided_by_own_margin
 from maxmargin.model_selection.transfer import (
@@ -41,9 +42,6 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution
-
-ROUNDS = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)
-"""The tolerances of a refit, one after the other, until the sign of its sample is proved."""
 
 
 class Range(NamedTuple):
@@ -236,7 +234,7 @@ def _refitted(fit: Fit, i: int, solver: Any) -> tuple[bool, bool]:
     problem = with_costs(fit.problem, costs)
     start = fit.alpha.copy()
     start[i] = 0.0
-    for tol in ROUNDS:
+    for tol in policy.LEAVE_ONE_OUT.tolerances:
         solution = solve(problem, solver, tol=tol, warm_start=start)
         margin, error = _margin(problem, solution, i)
         reach = solution.certificate.distance_bound * fit.lengths[i] + solution.offset_bound + error

@@ -20,6 +20,7 @@ import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.model_selection import policy
 from maxmargin.model_selection.hinge_pieces import between
 from maxmargin.model_selection.points import Weights
 from maxmargin.model_selection.transfer import (
@@ -36,15 +37,6 @@ from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution
-
-FIRST_RATIO = 2.0
-"""The ratio of neighbouring knots before any interval is divided."""
-SHARE_OF_FITS = 0.125
-"""The share of ``tol`` that the fits at the knots may use. The rest is left for the intervals."""
-CLOSEST = 1.0 + 1e-6
-"""Knots whose ratio is less than this are not divided any further: rounding limits their gap."""
-HELD_MEGABYTES = 500.0
-"""A kernel matrix of at most so many megabytes is computed once, and held for all fits."""
 
 
 class PathPoint(NamedTuple):
@@ -194,7 +186,7 @@ def path(
     if (Cs is None) == (C_range is None):
         raise ValueError("Give either Cs, a list of values, or C_range, the least and the greatest value.")
     values = checked_values(Cs) if Cs is not None else first_knots(*checked_range(C_range))
-    track = _Track(prepared(problem), tol if Cs is not None else SHARE_OF_FITS * tol, solver)
+    track = _Track(prepared(problem), tol if Cs is not None else policy.PATH.share_of_fits * tol, solver)
     for C in values:
         track.extend(float(C))
     if C_range is not None:
@@ -230,7 +222,7 @@ def checked_range(C_range: Any) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def first_knots(low: float, high: float, ratio: float = FIRST_RATIO) -> Array:
+def first_knots(low: float, high: float, ratio: float = policy.PATH.first_ratio) -> Array:
     """From low to high, with equal ratios of at most ``ratio``."""
     knots = np.geomspace(low, high, 1 + max(1, math.ceil(math.log(high / low) / math.log(ratio))))
     knots[0], knots[-1] = low, high
@@ -245,8 +237,8 @@ def prepared(problem: Problem) -> Problem:
         or problem.n_samples <= problem_policy.HELD.most_samples
     ):
         return problem
-    matrix = KernelMatrix(problem.kernel, problem.points, np.float32, cache_mb=HELD_MEGABYTES)
-    if matrix.megabytes_to_hold <= HELD_MEGABYTES:
+    matrix = KernelMatrix(problem.kernel, problem.points, np.float32, cache_mb=policy.PATH.held_megabytes)
+    if matrix.megabytes_to_hold <= policy.PATH.held_megabytes:
         matrix.hold()
     return with_costs(replace(problem, fast_values=matrix), problem.C)
 
@@ -275,7 +267,7 @@ class _Track:
         while k < len(self.fits) - 1:
             one, two = self.fits[k], self.fits[k + 1]
             bound = _relative(between(one, two).greatest_gap, self.solutions[k].certificate.dual)
-            if bound <= tol or two.C / one.C < CLOSEST:
+            if bound <= tol or two.C / one.C < policy.PATH.closest:
                 k += 1
                 continue
             C = math.sqrt(one.C * two.C)

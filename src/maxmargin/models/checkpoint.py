@@ -26,6 +26,7 @@ from maxmargin.io.outputs import written
 from maxmargin.models.tensors import read_tensors
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, KernelSolver, Stage, StoppingRule, ends_by_own_rule
 
 
@@ -209,9 +210,13 @@ class CheckpointedState:
         return int(getattr(self.inner, "kernel_evaluations", 0))
 
 
-def fingerprint(problem: LinearProblem | KernelProblem) -> str:
+def fingerprint(problem: LinearProblem | KernelProblem | NuProblem) -> str:
     """A digest of all that the optimum depends on."""
     digest = hashlib.blake2b(digest_size=16)
+    if isinstance(problem, NuProblem):
+        for array in (problem.signs, problem.targets, problem.C, problem.group, problem.totals):
+            digest.update(np.ascontiguousarray(array).data)
+        problem = problem.samples
     if isinstance(problem, KernelProblem):
         settings: tuple[Any, ...] = (problem.kernel, problem.has_offset)
     else:

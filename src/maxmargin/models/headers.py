@@ -46,10 +46,29 @@ COMMON: dict[str, Rule] = {
     "n_jobs": either(NOTHING, whole()),
     "callback": NOTHING,
 }
+NU = number(0.0, 1.0, is_open=True)
+
+
+def _rules(*names: str) -> dict[str, Rule]:
+    return {name: COMMON[name] for name in names}
+
+
+OF_KERNELS: dict[str, Rule] = {
+    **_rules("tol", "verbose", "max_iter", "solver", "max_seconds", "callback"),
+    "kernel": one_of("linear", "poly", "rbf", "sigmoid", "precomputed"),
+    "degree": whole(0, policy.LIMITS.most_degree),
+    "gamma": either(one_of("scale", "auto"), number(0.0, is_open=True)),
+    "coef0": number(),
+    "shrinking": flag(),
+    "cache_size": number(0.0, is_open=True),
+}
+"""The parameters of every machine with a kernel."""
+OF_KERNEL_CLASSES: dict[str, Rule] = {"decision_function_shape": one_of("ovr", "ovo"), "break_ties": flag()}
 PARAMETERS = {
     "LinearSVC": {
         **COMMON,
-        "penalty": one_of("l2"),
+        "penalty": one_of("l2", "l1", "elasticnet"),
+        "l1_ratio": number(0.0, 1.0),
         "loss": one_of("hinge", "squared_hinge"),
         "dual": one_of("auto", True, False),
         "multi_class": one_of("ovr"),
@@ -68,28 +87,37 @@ PARAMETERS = {
     },
     "LinearOneClassSVM": {
         **{key: rule for key, rule in COMMON.items() if key not in ("C", "class_weight", "fit_intercept", "n_jobs")},
-        "nu": number(0.0, 1.0, is_open=True),
+        "nu": NU,
     },
     "SVC": {
-        **COMMON,
-        "kernel": one_of("linear", "poly", "rbf", "sigmoid", "precomputed"),
-        "degree": whole(0, policy.LIMITS.most_degree),
-        "gamma": either(one_of("scale", "auto"), number(0.0, is_open=True)),
-        "coef0": number(),
-        "shrinking": flag(),
-        "cache_size": number(0.0, is_open=True),
-        "decision_function_shape": one_of("ovr", "ovo"),
-        "break_ties": flag(),
+        **OF_KERNELS,
+        **OF_KERNEL_CLASSES,
+        **_rules("C", "class_weight", "random_state", "fit_intercept", "warm_start", "n_jobs"),
     },
+    "NuSVC": {**OF_KERNELS, **OF_KERNEL_CLASSES, **_rules("class_weight", "random_state", "n_jobs"), "nu": NU},
+    "SVR": {
+        **OF_KERNELS,
+        **_rules("C", "warm_start", "n_jobs"),
+        "epsilon": number(0.0),
+        "loss": one_of("epsilon_insensitive", "quantile"),
+        "quantile": number(0.0, 1.0, is_open=True),
+    },
+    "NuSVR": {**OF_KERNELS, **_rules("C", "n_jobs"), "nu": NU},
+    "OneClassSVM": {**OF_KERNELS, "nu": NU},
 }
 """What each estimator is made with. A file of an older version may lack some."""
+KERNEL_NAMES = ("kernel", "degree", "gamma", "coef0")
 NEEDED_PARAMETERS = {
     "LinearSVC": ("loss", "fit_intercept", "intercept_scaling"),
     "LinearSVR": ("loss", "fit_intercept", "intercept_scaling"),
     "LinearOneClassSVM": ("nu",),
-    "SVC": ("kernel", "degree", "gamma", "coef0", "fit_intercept"),
+    "SVC": (*KERNEL_NAMES, "fit_intercept"),
+    "NuSVC": (*KERNEL_NAMES, "nu"),
+    "SVR": (*KERNEL_NAMES, "loss"),
+    "NuSVR": (*KERNEL_NAMES, "nu"),
+    "OneClassSVM": (*KERNEL_NAMES, "nu"),
 }
-WITHOUT_CLASSES = ("LinearSVR", "LinearOneClassSVM")
+WITHOUT_CLASSES = ("LinearSVR", "LinearOneClassSVM", "SVR", "NuSVR", "OneClassSVM")
 """Estimators whose header has an empty list of labels."""
 
 NEEDED: dict[str, Rule] = {
@@ -108,15 +136,22 @@ OPTIONAL: dict[str, Rule] = {
     "offset_bounds": list_of(number(0.0, is_finite=False)),
     "relative_gap_": number(0.0, is_finite=False),
 }
+OF_A_KERNEL: dict[str, Rule] = {
+    "gamma": either(NOTHING, number(0.0, is_open=True)),
+    "fit_status_": whole(0, 1),
+    "shape_fit_": list_of(whole(1), least=2, most=2),
+}
+EPOCHS: dict[str, Rule] = {"n_iter_": whole(0)}
+OUTPUTS: dict[str, Rule] = {"n_outputs": either(NOTHING, whole(1))}
 OPTIONAL_OF = {
-    "LinearSVC": {"n_iter_": whole(0)},
-    "LinearSVR": {"n_iter_": whole(0), "n_outputs": either(NOTHING, whole(1))},
-    "LinearOneClassSVM": {"n_iter_": whole(0)},
-    "SVC": {
-        "gamma": either(NOTHING, number(0.0, is_open=True)),
-        "fit_status_": whole(0, 1),
-        "shape_fit_": list_of(whole(1), least=2, most=2),
-    },
+    "LinearSVC": EPOCHS,
+    "LinearSVR": EPOCHS | OUTPUTS,
+    "LinearOneClassSVM": EPOCHS,
+    "SVC": OF_A_KERNEL,
+    "NuSVC": OF_A_KERNEL,
+    "SVR": EPOCHS | OUTPUTS | OF_A_KERNEL,
+    "NuSVR": EPOCHS | OUTPUTS | OF_A_KERNEL,
+    "OneClassSVM": EPOCHS | OF_A_KERNEL,
 }
 
 

@@ -93,13 +93,13 @@ def _weights(header: Header, lines: Iterator[Line], n_columns: int) -> tuple[Arr
 
 def write_liblinear(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
     """A model that LIBLINEAR's ``predict`` reads."""
-    if hasattr(estimator, "offset_"):
-        _write(path, f"solver_type {LIBLINEAR_ONE_CLASS}\nnr_class 2\n", estimator.coef_, None, float(estimator.offset_[0]))
-        return
-    if not hasattr(estimator, "loss"):
+    if hasattr(estimator, "kernel"):
         raise ValueError(
             f"LIBLINEAR has linear models of one vector a class; {type(estimator).__name__} can be written for LIBSVM."
         )
+    if hasattr(estimator, "offset_"):
+        _write(path, f"solver_type {LIBLINEAR_ONE_CLASS}\nnr_class 2\n", estimator.coef_, None, float(estimator.offset_[0]))
+        return
     if estimator.loss not in LIBLINEAR_TYPES:
         raise ValueError(f"LIBLINEAR has no model for loss={estimator.loss!r}.")
     kind = f"solver_type {LIBLINEAR_TYPES[estimator.loss]}\n"

@@ -21,8 +21,10 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array
-from maxmargin.estimators.kernel_classifier import kernel_named
 from maxmargin.estimators.kernel_machine import KernelMachine
+from maxmargin.estimators.kernel_settings import kernel_named
+from maxmargin.estimators.linear_one_class import LinearOneClass
+from maxmargin.estimators.linear_regressor import LinearRegressor
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.svc import SVC
@@ -96,9 +98,9 @@ def _sigmoid_lines(estimator: Any) -> str:
 
 
 def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
-    """A model that LIBSVM's ``svm-predict`` reads: an SVC, NuSVC, SVR, NuSVR or OneClassSVM, or two linear classes, their
-    weights as the only support vector."""
-    if isinstance(estimator, KernelMachine):
+    """A model that LIBSVM's ``svm-predict`` reads: an SVC, NuSVC, SVR, NuSVR or OneClassSVM, or a linear model of two classes,
+    of one output or of one class, its weights as the only support vector."""
+    if isinstance(estimator, (KernelMachine, LinearRegressor, LinearOneClass)):
         kind, (name, machine), labels = libsvm_outputs.type_of(estimator), _output_machine(estimator), ""
     else:
         kind = "nu_svc" if isinstance(estimator, NuSVC) else "c_svc"
@@ -118,9 +120,12 @@ def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
 
 
 def _output_machine(estimator: Any) -> tuple[str, _Machine]:
-    """LIBSVM's files say two classes where there are none. A model that predicts by the weights of its features is written with
-    them as the only support vector, where its kernel is linear."""
-    rho, weights = -estimator.intercept_, estimator._feature_weights_
+    """LIBSVM's files say two classes where there are none. A linear model is written with its weights as the only support
+    vector, and so is one with a linear kernel that predicts by the weights of its features."""
+    rho = -estimator.intercept_
+    if not isinstance(estimator, KernelMachine):
+        return "linear", _Machine([0, 1], np.ones((1, 1)), rho, [], np.atleast_2d(estimator.coef_))
+    weights = estimator._feature_weights_
     if weights is not None and estimator.kernel == "linear":
         return "linear", _Machine([0, 1], np.ones((1, 1)), rho, [], np.asarray(weights.weights))
     return _kernel_name(estimator), _Machine([0, 1], estimator.dual_coef_, rho, [], estimator.support_vectors_)

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.estimators.kernel_classifier import kernel_named
 from maxmargin.estimators.kernel_machine import KernelMachine
+from maxmargin.estimators.kernel_settings import kernel_named
+from maxmargin.estimators.linear_one_class import LinearOneClass
+from maxmargin.estimators.linear_regressor import LinearRegressor
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
 from maxmargin.estimators.svr import SVR
@@ -39,4 +41,8 @@ def type_of(model: Any) -> str:
     """LIBSVM's name of the machine of an estimator."""
     if len(model.intercept_) != 1:
         raise ValueError(f"LIBSVM's files hold one output; this model has {len(model.intercept_)}.")
+    if isinstance(model, LinearOneClass):
+        return "one_class"
+    if isinstance(model, LinearRegressor):
+        return "epsilon_svr"
     return next(name for name, kind in TYPES.items() if isinstance(model, kind))

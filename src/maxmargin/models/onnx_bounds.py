@@ -9,16 +9,17 @@ functions exp and tanh are taken to be right to ``FUNCTION_ULPS`` units in the l
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.estimators.kernel_classifier import KernelClassifier
+from maxmargin.estimators.kernel_settings import KernelSettings
 from maxmargin.estimators.linear_classifier import dense_weights
-from maxmargin.estimators.pairs import pair_weights
-from maxmargin.models.onnx_graphs import support_vectors
-from maxmargin.problem.kernels import RBF, Linear, Polynomial, Precomputed, Sigmoid
+from maxmargin.models.onnx_graphs import kernel_weights, support_vectors
+from maxmargin.problem.feature_maps import Monomials
+from maxmargin.problem.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 
 FUNCTION_ULPS = 8.0
 """Units in the last place that a runtime's exp or tanh can be wrong by."""
@@ -41,15 +42,16 @@ def gamma(k: float, u: float) -> float:
 
 def _errors(model: Any, X: Array, u: float) -> Array:
     """Of each decision value (a column a binary problem), for one side."""
-    if not isinstance(model, KernelClassifier):
+    if not isinstance(model, KernelSettings):
         coef, intercept = dense_weights(model)
-        return _sum_errors(X, np.zeros_like(X), coef.T, intercept, u)
-    if model._feature_weights_ is not None:
-        phi, weights = model._feature_weights_.map.of(X), model._feature_weights_.weights
-        roundings = (model.degree if isinstance(model._kernel_, Polynomial) else 0) + EXTRA_ROUNDINGS
-        return _sum_errors(phi, gamma(roundings, u) * np.abs(phi), weights.T, model.intercept_, u)
-    values, errors = _kernel_errors(model, X, u)
-    return _sum_errors(values, errors, pair_weights(model.dual_coef_, model.n_support_), model.intercept_, u)
+        return _sum_errors(X, np.zeros_like(X), np.atleast_2d(coef).T, intercept, u)
+    features = model._feature_weights_
+    if features is not None:
+        phi = features.map.of(X)
+        roundings = (model.degree if isinstance(features.map, Monomials) else 0) + EXTRA_ROUNDINGS
+        return _sum_errors(phi, gamma(roundings, u) * np.abs(phi), features.weights.T, model.intercept_, u)
+    values, errors = _kernel_errors(model._kernel_, model, X, u)
+    return _sum_errors(values, errors, kernel_weights(model), model.intercept_, u)
 
 
 def _sum_errors(values: Array, errors: Array, weights: Array, intercept: Array, u: float) -> Array:
@@ -59,30 +61,50 @@ def _sum_errors(values: Array, errors: Array, weights: Array, intercept: Array, 
     return np.asarray(errors @ size + gamma(len(weights) + EXTRA_ROUNDINGS, u) * magnitudes)
 
 
-def _kernel_errors(model: Any, X: Array, u: float) -> tuple[Array, Array]:
-    """Kernel values, and how wrong each can be."""
-    kernel = model._kernel_
-    if isinstance(kernel, Precomputed):
-        values = X[:, model.support_]
-        return values, u * np.abs(values)
+@singledispatch
+def _kernel_errors(kernel: Kernel, model: Any, X: Array, u: float) -> tuple[Array, Array]:
+    """Kernel values, and how wrong each can be. Every kernel has errors of its own."""
+    raise ValueError(f"The rounding of {kernel!r} in an ONNX graph is not known.")
+
+
+@_kernel_errors.register
+def _(kernel: Precomputed, model: Any, X: Array, u: float) -> tuple[Array, Array]:
+    values = X[:, model.support_]
+    return values, u * np.abs(values)
+
+
+@_kernel_errors.register
+def _(kernel: Linear, model: Any, X: Array, u: float) -> tuple[Array, Array]:
     vectors = support_vectors(model)
-    if isinstance(kernel, RBF):
-        return _rbf_errors(kernel.gamma, X, vectors, u)
-    products, size = X @ vectors.T, np.abs(X) @ np.abs(vectors).T
-    wrong = gamma(X.shape[1] + EXTRA_ROUNDINGS, u) * size
-    if isinstance(kernel, Linear):
-        return products, wrong
-    argument, wrong = kernel.gamma * products + kernel.coef0, abs(kernel.gamma) * wrong + 2.0 * u * abs(kernel.coef0)
-    if isinstance(kernel, Sigmoid):
-        return np.tanh(argument), wrong + FUNCTION_ULPS * u
+    size = np.abs(X) @ np.abs(vectors).T
+    return X @ vectors.T, gamma(X.shape[1] + EXTRA_ROUNDINGS, u) * size
+
+
+def _argument_errors(kernel: Polynomial | Sigmoid, model: Any, X: Array, u: float) -> tuple[Array, Array]:
+    """gamma x . v + coef0."""
+    products, wrong = _kernel_errors(Linear(), model, X, u)
+    return kernel.gamma * products + kernel.coef0, abs(kernel.gamma) * wrong + 2.0 * u * abs(kernel.coef0)
+
+
+@_kernel_errors.register
+def _(kernel: Sigmoid, model: Any, X: Array, u: float) -> tuple[Array, Array]:
+    argument, wrong = _argument_errors(kernel, model, X, u)
+    return np.tanh(argument), wrong + FUNCTION_ULPS * u
+
+
+@_kernel_errors.register
+def _(kernel: Polynomial, model: Any, X: Array, u: float) -> tuple[Array, Array]:
+    argument, wrong = _argument_errors(kernel, model, X, u)
     power, reach = float(kernel.degree), np.abs(argument) + wrong
-    values = argument**power
-    return values, power * reach ** (power - 1.0) * wrong + gamma(2.0 * power + FUNCTION_ULPS, u) * reach**power
+    errors = power * reach ** (power - 1.0) * wrong + gamma(2.0 * power + FUNCTION_ULPS, u) * reach**power
+    return argument**power, errors
 
 
-def _rbf_errors(width: float, X: Array, vectors: Array, u: float) -> tuple[Array, Array]:
+@_kernel_errors.register
+def _(kernel: RBF, model: Any, X: Array, u: float) -> tuple[Array, Array]:
     """|x - v|^2 is computed from |x|^2, |v|^2 and x . v, so that its error is relative to (|x| + |v|)^2. The graph takes
     x and v from the mean of the support vectors; that subtraction, and the storing of x, are errors relative to |x| itself."""
+    vectors, width = support_vectors(model), kernel.gamma
     x, v = np.linalg.norm(X, axis=1)[:, None], np.linalg.norm(vectors, axis=1)[None, :]
     centre = vectors.mean(axis=0)
     squares = np.maximum(0.0, x**2 + v**2 - 2.0 * X @ vectors.T)

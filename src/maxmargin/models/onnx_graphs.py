@@ -2,11 +2,12 @@
 
 ONNX's own operators for linear models and SVMs store their numbers in float32 and put a softmax behind some of them. Here a
 linear model is MatMul and Add, a kernel model the kernel's formula, MatMul and Add; labels are ArgMax, or the sign with two
-classes.
+classes and with one.
 """
 
 from __future__ import annotations
 
+from functools import singledispatch
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -14,7 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array
+from maxmargin.estimators import policy
 from maxmargin.estimators.kernel_classifier import KernelClassifier
+from maxmargin.estimators.kernel_settings import KernelSettings
 from maxmargin.estimators.linear_classifier import dense_weights
 from maxmargin.estimators.pair_features import FeatureWeights
 from maxmargin.estimators.pairs import pair_weights
@@ -34,20 +37,64 @@ class Graph(Protocol):
         """An operator, and the name of what comes out."""
 
 
-def put_model(graph: Graph, model: Any, X: str, label: str, scores: str) -> None:
-    """Both outputs of a fitted LinearSVC or SVC: what ``predict`` and ``decision_function`` give."""
+def put_classes(graph: Graph, model: Any, X: str, label: str, scores: str) -> None:
+    """Both outputs of a fitted classifier: what ``predict`` and ``decision_function`` give."""
+    values = _put_values(graph, model, X)
     if isinstance(model, KernelClassifier):
-        values = _put_pairs(graph, model, X)
         codes = _put_kernel_codes(graph, model, values)
         _put_kernel_scores(graph, model, values, scores)
     else:
-        coef, intercept = dense_weights(model)
-        values = _affine(graph, X, coef.T, intercept)
         codes = _put_codes(graph, values, len(model.classes_))
         _put_scores(graph, values, len(model.classes_), scores)
     classes = np.asarray(model.classes_)
     kept = classes.astype(np.int64) if classes.dtype.kind in "biuf" else classes.astype(str).astype(object)
     graph.node("Gather", graph.constant(kept, kept.dtype), codes, output=label, axis=0)
+
+
+def put_inliers(graph: Graph, model: Any, X: str, label: str, scores: str) -> None:
+    """Both outputs of a fitted one-class machine: +1 for inliers and -1 for outliers, and ``decision_function``."""
+    values = _flat(graph, _put_values(graph, model, X))
+    border = policy.ONE_CLASS.border if isinstance(model, KernelSettings) else 0.0
+    is_inlier = graph.node("GreaterOrEqual", values, graph.constant(-border * np.abs(model.offset_)))
+    graph.node("Where", is_inlier, graph.constant([1], np.int64), graph.constant([-1], np.int64), output=label)
+    graph.node("Identity", values, output=scores)
+
+
+def put_targets(graph: Graph, model: Any, X: str, value: str) -> None:
+    """The output of a fitted regressor: one value a sample, or one column for each output."""
+    values = _put_values(graph, model, X)
+    if has_one_output(model):
+        values = _flat(graph, values)
+    graph.node("Identity", values, output=value)
+
+
+def has_one_output(model: Any) -> bool:
+    """Whether a regressor was fitted to an array of targets, and not to a matrix with a column for each output."""
+    return bool(model._is_one_) if isinstance(model, KernelSettings) else np.ndim(model.coef_) == 1
+
+
+def _flat(graph: Graph, values: str) -> str:
+    return graph.node("Reshape", values, graph.constant([-1], np.int64))
+
+
+def _put_values(graph: Graph, model: Any, X: str) -> str:
+    """w . x + b, a column for each binary problem or output."""
+    if not isinstance(model, KernelSettings):
+        coef, intercept = dense_weights(model)
+        return _affine(graph, X, np.atleast_2d(coef).T, intercept)
+    features: FeatureWeights | None = model._feature_weights_
+    if features is not None:
+        phi = _put_monomials(graph, features.map, X) if isinstance(features.map, Monomials) else X
+        return _affine(graph, phi, features.weights.T, model.intercept_)
+    values = _put_kernel(model._kernel_, graph, model, X)
+    return _affine(graph, values, kernel_weights(model), model.intercept_)
+
+
+def kernel_weights(model: Any) -> Array:
+    """The coefficients of the support vectors, a column for each binary problem or output."""
+    if isinstance(model, KernelClassifier):
+        return pair_weights(model.dual_coef_, model.n_support_)
+    return np.asarray(model.dual_coef_.T)
 
 
 def _affine(graph: Graph, X: str, weights: Array, intercept: Array) -> str:
@@ -68,16 +115,6 @@ def _put_scores(graph: Graph, values: str, n_classes: int, output: str) -> None:
         graph.node("Identity", values, output=output)
     else:
         graph.node("Reshape", values, graph.constant([-1], np.int64), output=output)
-
-
-def _put_pairs(graph: Graph, model: Any, X: str) -> str:
-    """One column for each pair of classes."""
-    features: FeatureWeights | None = model._feature_weights_
-    if features is not None:
-        phi = _put_monomials(graph, features.map, X) if isinstance(features.map, Monomials) else X
-        return _affine(graph, phi, features.weights.T, model.intercept_)
-    values = _put_kernel(graph, model._kernel_, support_vectors(model), model.support_, X)
-    return _affine(graph, values, pair_weights(model.dual_coef_, model.n_support_), model.intercept_)
 
 
 def support_vectors(model: Any) -> Array:
@@ -101,22 +138,37 @@ def _put_monomials(graph: Graph, map: Monomials, X: str) -> str:
     return parts[0] if len(parts) == 1 else graph.node("Concat", *parts, axis=1)
 
 
-def _put_kernel(graph: Graph, kernel: Kernel, vectors: Array, support: Array, X: str) -> str:
-    """k(x, v) for each support vector v, a column each."""
-    if isinstance(kernel, Precomputed):
-        return graph.node("Gather", X, graph.constant(support, np.int64), axis=1)
-    if isinstance(kernel, RBF):
-        return _put_rbf(graph, kernel.gamma, vectors, X)
-    if isinstance(kernel, Linear):
-        return graph.node("MatMul", X, graph.constant(vectors.T))
-    if not isinstance(kernel, (Polynomial, Sigmoid)):
-        raise ValueError("A kernel that is a Python function cannot be put into an ONNX graph. Use kernel='precomputed'.")
-    # onnxruntime merges a product and a number after it into one operator, which keeps that number in float32.
-    products = graph.node("MatMul", X, graph.constant(kernel.gamma * vectors.T))
-    shifted = graph.node("Add", products, graph.constant(kernel.coef0))
-    if isinstance(kernel, Sigmoid):
-        return graph.node("Tanh", shifted)
-    return _put_power(graph, shifted, int(kernel.degree))
+@singledispatch
+def _put_kernel(kernel: Kernel, graph: Graph, model: Any, X: str) -> str:
+    """k(x, v) for each support vector v of the model, a column each. Every kernel has a graph of its own."""
+    raise ValueError("A kernel that is a Python function cannot be put into an ONNX graph. Use kernel='precomputed'.")
+
+
+@_put_kernel.register
+def _(kernel: Precomputed, graph: Graph, model: Any, X: str) -> str:
+    return graph.node("Gather", X, graph.constant(model.support_, np.int64), axis=1)
+
+
+@_put_kernel.register
+def _(kernel: Linear, graph: Graph, model: Any, X: str) -> str:
+    return graph.node("MatMul", X, graph.constant(support_vectors(model).T))
+
+
+@_put_kernel.register
+def _(kernel: Polynomial, graph: Graph, model: Any, X: str) -> str:
+    return _put_power(graph, _shifted(graph, kernel, model, X), int(kernel.degree))
+
+
+@_put_kernel.register
+def _(kernel: Sigmoid, graph: Graph, model: Any, X: str) -> str:
+    return graph.node("Tanh", _shifted(graph, kernel, model, X))
+
+
+def _shifted(graph: Graph, kernel: Polynomial | Sigmoid, model: Any, X: str) -> str:
+    """gamma x . v + coef0. gamma is in the weights: onnxruntime would merge a product and a number after it into one operator,
+    which keeps that number in float32."""
+    products = graph.node("MatMul", X, graph.constant(kernel.gamma * support_vectors(model).T))
+    return graph.node("Add", products, graph.constant(kernel.coef0))
 
 
 def _put_power(graph: Graph, base: str, degree: int) -> str:
@@ -130,15 +182,17 @@ def _put_power(graph: Graph, base: str, degree: int) -> str:
     return product if product is not None else graph.constant(1.0)
 
 
-def _put_rbf(graph: Graph, gamma: float, vectors: Array, X: str) -> str:
+@_put_kernel.register
+def _(kernel: RBF, graph: Graph, model: Any, X: str) -> str:
     """exp(-gamma |x - v|^2), with x and v taken from the mean of the support vectors, so that little cancels."""
+    vectors = support_vectors(model)
     centre = vectors.mean(axis=0)
     centred = vectors - centre
     x = graph.node("Sub", X, graph.constant(centre))
     squares = graph.node("ReduceSum", graph.node("Mul", x, x), graph.constant([1], np.int64), keepdims=1)
     products = graph.node("MatMul", x, graph.constant(-2.0 * centred.T))
     lengths = graph.node("Add", graph.node("Add", products, squares), graph.constant((centred**2).sum(axis=1)))
-    exponents = graph.node("Mul", graph.node("Max", lengths, graph.constant(0.0)), graph.constant(-gamma))
+    exponents = graph.node("Mul", graph.node("Max", lengths, graph.constant(0.0)), graph.constant(-kernel.gamma))
     return graph.node("Exp", exponents)
 
 

@@ -15,8 +15,8 @@ z + r)^p`, p the degree and r = coef0. With r = 0 only the monomials of degree p
 where the problem has an offset: a constant k(x, z) makes no difference where :math:`\sum_i \alpha_i y_i = 0`.
 
 **Rounding.** x is scaled by a power of two, exactly, so that gamma is near one. A monomial is then a product of at most p + 1
-numbers, and its coefficient is right to 4 units of roundoff: a feature is right to ``relative_error`` = (p + 5) u, and besides
-to ``absolute_error``, which is what underflow can take from it."""
+numbers, and its coefficient is right to 4 units of roundoff. So a feature is right to ``relative_error`` = (p + 5) u, plus
+``absolute_error``, which bounds what underflow can take from it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from maxmargin.problem.kernels import DotFunction, Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 COEFFICIENT_ROUNDINGS = 5.0
-"""Units of roundoff in the coefficient of a monomial and in the product with it: two powers, two products and half of them
+"""Units of roundoff in the coefficient of a monomial and in the product with it. Two powers, two products and half of them
 after the root make 3.5, and the product makes one more."""
 UNDERFLOW = 2.0**-1000
-"""More than the products of one monomial can lose by underflow, once x is scaled."""
+"""A bound on what the products of one monomial lose by underflow, after x is scaled."""
 
 
 class FeatureMap(Protocol):
@@ -87,7 +87,7 @@ class Monomials:
         return (self.kernel.degree + COEFFICIENT_ROUNDINGS) * UNIT_ROUNDOFF
 
     def of(self, X: Any) -> Array:
-        """In float64; what is greater than float64 can hold becomes infinite."""
+        """phi of each row, in float64. A value that float64 cannot hold becomes infinite."""
         with np.errstate(all="ignore"):
             scaled = np.ldexp(np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64), self._exponent)
             powers, columns = np.ones((len(scaled), 1)), []
@@ -110,13 +110,13 @@ class Monomials:
 
     @property
     def _degrees(self) -> range:
-        """Of the monomials that there are."""
+        """The degrees of the monomials of this map."""
         p = int(self.kernel.degree)
         return range(0 if self.has_constant else 1, p + 1) if self.kernel.coef0 > 0.0 else range(p, p + 1)
 
     @cached_property
     def _exponent(self) -> int:
-        """x is multiplied by 2 to this power, which is near the root of gamma."""
+        """The e with which x is multiplied by 2^e. 2^e is near the root of gamma."""
         return round(0.5 * math.log2(self.kernel.gamma))
 
     def _coefficient(self, monomial: tuple[int, ...]) -> float:
@@ -129,7 +129,7 @@ class Monomials:
 
 
 def _multiplied(powers: Array, monomials: list[tuple[int, ...]], X: Array) -> tuple[Array, list[tuple[int, ...]]]:
-    """All monomials of the next degree: each of the last one times the variables from its own last one on."""
+    """All monomials of the next degree: each monomial times every variable from its own last variable on."""
     parents, variables = [], []
     for place, monomial in enumerate(monomials):
         for variable in range(monomial[-1] if monomial else 0, X.shape[1]):

@@ -1,9 +1,8 @@
 r"""The whole kernel matrix of few samples, in float64 and by the definition of the kernel.
 
-A solver reads it thousands of times, and the certificate multiplies alpha with it. The certificate's module makes it, and no
-solver writes to it, so that the judge still relies on nothing of the player's. An entry is wrong by at most
-``kernel.rounding_error``, so that :math:`f_i = \sum_j s_j K_{ij}` is wrong by at most that times :math:`\sum_j |s_j|`, and by
-the rounding of a sum of n products.
+A solver reads the matrix thousands of times, and the certificate multiplies alpha with it. This module makes the matrix, and no
+solver writes to it, so the certificate relies on no code of a solver. An entry is wrong by at most ``kernel.rounding_error``.
+So :math:`f_i = \sum_j s_j K_{ij}` is wrong by at most that times :math:`\sum_j |s_j|`, plus the rounding of n products.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from maxmargin.problem import policy
 from maxmargin.problem.kernels import Kernel, Points, dot_products
 
 MULTIPLE = 64
-"""The rows and columns of the memory are a multiple of this: the loops of the solvers go in runs of so many."""
+"""The memory has a multiple of this many rows and columns, because the loops of the solvers work on this many at a time."""
 
 
 class HeldValues(NamedTuple):
-    """``padded`` has zeros beyond the first n rows and columns. ``evaluations`` are the values that had to be computed, and no
+    """``padded`` has zeros beyond the first n rows and columns. ``evaluations`` counts the kernel values that were computed. No
     value is wrong by more than ``error``."""
 
     padded: Array
@@ -40,7 +39,7 @@ class HeldValues(NamedTuple):
 
 
 def held_values(kernel: Kernel, points: Points) -> HeldValues:
-    """Every value is computed once, and is there twice. A matrix that is given is copied."""
+    """Compute the matrix: every value once, for both of its places. A precomputed matrix is copied."""
     n = len(points)
     padded = np.zeros((_rounded(n), _rounded(n)))
     if kernel.is_given:
@@ -53,8 +52,8 @@ def held_values(kernel: Kernel, points: Points) -> HeldValues:
 
 
 def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
-    """By strips from the diagonal to the right, and their mirror images. How many values were computed. The user's own function
-    is called once: it may take long to begin."""
+    """Compute the matrix by strips from the diagonal to the right, with their mirror images, and return how many values were
+    computed. The user's own function is called once, because a call may take long to begin."""
     n = len(points)
     rows_a_strip = n if kernel.is_foreign else policy.HELD.rows_a_strip
     for start in range(0, n, rows_a_strip):
@@ -67,17 +66,17 @@ def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
 
 
 def _fill_across(kernel: Kernel, one: Points, other: Points, out: Array, memory: Array) -> None:
-    """The two blocks of ``out`` between the first and the second of two classes, each the mirror image of the other. ``memory``
-    is for what comes between."""
+    """Compute the two blocks of ``out`` between the first and the second of two classes. They are mirror images of each other.
+    ``memory`` holds the dot products."""
     middle, n = len(one), len(one) + len(other)
+    across = _products(one, other, memory) if kernel.is_gaussian else kernel.quick_block(one, other)
     if kernel.is_gaussian:
-        from maxmargin.problem.kernel_loops import rbf_values_across
+        from maxmargin.problem.kernel_loops import rbf_values
 
-        scale = -kernel.gamma / math.log(2.0)  # type: ignore[attr-defined]
-        rbf_values_across(_products(one, other, memory), one.sqnorms, other.sqnorms, scale, out, middle)
-    else:
-        across = kernel.quick_block(one, other)
-        out[:middle, middle:n], out[middle:n, :middle] = across, across.T
+        scale, power = -kernel.gamma / math.log(2.0), np.empty(len(other))  # type: ignore[attr-defined]
+        rbf_values(across, one.sqnorms, other.sqnorms, scale, power, power.view(np.int64))
+    out[:middle, middle:n] = across
+    out[middle:n, :middle] = across.T
 
 
 def _products(one: Points, other: Points, memory: Array) -> Array:
@@ -89,12 +88,12 @@ def _products(one: Points, other: Points, memory: Array) -> Array:
 
 
 class ClassValues:
-    """The kernel matrices of pairs of classes. The values within a class are made once, when they are first asked for. Several
-    threads may ask."""
+    """The kernel matrices of pairs of classes. The values within a class are computed once, when they are first used, by
+    whichever thread is first."""
 
     def __init__(self, X: Any, kernel: Kernel, codes: Array, n_threads: int = 1) -> None:
-        """``codes`` are the classes of the samples: 0, 1, ... ``megabytes`` is what the values of all classes take, and the
-        matrix of a pair for each of so many threads."""
+        """``codes`` are the classes of the samples: 0, 1, ... ``megabytes`` is the memory of the values within all classes,
+        plus the matrix of a pair for each thread."""
         points = kernel.prepared(Points.of(X))
         self._kernel, self._error = kernel, kernel.rounding_error(points, points)
         self._classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
@@ -117,11 +116,11 @@ class ClassValues:
 
     @property
     def nbytes(self) -> int:
-        """Of the values within classes that there are."""
+        """Bytes of the values within classes that are computed so far."""
         return sum(square.nbytes for square in self._squares if square is not None)
 
     def square(self, k: int) -> tuple[Array, int]:
-        """The values within a class, and how many had to be computed for this call."""
+        """The values within a class, and how many of them this call computed."""
         with self._locks[k]:
             known, evaluations = self._squares[k], 0
             if known is None:
@@ -132,7 +131,8 @@ class ClassValues:
             return known, evaluations
 
     def pair(self, first: int, second: int) -> HeldValues:
-        """All samples of the first class, then all of the second, until this thread asks for the next pair."""
+        """The matrix of all samples of the first class, then all of the second. It is valid until this thread asks for the next
+        pair."""
         (one, n_one), (other, n_other) = self.square(first), self.square(second)
         middle, n = len(one), len(one) + len(other)
         padded, memory = self._matrices(_rounded(n))
@@ -142,7 +142,8 @@ class ClassValues:
         return HeldValues(padded, n, n_one + n_other + len(one) * len(other), self._error)
 
     def _matrices(self, size: int) -> tuple[Array, Array]:
-        """One of that size and memory for another, which this thread has used before: new pages are slow."""
+        """Memory for a matrix of this size and for its dot products. A thread uses the same memory again, because new pages are
+        slow."""
         if not hasattr(self._memory, "values"):
             self._memory.values = np.empty(_rounded(self.largest) ** 2)
             self._memory.products = np.empty(self.largest**2 // 4)

@@ -6,10 +6,9 @@ With signs :math:`\sigma_i` (the labels, or 1 in regression), signed variables :
 .. math:: P(\alpha, b) = \tfrac12 |w|^2 + \sum_i C_i \, \ell(\sigma_i (f_i + b), \, t_i), \qquad
           D(\alpha) = \sum_i \left(p_i \alpha_i - e |\alpha_i|\right) - \tfrac12 |w|^2, \qquad L_i \le \alpha_i \le U_i .
 
-The loss is the hinge, or a piecewise linear loss of regression. With an offset b the dual has the constraint :math:`\sum_i
-s_i =
-0`, and P is minimised over b, exactly: it is piecewise linear in b, and the hinge of a sample has its kink at :math:`y_i -
-f_i`."""
+The loss is the hinge, or a piecewise linear loss of regression. With an offset b the dual has the constraint
+:math:`\sum_i s_i = 0`. P is piecewise linear in b, and the hinge of a sample has its kink at :math:`y_i - f_i`, so P is
+minimised over b exactly."""
 
 from __future__ import annotations
 
@@ -40,12 +39,12 @@ class SignedVariables(NamedTuple):
 
 
 class FastValues(Protocol):
-    """Where solvers find kernel values that outlive a problem: a ``maxmargin.kernel_matrix.matrix.KernelMatrix`` of its
-    samples, or what makes one. They are fast, and not exact: no certificate reads them."""
+    """Kernel values that outlive a problem: a ``maxmargin.kernel_matrix.matrix.KernelMatrix`` of its samples, or an object that
+    makes one. The values are fast and not exact. Solvers read them, certificates never do."""
 
     @property
     def dtype(self) -> Any:
-        """Of the values."""
+        """The element type of the values."""
 
     def for_one_solve(self) -> Any:
         """The kernel matrix, with a count of evaluations that begins with this solve."""
@@ -53,8 +52,8 @@ class FastValues(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """max D(alpha) over the box, and over sum_i s_i = 0 if ``has_offset``. ``matrix`` gives the whole kernel matrix in float64
-    where several problems share its parts; ``fast_values`` are for solvers alone."""
+    """max D(alpha) over the box, and over sum_i s_i = 0 if ``has_offset``. Where several problems share parts of a kernel
+    matrix, ``matrix`` gives the whole matrix in float64. ``fast_values`` are for solvers only."""
 
     rows: Rows
     y: Array
@@ -119,12 +118,12 @@ class KernelProblem:
 
     @property
     def held_evaluations(self) -> int:
-        """The values that the matrix took so far."""
+        """How many kernel values were computed for the matrix so far."""
         held: HeldValues | None = self.__dict__.get("held")
         return held.evaluations if held is not None else 0
 
     def gram(self, chosen: Any, among: Any) -> Array:
-        """k(x_i, x_j) for the chosen i and the j among which, in float64."""
+        """k(x_i, x_j) in float64, for each i of ``chosen`` and each j of ``among``."""
         return self.kernel.gram(self.points, chosen, among)
 
     def is_feasible(self, alpha: Array) -> bool:
@@ -164,7 +163,7 @@ class KernelProblem:
             return 0.0
         kinks, costs, level = self.kinks(outputs)
         is_even = costs.strides == (0,) and costs[0] > 0.0
-        if is_even and not self.loss.is_regression:  # the slope is zero after as many kinks as samples are positive
+        if is_even and not self.loss.is_regression:  # the slope is zero after one kink for each positive sample
             return _middle(kinks, int(np.count_nonzero(self.y > 0)))
         present = costs > 0.0
         order = np.argsort(kinks[present], kind="stable")

@@ -32,7 +32,7 @@ from maxmargin.problem.points import Points as Points
 from maxmargin.problem.points import dot_products as dot_products
 
 SECOND_ORDER = 1.01
-"""What terms of second order, and the rounding of a bound itself, can add to a bound of first order."""
+"""A bound of first order is multiplied by this, for the terms of second order and for its own rounding."""
 
 
 class DotFunction(NamedTuple):
@@ -55,18 +55,18 @@ class DotFunction(NamedTuple):
 
 
 class Kernel(Protocol):
-    """What every kernel answers. A class that inherits from this one must define ``is_positive_semidefinite``, ``block``,
-    ``diagonal``, ``rounding_error`` and ``sum_errors``; the other answers have defaults."""
+    """What every kernel can do. A class that inherits from this one must define ``is_positive_semidefinite``, ``block``,
+    ``diagonal``, ``rounding_error`` and ``sum_errors``; the other methods have defaults."""
 
     is_given: ClassVar[bool] = False
     """The values are given: X holds them, and row i is k(x_i, .)."""
     is_foreign: ClassVar[bool] = False
-    """The values come from a function of the user: it is called from one thread only, and on few large blocks, because a call
+    """The values come from a function of the user. It is called by one thread only, and for few large blocks, because a call
     may take long to begin."""
     is_gaussian: ClassVar[bool] = False
     """k(x, z) = exp(-gamma |x - z|^2): no value is greater than one, and x and z enter by their distance alone."""
     is_polynomial: ClassVar[bool] = False
-    """The kernel is a polynomial of x . z: ``polynomial`` needs additions and multiplications alone."""
+    """The kernel is a polynomial of x . z, so ``polynomial`` needs only additions and multiplications."""
 
     @property
     def is_positive_semidefinite(self) -> bool: ...
@@ -98,12 +98,12 @@ class Kernel(Protocol):
         raise TypeError(f"{self!r} is not a polynomial of dot products.")
 
     def feature_distance(self, distance: Array) -> Array | None:
-        """The greatest |phi(x) - phi(z)| for points x and z at this distance from each other; None where that depends on more
-        than the distance."""
+        """The greatest |phi(x) - phi(z)| of points x and z at this distance from each other. None where it depends on more than
+        the distance."""
         return None
 
     def gram(self, points: Points, chosen: Any, among: Any) -> Array:
-        """k(x_i, x_j) for the chosen i and the j among which, all of them numbers of points, in float64."""
+        """k(x_i, x_j) in float64, for each point i of ``chosen`` and each point j of ``among``."""
         return self.block(points[chosen], points[among])
 
     def part(self, points: Points, samples: Array) -> Points:
@@ -111,7 +111,7 @@ class Kernel(Protocol):
         return points[samples]
 
     def quick_block(self, one: Points, other: Points) -> Array:
-        """``block`` with the same bound on its rounding error, by compiled code where there is some."""
+        """``block``, by compiled code where the kernel has some. The bound on the rounding error is the same."""
         return self.block(one, other)
 
     def prepared(self, points: Points) -> Points:
@@ -119,13 +119,13 @@ class Kernel(Protocol):
         return points
 
     def greatest_value(self, one: Points, other: Points) -> float:
-        """No |k(x, z)| with x of one and z of the other is greater: the inequality of Cauchy and Schwarz."""
+        """An upper bound on |k(x, z)| for x of one and z of the other, by the inequality of Cauchy and Schwarz."""
         with np.errstate(over="ignore", invalid="ignore"):
             squares = [float(np.abs(self.diagonal(part)).max(initial=0.0)) for part in (one, other)]
             return float(np.sqrt(squares[0] * squares[1]))
 
     def largest_operand(self, points: Points) -> float:
-        """The largest number that enters a kernel value, or comes out of it: says which element type has room for it."""
+        """The largest number in the computation of a kernel value. It decides which element type can hold them all."""
         return float(np.abs(self.diagonal(points)).max(initial=0.0))
 
 
@@ -161,8 +161,8 @@ class OfDotProducts(Kernel, ABC):
         return UNIT_ROUNDOFF * n_roundings * self._sensitivity(greatest)
 
     def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:
-        """|x . z| <= |x| |z|, so that a few long samples do not spoil what is known of the others. The sum over the vectors of
-        a polynomial in |x| |z_j| needs only the sums of the powers of |z_j|."""
+        """Bound the errors by |x . z| <= |x| |z|, so that a few long samples do not spoil the bounds of the others. The sum
+        over the vectors of a polynomial in |x| |z_j| needs only the sums of the powers of |z_j|."""
         n_roundings = samples.matrix.shape[1] + 8.0
         lengths, others = np.sqrt(samples.sqnorms), np.sqrt(vectors.sqnorms)
         errors = np.zeros(len(samples))
@@ -178,7 +178,7 @@ class OfDotProducts(Kernel, ABC):
 
     @abstractmethod
     def _sensitivity_powers(self) -> list[float]:
-        """The same as a polynomial in the product of two lengths: its coefficients, that of the power zero first."""
+        """``_sensitivity`` as a polynomial in the product of two lengths: its coefficients, that of the power zero first."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class RBF(OfDotProducts):
         return 1.0
 
     def _sensitivity_powers(self) -> list[float]:
-        """In the square of the greater of two lengths, which is why ``sum_errors`` is another one."""
+        """A polynomial in the square of the greater of two lengths. ``sum_errors`` is overridden for this reason."""
         return [1.0, 4.0 * self.gamma]
 
     def sum_errors(self, vectors: Points, sizes: Array, samples: Points) -> Array | float:

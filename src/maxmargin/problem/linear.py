@@ -2,16 +2,15 @@ r"""The linear problem, in mathematics and with no algorithm.
 
 With the penalty :math:`g(w) = \tfrac12 |w|^2` (:mod:`maxmargin.problem.penalties`), a loss of an output and a target
 (:mod:`maxmargin.problem.losses`) and a sign :math:`\sigma_i` for each sample, which is its label where there are two classes
-and 1
-in regression,
+and 1 in regression,
 
 .. math:: P(w) = g(w) + \sum_i C_i \, \ell(\sigma_i w \cdot x_i, \, t_i), \qquad
           D(\alpha) = -g^*(w(\alpha)) + \sum_i \left(p_i \alpha_i - e |\alpha_i| - \tfrac12 D_{ii} \alpha_i^2\right), \qquad
           w(\alpha) = \sum_i \alpha_i \sigma_i x_i .
 
-The target is 1 where there are two classes, and the output is the margin. An intercept is a constant feature of value
-``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)): the last element of w is then its weight, and b = w[-1] *
-intercept_scaling. It is penalised like every other feature, unless ``penalizes_intercept`` is false: then g is without it, and
+Where there are two classes, the target is 1 and the output is the margin. An intercept is a constant feature of value
+``intercept_scaling`` appended to every row (Hsieh et al., eq. (3)). The last element of w is its weight, and b = w[-1] *
+intercept_scaling. The intercept is penalised like every other feature. With ``penalizes_intercept=False`` g leaves it out, and
 the dual has the constraint sum_i alpha_i sigma_i = 0, as in a kernel SVM."""
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import numpy as np
 
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
 from maxmargin.problem import policy
-from maxmargin.problem.dual_box import DualBox, Loss
+from maxmargin.problem.dual_box import DualBox, Loss, repeated
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.offset import balanced, excess_of, filled
 from maxmargin.problem.penalties import L2, Penalty
@@ -33,9 +32,8 @@ from maxmargin.problem.penalties import L2, Penalty
 
 @dataclass(frozen=True, eq=False)
 class LinearProblem:
-    """min P(w) over w, equal to max D(alpha) over the box. ``y`` is +1 or -1, or any number in regression; ``C`` one
-    positive or
-    zero value a sample.
+    """min P(w) over w, equal to max D(alpha) over the box. ``y`` is +1 or -1, or any number in regression; ``C`` one positive
+    or zero value a sample.
 
     ``intercept_scaling=0`` means no intercept.
     """
@@ -60,6 +58,7 @@ class LinearProblem:
         loss: Loss | None = None,
         intercept_scaling: float = 0.0,
         penalizes_intercept: bool = True,
+        penalty: Penalty | None = None,
     ) -> LinearProblem:
         """Check everything and bring it to the few types that the loops are compiled for."""
         rows = Rows.from_matrix(X)
@@ -67,7 +66,7 @@ class LinearProblem:
         is_penalized = bool(penalizes_intercept) or scaling == 0.0
         loss = _loss(loss)
         y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
-        return cls(rows, y, costs_of(C, rows), loss, scaling, is_penalized)
+        return cls(rows, y, costs_of(C, rows), loss, scaling, is_penalized, penalty=L2() if penalty is None else penalty)
 
     @property
     def n_samples(self) -> int:
@@ -91,7 +90,7 @@ class LinearProblem:
     @cached_property
     def targets(self) -> Array:
         """t: ones, or y in regression."""
-        return self.y if self.loss.is_regression else np.broadcast_to(1.0, self.n_samples)
+        return self.y if self.loss.is_regression else repeated(1.0, self.n_samples)
 
     @cached_property
     def box(self) -> DualBox:
@@ -134,7 +133,7 @@ class LinearProblem:
         return w if self.intercept_scaling == 0.0 else np.append(w, self.intercept_scaling * signed.sum())
 
     def precise_weights(self, alpha: Array) -> Array:
-        """w(alpha) with a zero for an intercept that is not there, summed in more than float64 where the machine has it."""
+        """w(alpha) summed in long double, where the machine has it. Without an intercept the last element is zero."""
         signed = (alpha * self.signs).astype(np.longdouble)
         total = np.zeros(self.rows.n_features, np.longdouble)
         for start in range(0, self.n_samples, policy.LINEAR.precise_rows):
@@ -152,17 +151,17 @@ class LinearProblem:
 
     @cached_property
     def first_dual_point(self) -> Array:
-        """A feasible alpha that takes no computing: zero, or the prices of the offset."""
+        """A feasible alpha that is known without computing: zero, or the prices of the offset."""
         return np.zeros(self.n_samples) if self.offset_prices is None else np.array(self.offset_prices)
 
     def unbalanced(self, alpha: Array) -> Array:
-        """Numbers whose sum is zero where a free offset is optimal: alpha_i sigma_i less the offset's prices."""
+        """alpha_i sigma_i minus the prices of the offset. Their sum is zero where a free offset is optimal."""
         signed = alpha * self.signs
         return signed if self.offset_prices is None else signed - self.offset_prices
 
     @cached_property
     def primal_at_zero(self) -> float:
-        """P(0): nobody needs to pay more."""
+        """P(0), which no optimum exceeds."""
         return float(self.C @ self.loss.value(np.zeros(self.n_samples), self.targets))
 
     def sqnorm(self, w: Array) -> float:
@@ -177,7 +176,11 @@ class LinearProblem:
             np.abs(alpha)
         ):
             return -np.inf
-        return float(np.sum(self.box.terms(alpha))) - self.penalty.conjugate(self.weights(alpha)[: self.n_penalised])
+        v = self.weights(alpha)[: self.n_penalised]
+        share = self.penalty.feasible_share(v)
+        if share < 1.0 - policy.LINEAR.balance:
+            return -np.inf
+        return float(np.sum(self.box.terms(share * alpha))) - self.penalty.conjugate(share * v)
 
     def is_feasible(self, alpha: Array) -> bool:
         return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))
@@ -212,7 +215,7 @@ def costs_of(C: Any, rows: Rows) -> Array:
         raise ValueError(f"C must be finite and not negative; it holds {C.reshape(-1)[wrong[0]]}.")
     if not C.any():
         raise ValueError("C is zero for every sample: there is nothing to fit.")
-    return np.broadcast_to(C, (rows.n_samples,))
+    return C if C.shape == (rows.n_samples,) else repeated(float(C.flat[0]), rows.n_samples)
 
 
 def _loss(loss: Loss | None) -> Loss:

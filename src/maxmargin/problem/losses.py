@@ -1,9 +1,8 @@
 r"""The losses of the primal, and the terms that each gives the dual.
 
 A loss is a function of an output f and a target t, and all losses here are functions of the residual r = t - f. A problem of
-two classes is **oriented**: every sample is multiplied by its label, so that its output is the margin :math:`y_i (w \cdot
-x_i + b)`
-and its target is 1. In regression the output is :math:`w \cdot x_i + b` itself. With the conjugate of the loss the dual is
+two classes is **oriented**: every sample is multiplied by its label, so that its output is the margin :math:`y_i (w \cdot x_i +
+b)` and its target is 1. In regression the output is :math:`w \cdot x_i + b` itself. With the conjugate of the loss the dual is
 
 .. math:: D(\alpha) = \sum_i \left(p_i \alpha_i - e |\alpha_i| - \tfrac12 D_{ii} \alpha_i^2\right) - \tfrac12 |w(\alpha)|^2,
           \qquad L_i \le \alpha_i \le U_i .
@@ -20,14 +19,15 @@ SquaredEpsilonInsensitive  max(0, abs(r) - epsilon)^2  -inf          inf        
 Quantile(q)                q r, or (q - 1) r if r < 0  -C (1 - q)    C q         0            t           0
 =========================  ==========================  ============  ==========  ===========  ==========  ==========
 
-Huber's (Chapelle, 2007; Guillory and Bilmes, eq. (5)) is r from r = h on, 0 up to r = -h, and (r + h)^2 / (4h) between: hinge
-loss with its kink rounded, at most h / 4 above it. Epsilon-insensitive losses: C.-H. Ho and C.-J. Lin, "Large-scale linear
-support vector regression", JMLR 13, 2012.
+Huber's loss (Chapelle, 2007; Guillory and Bilmes, eq. (5)) is r from r = h on, 0 up to r = -h, and (r + h)^2 / (4h) between. It
+is the hinge loss with its kink rounded, and at most h / 4 above it. Epsilon-insensitive losses: C.-H. Ho and C.-J. Lin,
+"Large-scale linear support vector regression", JMLR 13, 2012.
 
 A sample with C_i = 0 is absent: its box is the point 0.
 
-By Fenchel and Young the **gap term** C l(r) + l*(alpha) + alpha f is never negative; each is given in a form that does not
-cancel, and the duality gap is their sum plus the gap of the penalty (:mod:`maxmargin.problem.penalties`).
+By the inequality of Fenchel and Young the **gap term** C l(r) + l*(alpha) + alpha f is never negative. Each loss computes it in
+a form without cancellation. The duality gap is the sum of the gap terms plus the gap of the penalty
+(:mod:`maxmargin.problem.penalties`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ from maxmargin.problem.dual_box import (
     Pieces,
     Targets,
     half_inverse,
+    infinite_where_present,
     quadratic_box,
+    repeated,
     residual_rounding,
 )
 
@@ -71,8 +73,8 @@ class Hinge:
         return Pieces(1.0, 1.0)
 
     def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
-        zero = np.broadcast_to(0.0, C.shape)
-        return DualBox(zero, C, zero, np.broadcast_to(target, C.shape))
+        zero = repeated(0.0, len(C))
+        return DualBox(zero, C, zero, repeated(target, len(C)))
 
     def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
         residual = target - output
@@ -122,7 +124,8 @@ class SquaredHinge:
         return Pieces(-np.inf, 1.0, 2.0)
 
     def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
-        return quadratic_box(C, target)._replace(L=np.broadcast_to(0.0, C.shape))
+        n = len(C)
+        return DualBox(repeated(0.0, n), infinite_where_present(C), half_inverse(C), repeated(target, n))
 
     def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
         residual = target - output
@@ -223,7 +226,7 @@ class Huber:
         return np.clip((target + self.width - output) / (2.0 * self.width), 0.0, 1.0)
 
     def steepness(self) -> float:
-        """By how much the slope changes at most for a unit of the output; one more, because it is clipped after rounding."""
+        """The greatest change of the slope for a unit of the output, plus one because the slope is clipped after rounding."""
         return 1.0 + 1.0 / self.width
 
     def margin_pieces(self) -> Pieces:
@@ -231,7 +234,7 @@ class Huber:
 
     def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
         D = 4.0 * self.width * quadratic_box(C, target).D
-        return DualBox(np.broadcast_to(0.0, C.shape), C, D, np.broadcast_to(target + self.width, C.shape))
+        return DualBox(repeated(0.0, len(C)), C, D, repeated(target + self.width, len(C)))
 
     def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
         """On the three pieces, with u = alpha / C and the slope s of the middle one: C (1 - u) (r - h + h (1 - u)),

@@ -30,14 +30,12 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
+from maxmargin.problem import policy
 from maxmargin.problem.kernel import KernelProblem, SignedVariables
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of
 from maxmargin.problem.offset import Interval, best_offsets, filled
 from maxmargin.problem.regression_losses import EpsilonInsensitive
-
-UNBOUNDED = 1.0 - 1e-12
-"""A sum that is at least this share of the sum of the bounds leaves no room: every variable is at its bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,20 +85,20 @@ class NuProblem:
         return True
 
     def coefficients(self, alpha: Array) -> Array:
-        """Of phi(x) in w, one for each sample."""
+        """The coefficients of phi(x) in w, one for each sample."""
         return np.asarray((self.signs * alpha).reshape(self.n_copies, -1).sum(axis=0))
 
     def of_variables(self, outputs: Array) -> Array:
-        """Numbers of samples, for each variable."""
+        """Repeat numbers of samples for each variable."""
         return np.tile(outputs, self.n_copies) if self.n_copies > 1 else outputs
 
     def is_feasible(self, alpha: Array) -> bool:
-        """In the box. What the sums lack is the certificate's business."""
+        """Whether alpha is in the box. The certificate deals with what the sums lack."""
         return bool(np.all((alpha >= 0.0) & (alpha <= self.C)))
 
     def is_full(self, g: int) -> bool:
         """Whether every variable of the group is at its bound, whatever the kernel is."""
-        return bool(self.totals[g] >= UNBOUNDED * float(self.C[self.members[g]].sum()))
+        return bool(self.totals[g] >= policy.NU.full_share * float(self.C[self.members[g]].sum()))
 
     def nearest_feasible(self, alpha: Array) -> Array:
         """alpha clipped to its box, and each group scaled down or raised to its sum."""
@@ -163,7 +161,7 @@ def largest_nu(y: Array, weights: Array) -> float:
 
 
 def nu_svc(X: Any, y: Any, kernel: Kernel, nu: float, weights: Any = 1.0) -> NuProblem:
-    """nu-SVC for labels -1 and 1. A nu that no point is feasible for is refused before any kernel value is computed."""
+    """nu-SVC for labels -1 and 1. An infeasible nu is refused before any kernel value is computed."""
     check_nu(nu)
     samples, y = _samples(X, kernel), np.asarray(y)
     C = np.array(costs_of(weights, samples.rows))

@@ -1,5 +1,4 @@
-r"""The offset that is best for given outputs, where it is free: weighted quantiles of kinks; and the dual points that it
-allows.
+r"""A free offset: the best one for given outputs, by weighted quantiles of kinks, and the dual points that it allows.
 
 A free offset asks for :math:`\sum_i s_i = 0` of the signed dual variables. The hinge of sample i bends at the offset
 :math:`t_i = y_i - f_i`, its **kink**. The slope of the primal in b is
@@ -29,8 +28,8 @@ class Interval(NamedTuple):
 
 
 def offset_interval(kinks: Array, C: Array, level: float, reach: Array | float, imbalance: float = 0.0) -> Interval:
-    """Every optimal b*, when each optimal kink is within ``reach`` of the one given, and the level within ``imbalance``: what
-    rounding has left of sum_i alpha_i y_i.
+    """An interval that holds every optimal b*, if each optimal kink is within ``reach`` of the given one and the level within
+    ``imbalance``, the rounding error of sum_i alpha_i y_i.
 
     The slope of the primal in b is sum_{t_i < b} C_i - level, so that the optimal offsets are the weighted quantiles of the
     kinks at ``level`` (see :func:`offset_level`), and quantiles rise with every kink.
@@ -70,8 +69,8 @@ def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0) -> 
 
 
 def balanced(s: Array, is_inside: Array) -> Array:
-    """The signed dual variables with sum_i s_i = 0: those of the heavier sign are scaled down, only where they are inside their
-    box if that suffices. What rounding leaves of the sum is taken from one of them. If all have one sign, zeros."""
+    """The signed dual variables with sum_i s_i = 0. Those of the heavier sign are scaled down; if that suffices, only those
+    inside their box. One of them takes up what rounding leaves of the sum. If all have one sign, the answer is zero."""
     excess = excess_of(s)
     if excess == 0.0:
         return s
@@ -85,8 +84,8 @@ def balanced(s: Array, is_inside: Array) -> Array:
 
 
 def filled(alpha: Array, upper: Array, prices: Array) -> Array:
-    """alpha, none of which is negative, with sum_i alpha_i = sum_i prices_i: lowered or raised towards its bounds, only where
-    it is inside its box if that suffices. What rounding leaves of the sum is taken from one of them."""
+    """alpha >= 0 with sum_i alpha_i = sum_i prices_i. The elements are lowered or raised towards their bounds; if that
+    suffices, only those inside their box. One of them takes up what rounding leaves of the sum."""
     excess = excess_of(alpha - prices)
     if excess == 0.0:
         return alpha
@@ -103,7 +102,7 @@ def filled(alpha: Array, upper: Array, prices: Array) -> Array:
 
 
 def _without_rest(s: Array) -> Array:
-    """The rest of the sum is taken from the least s_i that it is less than half of: that rounds least."""
+    """Take the rest of the sum from the least s_i that is more than twice the rest. That rounds least."""
     rest = excess_of(s)
     room = np.flatnonzero(s > 2.0 * rest) if rest > 0.0 else np.flatnonzero(s < 2.0 * rest)
     if rest != 0.0 and len(room):
@@ -112,12 +111,13 @@ def _without_rest(s: Array) -> Array:
 
 
 def excess_of(s: Array) -> float:
-    """sum_i s_i, in more than float64 where the machine has it: its terms cancel."""
+    """sum_i s_i in long double, where the machine has it, because its terms cancel."""
     return float(np.sum(s, dtype=np.longdouble))
 
 
 def _even_quantiles(kinks: Array, cost: float, level: float, imbalance: float) -> Interval:
-    """The same with one C for all: the two ranks are known before anything is sorted, and two order statistics are enough."""
+    """``_quantiles`` where all samples have the same C. The two ranks are known, so two order statistics suffice and nothing is
+    sorted."""
     n = len(kinks)
     slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (n * cost + abs(level)) + imbalance
     low, high = math.ceil((level - slack) / cost) - 1, math.floor((level + slack) / cost)

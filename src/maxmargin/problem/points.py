@@ -12,7 +12,7 @@ from maxmargin.problem import policy
 
 
 class Points:
-    """Some rows of X, dense or CSR, and their squared norms in float64, which are computed when they are first asked for."""
+    """Some rows of X, dense or CSR, and their squared norms in float64. The norms are computed when they are first used."""
 
     def __init__(self, matrix: Any, sqnorms: Array | None = None) -> None:
         self.matrix = matrix
@@ -39,7 +39,8 @@ class Points:
         return int(self.matrix.shape[0])
 
     def in_double(self) -> Points:
-        """In float64, and dense if that is not many more numbers: a product of dense blocks is ten times faster."""
+        """The points in float64, and dense if that does not take much more memory: a product of dense blocks is ten times
+        faster."""
         if isinstance(self.matrix, np.ndarray) and self.matrix.dtype == np.float64:
             return self
         is_narrow = sparse.issparse(self.matrix) and self.matrix.shape[1] <= policy.KERNEL.dense_features

@@ -37,9 +37,20 @@ class HeldValuesPolicy:
     rows_a_strip: int = 256
     """Rows of kernel values that are made at a time. An estimate, not measured."""
     share_of_budget: float = 0.5
-    """Share of the budget for kernel values that values shared between classes may take. An estimate, not measured."""
+    """Share of the budget for kernel values that values shared between classes, or outputs, may take. An estimate,
+    not measured."""
+
+
+@dataclass(frozen=True)
+class NuProblemPolicy:
+    """What a problem with nu takes for granted."""
+
+    full_share: float = 1.0 - 1e-12
+    """Share of the sum of the bounds from which a fixed sum leaves no room. Every variable is then at its bound. Some thousand
+    units of roundoff below one."""
 
 
 LINEAR = LinearProblemPolicy()
 KERNEL = KernelProblemPolicy()
 HELD = HeldValuesPolicy()
+NU = NuProblemPolicy()

@@ -78,7 +78,8 @@ class EpsilonInsensitive:
         return Rescaled(EpsilonInsensitive(self.epsilon / size), 1.0 / size)
 
     def kinks(self, output: Array, C: Array, target: Array) -> Kinks:
-        """Two a sample: at t - f - epsilon, where the loss ends to fall, and at t - f + epsilon, where it begins to rise."""
+        """Two kinks for each sample: at t - f - epsilon, where the loss stops falling, and at t - f + epsilon, where it begins
+        to rise."""
         residual = target - output
         offsets = np.concatenate([residual - self.epsilon, residual + self.epsilon])
         return Kinks(offsets, np.concatenate([C, C]), float(C.sum()))

@@ -4,8 +4,8 @@ for support vector machines", 2015.
 The dual's gradient is :math:`g_i = \nabla D(\alpha)_i = 1 - y_i (f_i + b)`, with b = 0 where there is no offset. A sample's
 **kink** is :math:`t_i = y_i - f_i`, the b at which its hinge bends: :math:`g_i = y_i (t_i - b)`.
 
-Everything here may be applied to the samples that are left when others were proved to be at their bounds and removed: those
-left form an SVM of their own with the same optimum. docs/screening.md proves this, and the interval for b*."""
+Everything here also applies after samples that are proved to be at their bounds were removed. The samples that are left form an
+SVM of their own with the same optimum. docs/screening.md proves this, and the interval for b*."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ def gradient_reach(diagonal: Array, radius: float) -> Array:
 
 
 def safe_rule(gradient: Array, diagonal: Array, gap: float) -> Screened:
-    """Section 5, the boxed rule: proved for a positive semidefinite kernel and no offset."""
+    """The boxed rule of section 5. It is proved for a positive semidefinite kernel without an offset."""
     return f_safe_rule(gradient, diagonal, gap, 1.0)
 
 
 def f_safe_rule(gradient: Array, diagonal: Array, gap: float, f: float) -> Screened:
-    """The rule (1): with f < 1 a heuristic, with f = 1 the safe rule."""
+    """Rule (1). With f < 1 it is a heuristic, with f = 1 it is the safe rule."""
     return screen(gradient, gradient_reach(diagonal, f * gap_ball(gap)))
 
 
 def screen(gradient: Array, reach: Array) -> Screened:
-    """By Remark 5.1, when the optimal gradient is within ``reach`` of this one, sample by sample."""
+    """Screen by Remark 5.1, if the optimal gradient is within ``reach`` of this one, sample by sample."""
     return Screened(gradient < -reach, gradient > reach)
 
 
 def screen_with_offset(kinks: Array, y: Array, reach: Array, offsets: Interval) -> Screened:
-    """The same with an offset: the optimal g_i is y_i (t_i* - b*), |t_i* - t_i| <= reach_i, and b* lies in ``offsets``."""
+    """``screen`` with an offset. The optimal g_i is y_i (t_i* - b*), |t_i* - t_i| <= reach_i, and b* lies in ``offsets``."""
     above = kinks - reach > offsets.high
     below = kinks + reach < offsets.low
     return Screened(np.where(y > 0, below, above), np.where(y > 0, above, below))

@@ -1,8 +1,8 @@
 """Shrinking as a type: which of the active samples a solver may leave out for a while, or for good.
 
-A rule names samples that are at a bound and look as if they stay there. ``is_safe`` says that this is proved, so that they
-need not be looked at again; after any other rule every sample is checked before the solver says that it is done
-(Zimmert et al. 2015, Algorithm 1, lines 12 and 13)."""
+A rule names samples that are at a bound and look as if they stay there. ``is_safe`` says that this is proved, so the solver
+never looks at them again. After any other rule the solver checks every sample before it says that it is done (Zimmert et al.
+2015, Algorithm 1, lines 12 and 13)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ActiveSet(NamedTuple):
     b: float
     gap: float
     noise: float
-    """How wrong a kink may be by rounding."""
+    """A bound on the rounding error of a kink."""
 
     @property
     def gradient(self) -> Array:
@@ -39,7 +39,7 @@ class ActiveSet(NamedTuple):
 
     @property
     def can_rise(self) -> Array:
-        """Where alpha y can."""
+        """Which samples are below the upper bound of alpha y."""
         mask: Array = np.where(self.y > 0, self.alpha < self.C, self.alpha > 0.0)
         return mask
 
@@ -50,7 +50,8 @@ class ActiveSet(NamedTuple):
 
     @property
     def violation(self) -> float:
-        """LIBSVM's: the greatest kink of those that can rise minus the least of those that can fall, or zero."""
+        """LIBSVM's violation: the greatest kink of the samples that can rise minus the least kink of those that can fall, or
+        zero."""
         top = float(self.kinks[self.can_rise].max(initial=-np.inf))
         bottom = float(self.kinks[self.can_fall].min(initial=np.inf))
         if not self.has_offset:
@@ -64,12 +65,12 @@ class ShrinkingRule(Protocol):
 
     @property
     def every(self) -> int:
-        """Steps from one removal to the next, if there are not fewer samples than that. Algorithm 1 looks after every step;
-        but a look costs about as much as a step, and the gap falls by little in a hundred. LIBSVM looks after a thousand."""
+        """Steps from one removal to the next, or the number of samples if that is less. Algorithm 1 looks after every step. But
+        a look costs about as much as a step, and the gap hardly falls in a hundred steps. LIBSVM looks after a thousand."""
 
     @property
     def unshrinks_at(self) -> float:
-        """When the gap first comes within so many times the target, all samples are taken back once."""
+        """All samples are taken back once, when the gap first falls below this multiple of the target."""
 
     def removable(self, active: ActiveSet) -> Array:
         """A mask of the active samples."""
@@ -105,8 +106,8 @@ class Joachims:
 
 
 def _beyond(values: Array, may_rise: Array, may_fall: Array, zero: float | None) -> Array:
-    """Those that may only fall and lie above all that may rise, or the other way round. ``zero`` is the optimal offset where it
-    is known: a threshold on the wrong side of it is none."""
+    """The samples that can only fall and lie above all that can rise, or the other way round. ``zero`` is the optimal offset
+    where it is known: a threshold on its wrong side removes nothing."""
     greatest, least = values[may_rise].max(initial=-np.inf), values[may_fall].min(initial=np.inf)
     if zero is not None:
         greatest = greatest if greatest > zero else np.inf
@@ -174,7 +175,7 @@ class FSafeAsPrinted:
 
 
 def _at_their_bounds(active: ActiveSet, radius: float, noise: float) -> Array:
-    """Those that the ball of this radius puts at the bound at which they are already."""
+    """The samples that the ball of this radius puts at the bound where they already are."""
     reach = gradient_reach(active.diagonal, radius) + noise
     screened = _screened(active, reach)
     mask: Array = (screened.at_zero & (active.alpha == 0.0)) | (screened.at_C & (active.alpha == active.C))

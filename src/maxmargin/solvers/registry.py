@@ -16,6 +16,7 @@ SOLVERS: dict[str, tuple[str, str]] = {
     "pair-descent": ("linear.pair_descent", "PairDescent"),
     "pegasos": ("linear.pegasos", "Pegasos"),
     "pruned-gradient": ("linear.pruned_gradient", "PrunedGradient"),
+    "sparse-newton": ("linear.sparse_newton.sparse_newton", "SparseNewton"),
 }
 """Names, and the module and class that each is: loaded when it is asked for."""
 
@@ -38,6 +39,18 @@ def kernel_solver_named(solver: str | KernelSolver) -> KernelSolver:
     """A solver for kernel problems from its name, or the solver itself."""
     made: KernelSolver = _named(solver, KERNEL_SOLVERS, "SMO()")
     return made
+
+
+def suited(solver: Any, problem: Any) -> Any:
+    """The solver itself, or what "auto" is for the penalty of this problem; an error where it cannot fit that penalty."""
+    penalty = getattr(problem, "penalty", None)
+    has_kink, fits_kinks = penalty is not None and penalty.has_kink, getattr(solver, "fits_kinks", False)
+    if has_kink == fits_kinks:
+        return solver
+    if has_kink and solver.name == "auto":
+        return _named("sparse-newton", SOLVERS, "SparseNewton()")
+    other = "'sparse-newton' or 'auto'" if has_kink else "'auto'"
+    raise ValueError(f"The solver {solver.name!r} cannot fit the penalty {penalty!r}: use {other}.")
 
 
 def _named(solver: Any, solvers: dict[str, tuple[str, str]], example: str) -> Any:

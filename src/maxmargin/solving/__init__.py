@@ -1,2 +1,12 @@
-"""One call solves one problem: ``driver`` alternates a solver and the certificate, ``incumbent`` keeps the best answer so far,
-``policy`` holds the driver's settings, and ``solution`` is what comes back."""
+"""One call solves one problem.
+
+==============================================  ==================================
+what                                            file
+==============================================  ==================================
+``solve``: solver and certificate in turns      ``driver.py``
+the best answer so far                          ``incumbent.py``
+when a certificate is due, when to give up      ``policy.py``
+C = infinity                                    ``hard_margin.py``
+what comes back, and why the solve ended        ``solution.py``
+==============================================  ==================================
+"""

@@ -24,7 +24,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_own_rule
 from maxmargin.solvers.patience import Patience
-from maxmargin.solvers.registry import kernel_solver_named, solver_named
+from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.solution import Progress, Solution, Status
@@ -49,8 +49,9 @@ def solve(
     ----------
     problem : LinearProblem or KernelProblem
     solver : str or a solver object, default "auto"
-        "auto" chooses and switches by itself; "dcd", "avsf", "newton", and for a few digits
-        "pruned-gradient" and "pegasos", for linear problems; "batched-smo", "smo", "irwls" for kernels;
+        "auto" chooses and switches by itself; "dcd", "avsf", "newton", for L1 and elastic-net penalties
+        "sparse-newton", and for a few digits "pruned-gradient" and "pegasos", for linear problems;
+        "batched-smo", "smo", "irwls" for kernels;
         or an instance with settings such as ``DCD(order=Order.CYCLIC)``. With ``stop="paper"`` among the
         settings, as in ``DCD(epsilon=0.1, stop="paper")``, the solve ends by the rule of the solver's own paper: its
         status is SOLVER_RULE, its answer is the point at which the solver stood, and its certificate is the only one.
@@ -60,7 +61,8 @@ def solve(
     max_epochs, max_seconds : float, default infinity
         Limits; an epoch is as many steps as there are samples. The limit on seconds is heard within a second.
     warm_start : array of alpha, or a Solution
-        Where to start. It is clipped to the box, so a solution for another C will do.
+        Where to start. It is clipped to the box, so a solution for another C will do. With an L1 or elastic-net penalty it is
+        a w, since w does not follow from alpha there.
     callback : callable
         Called with a :class:`Progress` at every certificate; returning True ends the solve.
     random_state : int, RandomState, Generator or None
@@ -125,7 +127,8 @@ def drive(
 
     A linear solve uses one thread of BLAS from beginning to end. That limit holds for the whole process. If it were set for
     parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
-    start = _alpha_of(warm_start, problem)
+    start = _start_of(warm_start, problem)
+    solver = suited(solver, problem)
     with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
         run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
         return _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
@@ -147,15 +150,21 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
     return run.solution(status)
 
 
-def _alpha_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem) -> Array | None:
+def _start_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem) -> Array | None:
+    """A copy of alpha, or of w where the penalty has a kink."""
     if warm_start is None:
         return None
-    alpha = np.asarray(warm_start.alpha if isinstance(warm_start, Solution) else warm_start, dtype=np.float64)
-    if alpha.shape != (problem.n_samples,):
-        raise ValueError(f"warm_start must hold one alpha for each of {problem.n_samples} samples; its shape is {alpha.shape}.")
-    if not np.isfinite(alpha).all():
+    is_w = isinstance(problem, LinearProblem) and problem.penalty.has_kink
+    length, words = (problem.n_weights, "weights") if is_w else (problem.n_samples, "samples")  # type: ignore[union-attr]
+    name = "w" if is_w else "alpha"
+    if isinstance(warm_start, Solution):
+        warm_start = warm_start.w if is_w else warm_start.alpha
+    start = np.asarray(warm_start, dtype=np.float64)
+    if start.shape != (length,):
+        raise ValueError(f"warm_start must hold one {name} for each of {length} {words}; its shape is {start.shape}.")
+    if not np.isfinite(start).all():
         raise ValueError("warm_start holds a value that is not finite.")
-    return alpha
+    return start
 
 
 @dataclass
@@ -174,7 +183,7 @@ class _Run:
     started: float = field(default_factory=time.perf_counter)
     next_certificate: float = 0.0
     was_limited: bool = False  # by rounding, at the last certificate
-    certificate_seconds: float = 0.0  # what the latest took: the last has to begin that much before the deadline
+    certificate_seconds: float = 0.0  # of the latest one: the last must begin that much before the deadline
 
     def __post_init__(self) -> None:
         self.incumbent = incumbent_of(self.problem, self.policy)
@@ -259,7 +268,7 @@ class _Run:
         )
 
     def _offset_bound(self, answer: Answer) -> float:
-        """Infinite, that is unknown, where there is no time to compute it."""
+        """The bound on the intercept's error. Infinite, which means unknown, if no time is left to compute it."""
         try:
             with self.stop.last_chance().heard():
                 return float(self.incumbent.offset_bound(answer))
@@ -303,7 +312,7 @@ class _Run:
         return self._status()
 
     def _status(self) -> Status | None:
-        """Why to end after this certificate, if there is a reason."""
+        """The reason to end after this certificate, or None."""
         if self.answer is not None:
             return self._status_of_answer
         if self.stop.is_told or self._is_late:
@@ -315,7 +324,8 @@ class _Run:
         return None
 
     def _status_of_best(self, otherwise: Status) -> Status:
-        """The best w and the best alpha of different moments may meet tol together where no one moment's did."""
+        """The status of the best w with the best alpha. They may come from different moments and meet ``tol`` together, where
+        no point of one moment does."""
         best = self.incumbent.best()
         if not best.certificate.meets(self.limits.tol):
             return otherwise
@@ -326,7 +336,7 @@ class _Run:
         return self.state.is_stuck or self._stands_still() or self._is_limited_by_rounding() or self._is_stalled()
 
     def _stands_still(self) -> bool:
-        """Whether the solver makes no steps any more. Its last trace rows then all have the same number of them."""
+        """Whether the solver has stopped making steps: the last rows of the trace all have the same number of steps."""
         last = self.trace[-self.policy.still_certificates :]
         return len(last) == self.policy.still_certificates and last[0].steps == last[-1].steps
 
@@ -385,5 +395,5 @@ class _RunByOwnRule(_Run):
             return Status.EPOCH_LIMIT
         if self._is_stalled() or (self.answer is not None and self.answer.certificate.is_limited_by_rounding):
             return Status.PRECISION_LIMIT
-        self.answer = None  # it may be a view of what the next step changes
+        self.answer = None  # it may be a view of memory that the next step changes
         return None

@@ -28,21 +28,23 @@ class HardMarginPolicy:
     """How C grows, in multiples of 1 / (the mean of |x|^2)."""
 
     first: float = 1e2
-    """The first C."""
+    """The first C, in those units. An estimate, not measured."""
     factor: float = 1e2
-    """What multiplies C after each solve."""
+    """The factor on C after each solve. An estimate, not measured."""
     greatest: float = 1e14
-    """Beyond this the rounding of a margin, times C, is more than the objective."""
+    """The last C. Beyond it the rounding of a margin, times C, exceeds the objective."""
     shares_of_ray: tuple[float, ...] = (1e-12, 1e-4)
-    """Shares of the greatest alpha from which the others belong to a ray. As C grows, all others stay behind it."""
+    """Shares of the greatest alpha. A sample belongs to the ray if its alpha is at least this share; the shares are tried in
+    turn. As C grows, all other alphas stay behind."""
     most_weights: int = 2000
-    """Weights up to which a ray is looked for: that takes a least-squares problem of their number."""
+    """Weights up to which a ray is searched. The search solves a least-squares problem with as many unknowns."""
 
 
 def solve_hard_margin(
     problem: LinearProblem, solver: Solver, limits: Limits, *, callback: Callback | None, seed: int, stop: Stop
 ) -> Solution:
-    """The answer of ``problem`` for C = infinity. Of its C only counts which C_i are zero. Raises ``InseparableError``."""
+    """The answer of ``problem`` for C = infinity. Of its C only one thing counts: which C_i are zero. Raises
+    ``InseparableError``."""
     begun, policy = time.perf_counter(), HardMarginPolicy()
     if len(np.unique(problem.y[problem.C > 0.0])) < 2:
         raise ValueError("The hard margin (C = infinity) needs samples of both classes.")

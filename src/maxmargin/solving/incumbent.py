@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin.certificate.certificate import Certificate, refusal, relative
 from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
-from maxmargin.certificate.linear import Judge
+from maxmargin.certificate.linear import judge_of
 from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
 from maxmargin.certificate.rounding import gamma
 from maxmargin.data.limits import OutOfTimeError, Stop
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
 
 class Known(Protocol):
-    """What a row of the trace says of the best answer."""
+    """The numbers of the best answer that a row of the trace shows."""
 
     @property
     def primal(self) -> float: ...
@@ -67,7 +67,7 @@ class Incumbent(Protocol):
 
     @property
     def kernel_evaluations(self) -> int:
-        """Kernel values that the certificates took."""
+        """Kernel values that were computed for certificates."""
 
     @property
     def is_limited_by_rounding(self) -> bool: ...
@@ -83,10 +83,10 @@ class Incumbent(Protocol):
     def best(self) -> Answer: ...
 
     def forget_certificate(self) -> None:
-        """Certify the best answer again when it is asked for: an interruption may have mixed it with another."""
+        """Certify the best answer again at its next use, because an interruption may have mixed it with another."""
 
     def offset_bound(self, answer: Answer) -> float:
-        """How far an optimal intercept can be from that of the answer, where it is free; else zero."""
+        """How far an optimal intercept can be from the answer's, where the intercept is free. Zero elsewhere."""
 
     def spacing(self, steps: int) -> float:
         """How many steps until the next certificate, if the solver does not ask for one before."""
@@ -124,26 +124,28 @@ def status_of(stop: Stop) -> Status:
 
 
 def _certificate_at_first(problem: LinearProblem) -> Certificate:
-    """Of w = 0 and the first feasible alpha."""
+    """The certificate of w = 0 and the first feasible alpha."""
     if problem.offset_prices is None:
         return _certificate_of_zero(problem)
-    return Judge(problem).certify(np.zeros(problem.n_weights), problem.first_dual_point)
+    return judge_of(problem).certify(np.zeros(problem.n_weights), problem.first_dual_point)
 
 
 def _certificate_of_zero(problem: LinearProblem) -> Certificate:
-    """Of w = 0 and alpha = 0, without a pass over X: every margin is zero, the dual value is zero, and the gap is the primal
-    value, a sum of n terms none of which is negative."""
+    """The certificate of w = 0 and alpha = 0, without a pass over X. Every margin and the dual value are zero, and the gap is
+    the primal value, a sum of n terms that are not negative."""
     primal = problem.primal_at_zero
     rounding = gamma(problem.n_samples + 16) * primal
+    convexity = problem.penalty.strong_convexity
     return Certificate(
         primal=primal,
         dual=0.0,
         gap=primal,
         relative_gap=relative(primal, primal, 0.0),
         rounding_error=rounding,
-        distance_bound=math.sqrt(primal + rounding),
+        distance_bound=math.sqrt((primal + rounding) / convexity) if convexity else math.inf,
         n_support=0,
         n_at_bound=0,
+        is_strongly_convex=convexity > 0.0,
     )
 
 
@@ -158,8 +160,8 @@ class LinearIncumbent:
         self.primal = problem.primal_at_zero
         self.dual = 0.0 if problem.offset_prices is None else problem.dual(self.alpha)
         self.certificate: Certificate | None = None
-        self._judge = Judge(problem)
-        looks_for_w = problem.penalizes_intercept
+        self._judge = judge_of(problem)
+        looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink
         self._margins = np.empty(problem.n_samples) if looks_for_w else None
         self._point: PrimalPoint | None = None
         self._own_w = self.w
@@ -177,7 +179,7 @@ class LinearIncumbent:
 
     @property
     def _may_be_zero(self) -> bool:
-        """Whether w = 0 is the best so far of a problem whose optimum can be zero: then no gap is small beside the values."""
+        """Whether w = 0 is the best point so far and the optimum can be zero. No gap is small relative to zero."""
         return self.problem.offset_prices is not None and self.primal >= 0.0
 
     def judge_own(self, solver: Solver, state: Any) -> Answer:
@@ -185,7 +187,8 @@ class LinearIncumbent:
         return self._answer(w, alpha, self._judge.certify(w, alpha, self._margins))
 
     def learn(self, here: Answer, may_search: bool) -> None:
-        """Take over what is better, into the same memory every time, as new pages are slow; and look for a better w still."""
+        """Take over the better w and the better alpha, then search for a still better w. The memory is always the same, because
+        new pages are slow."""
         certificate = here.certificate
         found = self._search(here) if may_search and np.isfinite(certificate.gap) else np.inf
         is_here = certificate.is_limited_by_rounding or certificate.primal < found * (1.0 - self.policy.tie)
@@ -215,7 +218,7 @@ class LinearIncumbent:
 
     @property
     def gap(self) -> float:
-        """By the certificate of the pair if there is one, else by the difference of the two values."""
+        """The gap of the pair by its certificate, or else the difference of the two values."""
         return self.certificate.gap if self.certificate else self.primal - self.dual
 
     @property
@@ -272,12 +275,12 @@ class KernelIncumbent:
 
     @property
     def kernel_evaluations(self) -> int:
-        """With those of the matrix that the problem holds, which the solver may have asked for."""
+        """Kernel values that were computed for certificates and for the matrix that the problem holds."""
         return self._evaluations + self.problem.held_evaluations
 
     @property
     def certificate_seconds(self) -> float:
-        """If every second sample is a support vector."""
+        """An estimate: every second sample is a support vector."""
         n, rows = self.problem.n_samples, self.problem.rows
         ns = self.policy.kernel_value_ns + self.policy.kernel_element_ns * rows.n_stored / n
         return 1e-9 * ns * 0.5 * n * n / available_cores()
@@ -308,7 +311,7 @@ class KernelIncumbent:
         return alpha, verdict
 
     def _keep_unproved(self, alpha: Array, b: float) -> None:
-        """There was no time for a certificate, and an alpha of which nothing is known is still better than none."""
+        """Keep an alpha without a certificate, where no time is left for one and there is no other alpha."""
         if self._verdict is None:
             nothing = np.zeros(len(alpha)), np.full(len(alpha), np.inf)
             self._alpha, self._verdict = np.array(alpha), KernelVerdict(refusal(int(np.count_nonzero(alpha))), b, *nothing, 0)
@@ -325,7 +328,7 @@ class KernelIncumbent:
         return Answer(np.empty(0), self._alpha, verdict.b, verdict.certificate)
 
     def forget_certificate(self) -> None:
-        """An alpha and its verdict are taken over together, so that the verdict stands."""
+        """Does nothing: an alpha and its verdict are always taken over together."""
 
     def offset_bound(self, answer: Answer) -> float:
         return kernel_offset_bound(self.problem, self._certified)
@@ -344,7 +347,7 @@ class KernelIncumbent:
 
 
 class NuIncumbent(KernelIncumbent):
-    """The same for a problem with nu. The w of its answer are the thresholds, one for each group."""
+    """The incumbent of a problem with nu. The w of its answer holds the thresholds, one for each group."""
 
     problem: Any
 

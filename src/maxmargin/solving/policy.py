@@ -19,7 +19,7 @@ class DrivingPolicy:
     """Epochs between two certificates. One costs at most about an epoch, mostly a third, so they stay well under a tenth of the
     time."""
     certificate_growth: float = 0.5
-    """Share of the steps so far that lies between two certificates, if that is more."""
+    """Steps between two certificates, as a share of the steps so far. The greater of this and ``certificate_epochs`` counts."""
     certificate_elements: float = 4_000_000
     """Elements of work between two certificates, if that is more: on small problems the fixed cost of a certificate counts."""
     step_elements: float = 8.0
@@ -35,7 +35,7 @@ class DrivingPolicy:
     kernel_value_ns: float = 3.0
     """Nanoseconds on one core for a kernel value of a certificate: an estimate, not measured."""
     kernel_element_ns: float = 0.1
-    """Nanoseconds besides for each element of a sample: an estimate, not measured."""
+    """Further nanoseconds for each element of a sample: an estimate, not measured."""
     certificate_share: float = 0.3
     """Share of the time until the deadline that is set aside for a certificate before one was measured, at most."""
     stall_epochs: float = 100_000
@@ -44,9 +44,9 @@ class DrivingPolicy:
     stall_elements: float = 10_000_000_000
     """Elements of work before which a solve is not judged by its progress, if that comes first: some ten seconds."""
     stall: StallRule = field(default_factory=StallRule)
-    """When a solve has stalled after that."""
+    """The rule by which a solve has stalled, after those epochs or elements."""
     still_certificates: int = 32
-    """Certificates in a row between which the solver made no step: it will not make another, whatever it says of itself."""
+    """Certificates in a row without a step between them, after which the solve ends."""
     tie: float = 1e-12
     """Relative difference of two primal values that counts as none."""
 

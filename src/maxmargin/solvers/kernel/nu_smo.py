@@ -29,10 +29,16 @@ from maxmargin.solvers.kernel.nu_loops import solve_in_groups
 from maxmargin.solvers.kernel.units import Units
 from maxmargin.solvers.scaled_targets import power_of_two
 
-ZERO, STEPS_TO_ZERO = 1e-4, 50
-"""Where w = 0 is optimal, both values are zero, no gap is small relative to them, and SMO gets there ever more slowly. The
-solver gives up when, after so many steps for each variable, the primal value is not below zero, which is that of w = 0, and the
-dual value is at most this share of the greatest |w|^2 / 2."""
+
+@dataclass(frozen=True)
+class ZeroPolicy:
+    """When the solver gives up because w = 0 is optimal. Both values are zero there, no gap is small relative to them, and SMO
+    approaches them ever more slowly. The primal value must not be below zero, the value of w = 0."""
+
+    steps_to_zero: int = 50
+    """Steps for each variable before the solver gives up. An estimate, not measured."""
+    zero_share: float = 1e-4
+    """Share of the greatest |w|^2 / 2 that the dual value may be above zero. An estimate, not measured."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class NuSMO(BatchedSMO):
     and equal problems get equal answers."""
     few_target: float = 1e-10
     """The relative gap at which the linear system of the free variables of such a problem is solved."""
+    zero: ZeroPolicy = field(default_factory=ZeroPolicy)
+    """When w = 0 is taken for the answer."""
 
     def init(self, problem: NuProblem, warm_start: Array | None, seed: int) -> NuState:  # type: ignore[override]
         rows = self._rows(problem.samples, self._first_dtype(problem.samples))
@@ -57,6 +65,7 @@ class NuSMO(BatchedSMO):
             rows=CopiedRows(rows.matrix, problem.n_copies) if problem.n_copies > 1 else rows,
             random=np.random.default_rng(seed),
             policy=self.policy,
+            limits=self.zero,
             problem=problem,
         )
         state.begin()
@@ -88,6 +97,7 @@ class NuState(BatchedSMOState):
     """``offsets`` is b_g for each group, in the units of the state."""
 
     problem: NuProblem = field(kw_only=True)
+    limits: ZeroPolicy = field(kw_only=True)
     offsets: Array = field(default_factory=lambda: np.zeros(2), kw_only=True)
     is_at_zero: bool = False
 
@@ -151,8 +161,8 @@ class NuState(BatchedSMOState):
         is_definite = problem.kernel.is_positive_semidefinite
         self.relative_gap = relative(gap, dual + gap, dual) if is_definite else max(0.0, self.top - self.bottom)
         is_no_better = is_definite and dual + gap >= 0.0 and np.ptp(self.problem.targets) == 0.0
-        is_slow = self.steps > STEPS_TO_ZERO * len(self.y)
-        self.is_at_zero = is_no_better and is_slow and abs(dual) <= ZERO * self.largest_value
+        is_slow = self.steps > self.limits.steps_to_zero * len(self.y)
+        self.is_at_zero = is_no_better and is_slow and abs(dual) <= self.limits.zero_share * self.largest_value
         if self.is_at_zero:
             self.relative_gap = 0.0
         self.is_stalled = self.patience.note(self.steps, dual, dual + gap)
@@ -177,9 +187,9 @@ class NuState(BatchedSMOState):
         local = LocalProblem(K, np.diagonal(K).astype(number), v, s, lower, upper, 0.0)
         tolerance = number(min(self.local_tolerance * violation, self.greatest_local_tolerance))
         if len(second) and len(first):
-            steps = solve_in_groups(local, split, tolerance, max_steps)
+            steps = solve_in_groups(local, local.masks, split, tolerance, max_steps)
         else:
-            steps = solve_with_offset(local, tolerance, max_steps)
+            steps = solve_with_offset(local, local.masks, tolerance, max_steps)
         self.s[places[can_move]] = s[:size][can_move]
         return int(steps)
 

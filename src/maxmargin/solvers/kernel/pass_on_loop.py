@@ -13,7 +13,7 @@ FLAGS = {"contract", "nnan", "nsz", "reassoc", "arcp"}
 def pass_on(local, i, b, most_receivers):
     """Set s_i of a LocalProblem to zero, and let others rise by as much.
 
-    Each time the one whose slope v is greatest rises, by a Newton step beyond the offset b, and the last one by all that is left.
+    Each time the one whose slope v is greatest rises, by a Newton step beyond the offset b, the last one by all that is left.
     Signs are turned where s_i is negative. What could not be passed on."""
     K, v, s, lower, upper = local.K, local.v, local.s, local.lower, local.upper
     i, n = np.uint64(i), np.uint64(v.shape[0])

@@ -75,6 +75,7 @@ class AVSF:
         present = np.flatnonzero(samples["U"]).astype(np.uint32)
         state = AVSFState(
             samples=samples,
+            terms=dual_terms(problem),
             index=np.zeros(len(present) + 1, dtype=np.uint32),
             pool=present,
             w=np.zeros(problem.rows.n_features + 1),
@@ -97,7 +98,7 @@ class AVSF:
         target = 0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution
         rates = (float(self.learning_rate), float(self.min_preference), float(self.max_preference))
         line = Line(state.samples, state.pool, state.index)
-        ascend(problem.compiled_rows, dual_terms(problem), line, state.w, state.sweep, Plan(*rates, budget.steps, target))
+        ascend(problem.compiled_rows, state.terms, line, state.w, state.sweep, Plan(*rates, budget.steps, target))
         if ends_by_own_rule(self):
             state.go_on_unless_rule_holds(problem)
 

@@ -26,8 +26,8 @@ from maxmargin.solvers.linear.coordinate_loops import (
     UNKNOWN,
     gap_term,
     kink_rise,
-    lower_of,
     minimiser,
+    projected_gradient,
     sign_of,
     slopes_of,
     target_of,
@@ -85,9 +85,10 @@ TWELVE, ULP = np.uint64(12), 2.0**-52
 """The upper 52 bits of a random word are a uniform number in [0, 1) in units of 2^-52."""
 
 
-@loop_by_type(
-    "terms", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"}
-)
+FLAGS = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@loop_by_type("terms", cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
 def ascend(rows, terms, line, w, sweep, plan):
     """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
     samples, present, schedule = line.samples, line.present, line.schedule
@@ -123,8 +124,7 @@ def ascend(rows, terms, line, w, sweep, plan):
             alpha = sample.alpha
             G = sign * row_dot(rows, i, w) - target_of(terms, sample) + sample.D * alpha
             up, down = slopes_of(terms, alpha, G)
-            can_rise, can_fall = alpha != sample.U, alpha != lower_of(terms, sample)
-            violation = up if can_rise and up < 0.0 else (down if can_fall and down > 0.0 else 0.0)
+            violation = projected_gradient(terms, sample, up, down)
             v = max(v, abs(violation))
             gain = 0.0
             if violation != 0.0:

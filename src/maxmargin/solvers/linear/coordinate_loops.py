@@ -5,8 +5,7 @@ types, and the loop is compiled for the type at hand:
 
 - ``OneSided``: two classes, p_i = 1, and alpha_i >= ``lower`` for all samples, which is 0 or, for least squares, -inf;
 - ``TwoSided``: regression, where -epsilon |alpha_i| adds a kink at 0 (C.-H. Ho and C.-J. Lin, "Large-scale linear support
-vector
-  regression", JMLR 13, 2012, section 3.2). The slope is then another one upwards than downwards.
+  vector regression", JMLR 13, 2012, section 3.2). The slope upwards then differs from the slope downwards.
 """
 
 from __future__ import annotations
@@ -71,21 +70,6 @@ def _(terms, sample):
 
 
 @by_type
-def lower_of(terms, sample):
-    """L_i"""
-
-
-@lower_of.when(OneSided)
-def _(terms, sample):
-    return terms.lower
-
-
-@lower_of.when(TwoSided)
-def _(terms, sample):
-    return sample.L
-
-
-@by_type
 def slopes_of(terms, alpha, G):
     """The slope of the dual, minimised, to the right of alpha_i and to the left."""
 
@@ -100,6 +84,48 @@ def _(terms, alpha, G):
     up = G + terms.epsilon if alpha >= 0.0 else G - terms.epsilon
     down = G + terms.epsilon if alpha > 0.0 else G - terms.epsilon
     return up, down
+
+
+@by_type
+def projected_gradient(terms, sample, up, down):
+    """(8): the slope along which alpha_i can move, and 0 where it cannot fall any further."""
+
+
+@projected_gradient.when(OneSided)
+def _(terms, sample, up, down):
+    if sample.alpha == terms.lower:
+        return min(up, 0.0)
+    if sample.alpha == sample.U:
+        return max(up, 0.0)
+    return up
+
+
+@projected_gradient.when(TwoSided)
+def _(terms, sample, up, down):
+    if up < 0.0 and sample.alpha != sample.U:
+        return up
+    if down > 0.0 and sample.alpha != sample.L:
+        return down
+    return 0.0
+
+
+@by_type
+def is_out_of_reach(terms, sample, up, down, above, below):
+    """(16): whether alpha_i is at a bound, and its slope holds it there by more than the last sweep's violations."""
+
+
+@is_out_of_reach.when(OneSided)
+def _(terms, sample, up, down, above, below):
+    if sample.alpha == terms.lower:
+        return up > above
+    return sample.alpha == sample.U and up < below
+
+
+@is_out_of_reach.when(TwoSided)
+def _(terms, sample, up, down, above, below):
+    may_rise = sample.alpha != sample.U and up <= above
+    may_fall = sample.alpha != sample.L and down >= below
+    return not may_rise and not may_fall
 
 
 @by_type

@@ -109,6 +109,7 @@ class DCD:
         present = everyone if samples["U"].all() else everyone[samples["U"] > 0.0]
         state = DCDState(
             samples=samples,
+            terms=dual_terms(problem),
             index=present,
             pool=present if self.order is Order.PERMUTED else present.copy(),
             w=np.zeros(problem.rows.n_features + 1),
@@ -134,7 +135,7 @@ class DCD:
         checks = np.uint64(self.policy.check_epochs), self.policy.check_slack
         plan = Plan(self.order.value, shrink_factor, budget.steps, target, *checks)
         line = Line(state.samples, state.index, state.pool)
-        descend(problem.compiled_rows, dual_terms(problem), line, state.w, state.sweep, plan)
+        descend(problem.compiled_rows, state.terms, line, state.w, state.sweep, plan)
         if ends_by_own_rule(self):
             state.go_on_unless_rule_holds(problem)
 
@@ -144,9 +145,11 @@ class DCD:
 
 @dataclass
 class DCDState:
-    """alpha and the constants of each step in ``samples``, and where the loop stands in ``sweep``."""
+    """``samples`` holds alpha and the constants of each step. ``terms`` chooses the compiled step. ``sweep`` says where the
+    loop stands."""
 
     samples: Array
+    terms: OneSided | TwoSided
     index: Array
     pool: Array
     w: Array

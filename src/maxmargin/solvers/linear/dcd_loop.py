@@ -21,9 +21,10 @@ from maxmargin.data.rows import Array
 from maxmargin.solvers.linear.coordinate_loops import (
     UNKNOWN,
     gap_term,
+    is_out_of_reach,
     kink_rise,
-    lower_of,
     minimiser,
+    projected_gradient,
     sign_of,
     slopes_of,
     target_of,
@@ -86,9 +87,7 @@ NONE = np.uint64(0)
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@loop_by_type(
-    "terms", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"}
-)
+@loop_by_type("terms", cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def descend(rows, terms, line, w, sweep, plan):
     """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
     samples, index, pool = line.samples, line.index, line.pool
@@ -124,10 +123,9 @@ def descend(rows, terms, line, w, sweep, plan):
             alpha = sample.alpha
             G = sign * row_dot(rows, i, w) - target_of(terms, sample) + sample.D * alpha  # (12)
             up, down = slopes_of(terms, alpha, G)
-            can_rise, can_fall = alpha != sample.U, alpha != lower_of(terms, sample)
-            if not (can_rise and up <= above) and not (can_fall and down >= below_):  # (16)
+            if is_out_of_reach(terms, sample, up, down, above, below_):  # (16)
                 continue
-            PG = up if can_rise and up < 0.0 else (down if can_fall and down > 0.0 else 0.0)  # (8)
+            PG = projected_gradient(terms, sample, up, down)  # (8)
             index[s] = index[kept]
             index[kept] = np.uint32(i)
             kept += ONE
@@ -158,7 +156,7 @@ def descend(rows, terms, line, w, sweep, plan):
                     index[k] = pool[k]
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(allocates=False, nogil=True, error_model="numpy")
 def end_sweep(state, plan):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
     is_full = state.active == state.present

@@ -5,9 +5,10 @@ A phase offers what the next one starts from, an alpha of the original problem, 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,29 +31,6 @@ class Handover(NamedTuple):
     begin: Callable[[Plan, Handover, int], Phase]
 
 
-class Phase(Protocol):
-    """One method at work. The counters are those of ``maxmargin.solvers.base.State``, from the beginning of the phase."""
-
-    stage: Stage
-    looks_done: bool
-    is_stuck: bool
-
-    @property
-    def steps(self) -> int: ...
-
-    @property
-    def active(self) -> int: ...
-
-    @property
-    def has_best_w(self) -> bool: ...
-
-    def advance(self, budget: Budget) -> Handover | None:
-        """Work on, or hand over to another method."""
-
-    def candidate(self) -> tuple[Array, Array]:
-        """The present (w, alpha) for the original problem."""
-
-
 class Method:
     """A solver with its state on the problem that it sees: what every phase is made of."""
 
@@ -67,26 +45,16 @@ class Method:
         return self.solver.candidate(self.problem, self.state)
 
 
-class Coordinates:
-    """Dual coordinate descent, sweep by sweep, with an eye on how long it would still take."""
+class Phase(ABC):
+    """One method at work. The counters are those of ``maxmargin.solvers.base.State``, from the beginning of the phase."""
 
-    has_best_w = False
-
-    def __init__(self, plan: Plan, handover: Handover, seed: int, may_switch: bool) -> None:
-        self.plan, self.may_switch = plan, may_switch
-        self.stage = Stage("dcd", handover.reason)
-        self.method = Method(DCD(), plan.problem, handover.alpha, seed)
-        self.forecast = Forecast()
+    def __init__(self, plan: Plan, stage: Stage, method: Method) -> None:
+        self.plan, self.stage, self.method = plan, stage, method
         self.looks_done = self.is_stuck = False
 
-    @classmethod
-    def begin(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
-        return cls(plan, handover, seed, may_switch=True)
-
-    @classmethod
-    def begin_last(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
-        """Without another switch."""
-        return cls(plan, handover, seed, may_switch=False)
+    @abstractmethod
+    def advance(self, budget: Budget) -> Handover | None:
+        """Work on, or hand over to another method."""
 
     @property
     def steps(self) -> int:
@@ -96,8 +64,31 @@ class Coordinates:
     def active(self) -> int:
         return int(self.method.state.active)
 
+    @property
+    def has_best_w(self) -> bool:
+        return bool(self.method.state.has_best_w)
+
     def candidate(self) -> tuple[Array, Array]:
+        """The present (w, alpha) for the original problem."""
         return self.method.candidate()
+
+
+class Coordinates(Phase):
+    """Dual coordinate descent, sweep by sweep, with an eye on how long it would still take."""
+
+    def __init__(self, plan: Plan, handover: Handover, seed: int, may_switch: bool) -> None:
+        method = Method(DCD(), plan.problem, handover.alpha, seed)
+        super().__init__(plan, Stage("dcd", handover.reason), method)
+        self.may_switch, self.forecast = may_switch, Forecast()
+
+    @classmethod
+    def begin(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
+        return cls(plan, handover, seed, may_switch=True)
+
+    @classmethod
+    def begin_last(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
+        """Without another switch."""
+        return cls(plan, handover, seed, may_switch=False)
 
     def advance(self, budget: Budget) -> Handover | None:
         state, end = self.method.state, self.steps + budget.steps
@@ -154,36 +145,28 @@ class Coordinates:
         return f"dcd would need about {steps_left / self.plan.problem.n_samples:.0f} more epochs"
 
 
-class Ascent:
+class Ascent(Phase):
     """AVSF, and now and then a search for a better primal point: the gap of that point, not of w(alpha), says when to ask for a
     certificate."""
-
-    has_best_w = True
 
     def __init__(self, plan: Plan, handover: Handover, seed: int, in_single: bool) -> None:
         from maxmargin.solvers.linear.avsf import AVSF
         from maxmargin.solvers.linear.primal_search import PrimalSearch
         from maxmargin.solvers.presolve import RenumberedColumns
 
-        self.plan, self.stage = plan, Stage("avsf", handover.reason)
         self.is_in_single = in_single and plan.problem.rows.is_sparse
         self.reduction: RenumberedColumns | None = None
         if plan.problem.rows.is_sparse:
             self.reduction = RenumberedColumns.of(plan.problem, in_single)
         problem = self.reduction.problem if self.reduction else plan.problem
         self.search = PrimalSearch(problem, self.reduction)
-        self.method = Method(AVSF(), problem, handover.alpha, seed)
+        super().__init__(plan, Stage("avsf", handover.reason), Method(AVSF(), problem, handover.alpha, seed))
         self.refusals = 0
         self.next_look = plan.policy.look_epochs * plan.problem.n_samples
-        self.looks_done = self.is_stuck = False
 
     @property
-    def steps(self) -> int:
-        return int(self.method.state.steps)
-
-    @property
-    def active(self) -> int:
-        return int(self.method.state.active)
+    def has_best_w(self) -> bool:
+        return True
 
     def candidate(self) -> tuple[Array, Array]:
         return self.search.candidate(self.method.candidate()[1])
@@ -213,29 +196,15 @@ class Ascent:
         self.next_look = self.steps + int(stride)
 
 
-class Pairs:
+class Pairs(Phase):
     """Pair descent where the offset has a price, with an eye on how long it would still take."""
-
-    has_best_w = True
 
     def __init__(self, plan: Plan, handover: Handover, seed: int) -> None:
         from maxmargin.solvers.linear.pair_descent import PairDescent
 
-        self.plan, self.stage = plan, Stage("pair-descent", handover.reason)
-        self.method = Method(PairDescent(), plan.problem, handover.alpha, seed)
+        method = Method(PairDescent(), plan.problem, handover.alpha, seed)
+        super().__init__(plan, Stage("pair-descent", handover.reason), method)
         self.forecast = Forecast()
-        self.looks_done = self.is_stuck = False
-
-    @property
-    def steps(self) -> int:
-        return int(self.method.state.steps)
-
-    @property
-    def active(self) -> int:
-        return int(self.method.state.active)
-
-    def candidate(self) -> tuple[Array, Array]:
-        return self.method.candidate()
 
     def advance(self, budget: Budget) -> Handover | None:
         state, end = self.method.state, self.steps + budget.steps
@@ -257,21 +226,19 @@ class Pairs:
         return steps_left * self.plan.descent_step_ns > self.plan.newton_ns
 
 
-class NewtonSteps:
+class NewtonSteps(Phase):
     """Semismooth Newton, on merged rows where enough of them are equal."""
 
     def __init__(self, plan: Plan, handover: Handover, seed: int, merges_rows: bool) -> None:
         from maxmargin.solvers.presolve import MergedRows
 
-        self.plan, self.stage = plan, Stage("newton", handover.reason)
         self.reduction: MergedRows | None = None
         if merges_rows and plan.problem.rows.is_sparse and not plan.problem.loss.is_regression:
             self.reduction = MergedRows.of(plan.problem, plan.policy.merge_saving)
         problem, alpha = plan.problem, handover.alpha
         if self.reduction:
             problem, alpha = self.reduction.problem, None if alpha is None else self.reduction.reduce(alpha)
-        self.method = Method(newton_for(plan), problem, alpha, seed)
-        self.looks_done = self.is_stuck = False
+        super().__init__(plan, Stage("newton", handover.reason), Method(newton_for(plan), problem, alpha, seed))
 
     @classmethod
     def begin(cls, plan: Plan, handover: Handover, seed: int) -> NewtonSteps:
@@ -280,18 +247,6 @@ class NewtonSteps:
     @classmethod
     def begin_merged(cls, plan: Plan, handover: Handover, seed: int) -> NewtonSteps:
         return cls(plan, handover, seed, merges_rows=True)
-
-    @property
-    def steps(self) -> int:
-        return int(self.method.state.steps)
-
-    @property
-    def active(self) -> int:
-        return int(self.method.state.active)
-
-    @property
-    def has_best_w(self) -> bool:
-        return bool(self.method.state.has_best_w)
 
     def candidate(self) -> tuple[Array, Array]:
         w, alpha = self.method.candidate()

@@ -106,9 +106,10 @@ class Plan:
 
     @cached_property
     def is_small(self) -> bool:
-        has_few = self.problem.n_samples * self.problem.n_weights <= self.policy.small_elements
+        if self.problem.n_samples * self.problem.n_weights > self.policy.small_elements:
+            return False
         is_quick = has_few_elements(self.problem, default_policy().matrix) or self._suits_one_call
-        return has_few and is_quick and self._newton_weights <= self.policy.small_weights
+        return is_quick and self._newton_weights <= self.policy.small_weights
 
     @property
     def _suits_one_call(self) -> bool:

@@ -1,0 +1,31 @@
+"""The sizes and limits of model selection, each with its unit. Tests replace a policy as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PathPolicy:
+    """How a path of solutions over C is made."""
+
+    first_ratio: float = 2.0
+    """Ratio of neighbouring knots before any interval is divided. An estimate, not measured."""
+    share_of_fits: float = 0.125
+    """Share of ``tol`` that the fits at the knots may use. The rest is left for the intervals. An estimate, not measured."""
+    closest: float = 1.0 + 1e-6
+    """Ratio of two knots below which their interval is not divided: rounding limits its gap there."""
+    held_megabytes: float = 500.0
+    """Size of a kernel matrix up to which it is computed once and held for all fits."""
+
+
+@dataclass(frozen=True)
+class LeaveOneOutPolicy:
+    """How leave-one-out refits."""
+
+    tolerances: tuple[float, ...] = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)
+    """Relative gaps of a refit, one after the other, until the sign of its sample is proved."""
+
+
+PATH = PathPolicy()
+LEAVE_ONE_OUT = LeaveOneOutPolicy()

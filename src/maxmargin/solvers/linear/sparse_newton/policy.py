@@ -1,0 +1,43 @@
+"""The settings of Newton's method on working sets of features, each with its unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SparseNewtonPolicy:
+    """When a working set grows, how well its problem is solved, and when a linear system takes over from coordinates."""
+
+    first_features: int = 64
+    """Features that the first working set may hold."""
+    growth: float = 1.0
+    """Features that are added at most, as a multiple of those that are not zero."""
+    most_features: int = 4096
+    """Features of a working set up to which their inner products are held: 134 MB."""
+    keep_share: float = 0.9
+    """A feature of weight zero stays in the working set where |v_j| is above this share of its limit."""
+    gap_share: float = 0.3
+    """Share of the whole gap to which the problem of a working set is solved before the other features are looked at."""
+    target_share: float = 0.5
+    """Share of the gap that is asked for at which the solver asks for a certificate."""
+    forcing: float = 1e-3
+    """The longest coordinate step at the end of a Newton step, relative to that at its beginning."""
+    most_turns: int = 40
+    """Turns of coordinate descent and linear system in one Newton step."""
+    least_sweeps: int = 5
+    """Sweeps of coordinate descent before a linear system is tried."""
+    factor_share: float = 0.05
+    """Multiply-adds of a coordinate step that take the time of one of a factorisation. An estimate, not measured."""
+    factor_overhead: float = 2e5
+    """Fixed time of a linear system, in the same unit: 0.1 ms of Python."""
+    step_overhead: float = 20.0
+    """Fixed time of a coordinate step, in the same unit."""
+    rebuild_share: float = 0.5
+    """Share of the active samples that may change before the inner products are made anew."""
+    most_halvings: int = 40
+    """Halvings of an interval in the search along a direction."""
+    short_step: float = 1e-6
+    """A step that changes no margin by more than this is taken as it is: the slope along it is mostly rounding."""
+    most_idle: int = 3
+    """Steps in a row that may bring nothing before the working set counts as solved."""

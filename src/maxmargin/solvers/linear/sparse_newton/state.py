@@ -1,0 +1,213 @@
+r"""Newton's method on a working set of features, and the passes over all features between.
+
+On the samples with margins below one squared hinge is least squares, so that a Newton step on them,
+
+.. math:: H = 2 A_W^\top \mathrm{diag}(C) A_W, \qquad g = -A_W^\top s, \qquad s_i = 2 C_i (1 - m_i)_+ \sigma_i ,
+
+is exact once the set of these samples does not change any more. H is updated by the samples that enter and leave the set."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import Stage
+from maxmargin.solvers.linear.sparse_newton.features import Block, Features
+from maxmargin.solvers.linear.sparse_newton.model import QuadraticModel
+from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
+from maxmargin.solvers.linear.sparse_newton.search import step_length
+
+
+@dataclass
+class WorkingSet:
+    """Some features, their columns, and the Hessian of the loss on the samples that are active."""
+
+    chosen: Array
+    block: Block
+    l1: Array
+    l2: Array
+    H: Array
+    active: Array
+
+    @classmethod
+    def of(cls, chosen: Array, features: Features, problem: LinearProblem, l1: Array, l2: Array) -> WorkingSet:
+        size = len(chosen)
+        H = np.zeros((size, size))
+        H[np.diag_indices(size)] = l2[chosen]
+        none = np.zeros(problem.n_samples, bool)
+        return cls(chosen, features.block(chosen), l1[chosen], l2[chosen], H, none)
+
+    def update(self, active: Array, C: Array, rebuild_share: float) -> None:
+        """Bring H to these active samples, by those that enter and leave, or from the beginning where they are many."""
+        entering, leaving = active & ~self.active, self.active & ~active
+        if np.count_nonzero(entering) + np.count_nonzero(leaving) > max(1, rebuild_share * np.count_nonzero(active)):
+            self.H[:] = 0.0
+            self.H[np.diag_indices(len(self.H))] = self.l2
+            entering, leaving = active, np.zeros_like(active)
+        changed = np.flatnonzero(entering | leaving)
+        if len(changed):
+            weights = np.where(entering[changed], 2.0, -2.0) * C[changed]
+            self.block.add_outer(changed, weights, self.H)
+        self.active = active.copy()
+
+
+@dataclass
+class SparseNewtonState:
+    """Where the solver stands: w, the margins, the dual point of the last look, and the features that are left."""
+
+    problem: LinearProblem
+    policy: SparseNewtonPolicy
+    features: Features
+    w: Array
+    l1: Array
+    l2: Array
+    margins: Array
+    kept: Array
+    working: WorkingSet
+    stage: Stage
+    alpha: Array = field(default_factory=lambda: np.empty(0))
+    squares: Array = field(default_factory=lambda: np.empty(0))
+    steps: int = 0
+    gap: float = math.inf
+    primal: float = math.inf
+    target: float = math.inf
+    working_target: float = 0.0
+    needs_look: bool = False
+    looks_done: bool = False
+    is_stuck: bool = False
+    idle: int = 0
+    best_gap: float = math.inf
+    best_primal: float = math.inf
+    has_best_w: bool = True
+
+    @property
+    def active(self) -> int:
+        """Features that are not screened."""
+        return len(self.kept)
+
+    @property
+    def answering_alpha(self) -> Array:
+        """2 C (1 - m)_+, the alpha that answers the margins."""
+        return np.asarray(2.0 * self.problem.C * np.maximum(0.0, 1.0 - self.margins))
+
+    def look(self) -> None:
+        """A pass over all features that are left: the gap, what it screens, and the next working set."""
+        problem, penalty = self.problem, self.problem.penalty
+        alpha = self.answering_alpha
+        if not problem.penalizes_intercept:
+            alpha = problem.balanced(alpha)
+        v = self.features.products(alpha * problem.signs, self.kept)
+        inside = self.kept < problem.n_penalised
+        share = self._dual_share(alpha, penalty.feasible_share(v[inside]))
+        self.alpha = share * alpha
+        loss = problem.loss.value(self.margins, problem.targets)
+        terms = problem.loss.gap_terms(self.margins, self.alpha, problem.C, problem.targets)
+        w = self.w[self.kept]
+        self.gap = float(np.sum(penalty.gap_terms(w[inside], share * v[inside]))) + float(np.sum(terms))
+        self.primal = penalty.value(w[inside]) + float(problem.C @ loss)
+        self.steps += problem.n_samples
+        self._screen(share * v)
+        self._choose(v)
+
+    def _dual_share(self, alpha: Array, feasible: float) -> float:
+        """The share of alpha that is best for the dual, at most what is feasible. An elastic net takes all."""
+        if self.problem.penalty.l2 > 0.0:
+            return 1.0
+        curved = float(np.square(alpha) @ self.problem.box.D)
+        return min(feasible, float(alpha.sum()) / curved) if curved > 0.0 else feasible
+
+    def _screen(self, v: Array) -> None:
+        """Gap-safe screening (E. Ndiaye, O. Fercoq, A. Gramfort, J. Salmon, JMLR 18, 2017): sum_i (alpha_i - alpha*_i)^2 / (4
+        C_i) <= gap, so that |v_j - v*_j| <= 2 sqrt(gap sum_i C_i x_ij^2). Below l1, w*_j is zero."""
+        if len(self.squares) == 0:
+            self.squares = self.features.squares(self.problem.C)
+        reach = 2.0 * np.sqrt(self.gap * self.squares[self.kept])
+        is_zero = np.abs(v) + reach < self.l1[self.kept] * (1.0 - 1e-9)
+        lost = self.kept[is_zero]
+        if len(lost) == 0:
+            self._left = np.ones(len(self.kept), bool)
+            return
+        self._drop(lost)
+        self._left = ~is_zero
+        self.kept = self.kept[self._left]
+
+    def _drop(self, lost: Array) -> None:
+        """Set these weights to zero. Margins are not computed anew otherwise: where columns are large they know the steps to
+        more digits than w can hold, and so does the alpha that answers them."""
+        if np.any(self.w[lost]):
+            self.w[lost] = 0.0
+            self.margins = self.problem.signs * self.working.block.times(self.w[self.working.chosen])
+
+    def _choose(self, v: Array) -> None:
+        """Add the features whose conditions of optimality are violated most."""
+        v = np.abs(v[self._left])
+        inside = np.isin(self.kept, self.working.chosen, assume_unique=True)
+        excess = np.where(inside, 0.0, v - self.l1[self.kept])
+        violators = np.flatnonzero(excess > 0.0)
+        asked = self.target * self.primal
+        self.looks_done = self.gap <= self.policy.target_share * asked
+        is_nonzero = self.w[self.kept] != 0.0
+        room = int(max(self.policy.first_features, self.policy.growth * np.count_nonzero(is_nonzero)))
+        if len(violators) > room:
+            violators = violators[np.argpartition(-excess[violators], room)[:room]]
+        self.working_target = self.policy.gap_share * (min(self.gap, asked) if len(violators) == 0 else self.gap)
+        self.needs_look = False
+        has_gone = len(self.working.chosen) > np.count_nonzero(inside)
+        if len(violators) == 0 and not has_gone:
+            self.is_stuck = self.idle > self.policy.most_idle and not self.looks_done
+            return
+        self.idle, self.best_gap = 0, math.inf
+        stays = inside & (is_nonzero | (v >= self.policy.keep_share * self.l1[self.kept]))
+        stays[violators] = True
+        chosen = self.kept[stays]
+        self.working = WorkingSet.of(chosen, self.features, self.problem, self.l1, self.l2)
+
+    def newton_step(self) -> None:
+        """One step on the working set, unless its problem is solved well enough: then the others are looked at."""
+        problem, working, policy = self.problem, self.working, self.policy
+        alpha = self.answering_alpha
+        v = working.block.transposed_times(alpha * problem.signs)
+        w = self.w[working.chosen]
+        gap = self._working_gap(alpha, v, w)
+        self._note_progress(gap)
+        if gap <= self.working_target or self.idle > policy.most_idle:
+            self.needs_look = True
+            return
+        working.update(self.margins < 1.0, problem.C, policy.rebuild_share)
+        gradient = working.l2 * w - v
+        d = QuadraticModel(working.H, working.l1).best_step(w, gradient, policy)
+        self._move(w, d)
+        self.steps += problem.n_samples
+
+    def _note_progress(self, gap: float) -> None:
+        """Count the steps in a row after which neither the gap of the working set nor the primal value was better."""
+        problem = self.problem
+        loss = float(problem.C @ problem.loss.value(self.margins, problem.targets))
+        primal = problem.penalty.value(self.w[: problem.n_penalised]) + loss
+        is_better = gap < 0.5 * self.best_gap or primal < self.best_primal * (1.0 - 1e-12)
+        self.idle = 0 if is_better else self.idle + 1
+        self.best_gap, self.best_primal = min(self.best_gap, gap), min(self.best_primal, primal)
+
+    def _move(self, w: Array, d: Array) -> None:
+        working, problem = self.working, self.problem
+        new = w + d
+        change = problem.signs * working.block.times(d)
+        keeps_sign = (w * new > 0.0) | (d == 0.0)
+        lasso = float(working.l1 @ np.where(keeps_sign, np.sign(w) * d, np.abs(new) - np.abs(w)))
+        ridge = float(working.l2 @ (w * d)), float(working.l2 @ np.square(d))
+        t = step_length(self.margins, change, problem.C, lasso + ridge[0], ridge[1], self.policy)
+        self.w[working.chosen] = new if t == 1.0 else w + t * d
+        self.margins = self.margins + t * change
+
+    def _working_gap(self, alpha: Array, v: Array, w: Array) -> float:
+        """The gap if the working set held all features. What a free intercept lacks of balance is charged roughly."""
+        problem, penalty = self.problem, self.problem.penalty
+        inside = self.working.chosen < problem.n_penalised
+        share = self._dual_share(alpha, penalty.feasible_share(v[inside]))
+        terms = problem.loss.gap_terms(self.margins, share * alpha, problem.C, problem.targets)
+        gap = float(np.sum(penalty.gap_terms(w[inside], share * v[inside]))) + float(np.sum(terms))
+        return gap + float(np.sum(np.abs(v[~inside]))) / max(problem.intercept_scaling, 1e-300)

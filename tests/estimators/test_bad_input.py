@@ -85,7 +85,7 @@ BAD_PARAMETERS = [
     ({"penalty": "l1", "loss": "hinge"}, r"penalty='l1' and loss='hinge'"),
     ({"penalty": "elasticnet", "l1_ratio": -0.1}, r"l1_ratio must be .*-0\.1"),
     ({"multi_class": "ovo"}, r"multi_class must be .*'ovo'"),
-    ({"multi_class": "crammer_singer"}, r"multi_class='crammer_singer'"),
+    ({"multi_class": "crammer_singer", "C": np.inf}, r"multi_class='crammer_singer'"),
     ({"dual": "no"}, r"dual must be .*'no'"),
     ({"dual": 2}, r"dual must be .*2"),
     ({"solver": "simplex"}, r"solver.*'simplex'.*'dcd'"),

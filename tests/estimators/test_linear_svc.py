@@ -689,16 +689,6 @@ def test_without_verbose_nothing_is_printed(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-# What is not there
-
-
-@pytest.mark.parametrize("parameters", [{"multi_class": "crammer_singer"}], ids=str)
-def test_what_is_not_there_yet_says_so(parameters):
-    name, value = next(iter(parameters.items()))
-    with pytest.raises(ValueError, match=f"{name}='{value}' is not supported yet"):
-        LinearSVC(**parameters).fit(*clouds())
-
-
 # Ctrl-C
 
 ENDLESS_FIT = """

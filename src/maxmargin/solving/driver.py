@@ -19,6 +19,7 @@ import numpy as np
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
+from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
@@ -33,7 +34,7 @@ Callback = Callable[[Progress], Any]
 
 
 def solve(
-    problem: LinearProblem | KernelProblem,
+    problem: LinearProblem | KernelProblem | CrammerSingerProblem,
     solver: str | Solver | KernelSolver = "auto",
     *,
     tol: float = 1e-4,
@@ -113,7 +114,7 @@ def seed_from(random_state: Any) -> int:
 
 
 def drive(
-    problem: LinearProblem | KernelProblem | NuProblem,
+    problem: LinearProblem | KernelProblem | NuProblem | CrammerSingerProblem,
     solver: Solver | KernelSolver,
     limits: Limits,
     *,
@@ -129,7 +130,7 @@ def drive(
     parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
     start = _start_of(warm_start, problem)
     solver = suited(solver, problem)
-    with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
+    with single_threaded_blas() if isinstance(problem, (LinearProblem, CrammerSingerProblem)) else nullcontext():
         run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
         return _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
 
@@ -150,10 +151,14 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
     return run.solution(status)
 
 
-def _start_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem) -> Array | None:
+def _start_of(
+    warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem | CrammerSingerProblem
+) -> Array | None:
     """A copy of alpha, or of w where the penalty has a kink."""
     if warm_start is None:
         return None
+    if isinstance(problem, CrammerSingerProblem):
+        return np.asarray(warm_start.alpha if isinstance(warm_start, Solution) else warm_start, dtype=np.float64)
     is_w = isinstance(problem, LinearProblem) and problem.penalty.has_kink
     length, words = (problem.n_weights, "weights") if is_w else (problem.n_samples, "samples")  # type: ignore[union-attr]
     name = "w" if is_w else "alpha"
@@ -171,7 +176,7 @@ def _start_of(warm_start: Array | Solution | None, problem: LinearProblem | Kern
 class _Run:
     """One solve under way."""
 
-    problem: LinearProblem | KernelProblem | NuProblem
+    problem: LinearProblem | KernelProblem | NuProblem | CrammerSingerProblem
     solver: Any
     limits: Limits
     callback: Callback | None

@@ -192,7 +192,7 @@ BAD_Y = {
     "infinity": (np.where(CODES == 0, np.inf, 1.0), "infinity"),
     "shorter": (CODES[:-1], rf"\[{N}, {N - 1}\]"),
     "longer": (np.append(CODES, 0), rf"\[{N}, {N + 1}\]"),
-    "two-columns": (np.column_stack([CODES, 1 - CODES]), r"y should be a 1d array"),
+    "two-columns": (np.column_stack([CODES, 2 + CODES]), r"must hold zeros and ones"),
     "nothing": (None, "y"),
 }
 

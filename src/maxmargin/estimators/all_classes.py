@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.certificate.crammer_singer import certify_crammer_singer
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators.jobs import run_jobs, serialised
 from maxmargin.estimators.linear_fit import NOTHING, scaling_of
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
-from maxmargin.problem.linear import costs_of
+from maxmargin.problem.linear import LinearProblem, costs_of
+from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
 from maxmargin.solving.solution import Solution
@@ -40,11 +42,30 @@ def solve_all_classes(
     problem = CrammerSingerProblem(rows, codes.astype(np.int64), n_classes, costs_of(costs, rows), scaling_of(model))
 
     def run(stop: Stop) -> Solution:
-        solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+        if n_classes == 2 and solver.name == "auto":
+            alpha = None if start is None else 2.0 * np.maximum(0.0, start[problem.own])
+            hinge = drive(as_hinge(problem), solver, limits, warm_start=alpha, callback=callback, seed=seed, stop=stop)
+            solution = from_hinge(problem, hinge)
+        else:
+            solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
         return solution if model.warm_start else replace(solution, alpha=NOTHING)
 
     with single_threaded_blas():
         return run_jobs([run], model.n_jobs, limits.max_seconds)[0]
+
+
+def as_hinge(problem: CrammerSingerProblem) -> LinearProblem:
+    """Two classes: w_1 - w_0 is the hinge machine with 2C, and P is half of its P."""
+    signs = np.where(problem.y == 1, np.int8(1), np.int8(-1))
+    return LinearProblem(problem.rows, signs, 2.0 * problem.C, Hinge(), problem.intercept_scaling)
+
+
+def from_hinge(problem: CrammerSingerProblem, hinge: Solution) -> Solution:
+    """The solution of ``as_hinge`` as one of both classes: half of w each way, half of alpha."""
+    W = np.column_stack([-0.5 * hinge.w, 0.5 * hinge.w])
+    signed = 0.5 * hinge.alpha * np.where(problem.y == 1, 1.0, -1.0)
+    b = np.column_stack([-signed, signed])
+    return replace(hinge, w=W, alpha=b, b=0.0, certificate=certify_crammer_singer(problem, W, b))
 
 
 def weights_and_intercepts(model: Any, W: Array, n_features: int) -> tuple[Array, Array]:

@@ -86,7 +86,7 @@ def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
-    is_table = sparse.issparse(y) or (np.ndim(y) == 2 and np.shape(y)[1] > 1)
+    is_table = _is_table(y)
     settings: dict[str, Any] = {"multi_output": True} if is_table else {}
     X, y = validate_data(
         estimator,
@@ -104,6 +104,14 @@ def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     elif not _are_plainly_classes(y):
         check_classification_targets(y)
     return X, y
+
+
+def _is_table(y: Any) -> bool:
+    """Whether y has several columns."""
+    if isinstance(y, (list, tuple)):
+        return len(y) > 0 and isinstance(y[0], (list, tuple, np.ndarray)) and len(y[0]) > 1
+    shape: Any = getattr(y, "shape", ())
+    return sparse.issparse(y) or (len(shape) == 2 and shape[1] > 1)
 
 
 def _check_indicator(y: Any) -> None:

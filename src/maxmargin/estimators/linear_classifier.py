@@ -187,7 +187,8 @@ class LinearClassifier(checks.PickledByName, Watched):
             return None
         if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, problems.classes):
             return None
-        if (last.alphas[0].ndim == 2) != self._takes_all_classes:
+        n_problems = 1 if self._takes_all_classes else len(problems.signs)
+        if (last.alphas[0].ndim == 2) != self._takes_all_classes or len(last.alphas) != n_problems:
             return None
         if penalty_of_model(self).has_kink and not self._takes_all_classes:
             return last.weights if last.weights and len(last.weights[0]) == n_weights else None

@@ -193,5 +193,5 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_label = self.multi_class != "crammer_singer"
         return tags

@@ -26,6 +26,12 @@ class SequentialDualPolicy:
     """What multiplies that share after each look that found the gap too large."""
     target_share: float = 0.5
     """Share of the gap that is asked for at which the solver asks for a certificate."""
+    few_coefficients: int = 1000
+    """Samples times classes up to which a problem is solved to ``fine_target``, whatever is asked for."""
+    fine_target: float = 1e-11
+    """The relative gap to which small problems are solved."""
+    fine_sweeps: int = 5000
+    """Sweeps after which a small problem has to do with the gap that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,8 @@ class SequentialDualState:
         gap, self.active = sweep(self.rows, samples, (self.W, self.b), work, self.order, self.active, True)
         was_whole, self.is_whole = self.is_whole, False
         dual = float(self.b[self.problem.own].sum()) - 0.5 * float(np.sum(np.square(self.W)))
+        if self.b.size <= policy.few_coefficients and self.steps < policy.fine_sweeps * len(self.b):
+            target = min(target, policy.fine_target)
         asked = policy.target_share * target * max(dual, 1e-300)
         if was_whole and gap <= asked:
             self.looks_done = True

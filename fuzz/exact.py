@@ -16,6 +16,7 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Linear, Polynomial, Precomputed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Huber, LeastSquares, SquaredHinge
+from maxmargin.problem.regression_losses import EpsilonInsensitive, Quantile, SquaredEpsilonInsensitive
 
 EXP_BITS = 400
 """Places after the binary point of an exp; some are lost by squaring."""
@@ -100,6 +101,72 @@ def kernel_values(problem: KernelProblem, K: Matrix, alpha: Array, b: float) -> 
         signed = duals.times(signs)
         outputs = K.product(signed)
     return Values(primal, Fraction(sum(duals.values), duals.over) - signed.dot(outputs) / 2)
+
+
+def regression_values(problem: LinearProblem, w: Array, alpha: Array) -> Values:
+    """P(w) and D(alpha) of a regression; with a free intercept alpha is balanced first."""
+    X, weights, duals = _with_intercept(problem), Vector.of(w), _fractions(alpha)
+    duals = duals if problem.penalizes_intercept else balanced_sum(duals)
+    rows = [[Fraction(value, X.over) for value in row] for row in X.rows]
+    products = X.product(weights)
+    outputs = [Fraction(value, products.over) for value in products.values]
+    penalised = Vector(weights.values[: problem.n_penalised], weights.over)
+    length = penalised.dot(penalised)
+    columns = list(zip(*rows, strict=True))[: problem.n_penalised]
+    dual_length = sum((_dot(column, duals) ** 2 for column in columns), Fraction(0))
+    targets, costs = _fractions(problem.y), _fractions(problem.C)
+    primal = length / 2 + regression_loss(problem.loss, targets, outputs, costs)
+    return Values(primal, regression_dual(problem.loss, targets, duals, costs) - dual_length / 2)
+
+
+def kernel_regression_values(problem: KernelProblem, K: Matrix, alpha: Array, b: float) -> Values:
+    """P(w(alpha), b) and D of alpha, balanced where there is an offset."""
+    targets, costs, duals = _fractions(problem.y), _fractions(problem.C), _fractions(alpha)
+    rows = [[Fraction(value, K.over) for value in row] for row in K.rows]
+    outputs = [_dot(row, duals) for row in rows]
+    losses = regression_loss(problem.loss, targets, [output + Fraction(b) for output in outputs], costs)
+    primal = _dot(duals, outputs) / 2 + losses
+    if problem.has_offset:
+        duals = balanced_sum(duals)
+        outputs = [_dot(row, duals) for row in rows]
+    return Values(primal, regression_dual(problem.loss, targets, duals, costs) - _dot(duals, outputs) / 2)
+
+
+def regression_loss(loss: Any, targets: list[Fraction], outputs: list[Fraction], costs: list[Fraction]) -> Fraction:
+    """sum_i C_i loss(t_i - f_i)"""
+    residuals = [target - output for target, output in zip(targets, outputs, strict=True)]
+    if isinstance(loss, Quantile):
+        q = Fraction(loss.q)
+        return _dot(costs, [max(q * r, (q - 1) * r) for r in residuals])
+    outside = [max(Fraction(0), abs(r) - Fraction(loss.epsilon)) for r in residuals]
+    if isinstance(loss, EpsilonInsensitive):
+        return _dot(costs, outside)
+    assert isinstance(loss, SquaredEpsilonInsensitive)
+    return _dot(costs, [excess * excess for excess in outside])
+
+
+def regression_dual(loss: Any, targets: list[Fraction], duals: list[Fraction], costs: list[Fraction]) -> Fraction:
+    """sum_i t_i alpha_i - epsilon |alpha_i| - alpha_i^2 / (4 C_i), the last for the squared loss only."""
+    epsilon = Fraction(0) if isinstance(loss, Quantile) else Fraction(loss.epsilon)
+    total = _dot(targets, duals) - epsilon * sum(map(abs, duals))
+    if isinstance(loss, SquaredEpsilonInsensitive):
+        total -= sum((a * a / (4 * C) for a, C in zip(duals, costs, strict=True) if a), Fraction(0))
+    return total
+
+
+def balanced_sum(signed: list[Fraction]) -> list[Fraction]:
+    """Signed variables with sum zero: those of the heavier sign are scaled down."""
+    excess = sum(signed)
+    heavier = sum((s for s in signed if s * excess > 0), Fraction(0))
+    return [s * (1 - excess / heavier) if s * excess > 0 else s for s in signed] if excess else signed
+
+
+def _fractions(numbers: Array) -> list[Fraction]:
+    return [Fraction(value) for value in numbers.tolist()]
+
+
+def _dot(one: Any, other: Any) -> Fraction:
+    return sum((a * b for a, b in zip(one, other, strict=True)), Fraction(0))
 
 
 def _with_intercept(problem: LinearProblem) -> Matrix:

@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.exact import EXP_ERROR, Values, kernel_matrix, kernel_values, linear_values
+from fuzz.exact import (
+    EXP_ERROR,
+    Values,
+    kernel_matrix,
+    kernel_regression_values,
+    kernel_values,
+    linear_values,
+    regression_values,
+)
 from fuzz.targets import ask
 from maxmargin import SVC, LinearSVC
 from maxmargin.certificate.certificate import Certificate
@@ -24,11 +32,18 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Linear, Polynomial, Precomputed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Huber, LeastSquares, Loss, SquaredHinge
+from maxmargin.problem.regression_losses import EpsilonInsensitive, Quantile, SquaredEpsilonInsensitive
 from maxmargin.solving.driver import solve
 
 TOLERANCES = (1e-1, 1e-3, 1e-3, 1e-6, 1e-6, 1e-9, 0.0)
 COSTS = (0.0625, 0.5, 1.0, 2.0, 64.0)
 LOSSES: tuple[Loss, ...] = (*[Hinge()] * 4, *[SquaredHinge()] * 3, *[LeastSquares()] * 2, Huber(0.25))
+KERNEL_REGRESSION_LOSSES: tuple[Any, ...] = (EpsilonInsensitive(0.25), EpsilonInsensitive(0.0), Quantile(0.25), Quantile(0.5))
+REGRESSION_LOSSES: tuple[Any, ...] = (
+    *KERNEL_REGRESSION_LOSSES,
+    SquaredEpsilonInsensitive(0.25),
+    SquaredEpsilonInsensitive(0.0),
+)
 SOLVERS = (*["dcd"] * 6, "avsf", "newton", "auto")
 SOLVERS_OF_HUBER = ("pruned-gradient", "pegasos")
 SOLVERS_OF_A_FREE_INTERCEPT = ("newton", "newton", "newton", "auto")
@@ -114,6 +129,33 @@ def kernel_case(chance: random.Random) -> None:
     alpha = problem.nearest_feasible(solution.alpha * chance.choice((0.0, 0.5, 1.0)))
     verdict = certify_kernel(problem, alpha)
     check_certificate(verdict.certificate, kernel_values(problem, K, alpha, verdict.b), 0.0, False, False, problem.kernel)
+
+
+def regression_case(chance: random.Random) -> None:
+    """A regression problem, linear or with a kernel, and the certificate of its answer."""
+    X, _ = samples(chance)
+    y = np.array([chance.randint(-16, 16) * 0.25 for _ in X])
+    (linear_regression if chance.random() < 0.5 else kernel_regression)(chance, X, y)
+
+
+def linear_regression(chance: random.Random, X: Array, y: Array) -> None:
+    scaling = chance.choice((0.0, 1.0, 0.5, 4.0))
+    penalises = not scaling or chance.random() < 0.6
+    rows, C, tol = Rows.from_matrix(X, check=False), costs(chance, len(y)), chance.choice(TOLERANCES)
+    problem = LinearProblem.build(rows, y, C, chance.choice(REGRESSION_LOSSES), scaling, penalises)
+    solver = chance.choice(SOLVERS if penalises else SOLVERS_OF_A_FREE_INTERCEPT)
+    solution = solve(problem, solver, tol=tol, max_epochs=MOST_EPOCHS)
+    values = regression_values(problem, solution.w, solution.alpha)
+    check_certificate(solution.certificate, values, tol, solution.status.is_certified, penalises, problem.loss)
+
+
+def kernel_regression(chance: random.Random, X: Array, y: Array) -> None:
+    kernel = chance.choice((Linear(), RBF(0.5), RBF(4.0), Polynomial(0.5, 1.0, 2)))
+    C, loss, tol = costs(chance, len(y)), chance.choice(KERNEL_REGRESSION_LOSSES), chance.choice(TOLERANCES)
+    problem = KernelProblem.build(X, y, C, kernel, chance.random() < 0.6, loss=loss, check=False)
+    solution = solve(problem, chance.choice(("batched-smo", "auto")), tol=tol, max_epochs=MOST_EPOCHS)
+    values = kernel_regression_values(problem, kernel_matrix(problem), solution.alpha, solution.b)
+    check_certificate(solution.certificate, values, tol, solution.status.is_certified, False, (problem.kernel, loss))
 
 
 def check_certificate(

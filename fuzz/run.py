@@ -27,6 +27,7 @@ from typing import Any
 
 from fuzz import commands, targets
 from fuzz.limits import CASE_SECONDS, GROWTH_BYTES, Hang, clock, limit_memory, limited_time, peak_address_space
+from fuzz.pieces import Piece, added, pieces
 from fuzz.state import FOLDER, Progress, State, check_home, digest_of
 from fuzz.targets import Target
 
@@ -40,6 +41,8 @@ WARM_UP = 60
 """Cases of each target before the baseline of memory is measured."""
 SILENCE_SECONDS = 120.0
 """Wall time after which a worker that reports nothing is ended, and its case is a hang."""
+START_SECONDS = 1200.0
+"""Wall time in which a worker must report its first cases. It compiles before them, which takes minutes on a busy machine."""
 LARGEST_INPUT = 1 << 20
 """Bytes; no mutation makes a larger file."""
 RETIREMENT = 40_000
@@ -52,7 +55,8 @@ the baseline and of {seconds_limit:g} s of processor time.
 **{total} cases, {n_findings} findings.** The slowest case took {slowest:.2f} s of processor time.
 The address space of a worker grew by {growth:.0f} MB at most.
 
-The counts are those of the code as it is committed: when the code of a reader changes, its cases are run again.
+The counts are the sums of pieces, each run on one commit: {pieces}.
+Code that has changed since was tested as it was on that commit.
 
 | what | cases | accepted | refused | findings | slowest (s) |
 |---|---:|---:|---:|---:|---:|
@@ -161,7 +165,7 @@ def _watch(words: list[str], state: State, progress: list[Progress]) -> int:
     command = [sys.executable, "-m", "fuzz.run", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         assert process.stdout is not None
-        timer = threading.Timer(SILENCE_SECONDS, process.kill)
+        timer = threading.Timer(START_SECONDS, process.kill)
         timer.start()
         for line in process.stdout:
             timer.cancel()
@@ -177,15 +181,20 @@ def _watch(words: list[str], state: State, progress: list[Progress]) -> int:
 
 
 def record_of(state: State) -> str:
-    own = state.targets.values()
+    earlier = pieces("fuzz")
+    together = {
+        name: added([progress, *(piece[name] for piece in earlier.values() if name in piece)])
+        for name, progress in state.targets.items()
+    }
+    own = together.values()
     total, n_findings = sum(each.n_cases for each in own), sum(len(each.findings) for each in own)
     slowest, growth = max(each.slowest_seconds for each in own), max(each.greatest_growth for each in own)
     rows = "".join(
         f"| {name} | {each.n_cases} | {each.outcomes.get('accepted', 0)} | {each.outcomes.get('refused', 0)} | "
         f"{len(each.findings)} | {each.slowest_seconds:.2f} |\n"
-        for name, each in state.targets.items()
+        for name, each in together.items()
     )
-    found = [f"- {name}, case {each['case']}: {each['kind']}\n" for name, own in state.targets.items() for each in own.findings]
+    found = [f"- {name}, case {each['case']}: {each['kind']}\n" for name, own in together.items() for each in own.findings]
     return RECORD_TEXT.format(
         total=total,
         n_findings=n_findings,
@@ -195,7 +204,14 @@ def record_of(state: State) -> str:
         seconds_limit=CASE_SECONDS,
         rows=rows,
         found="".join(found) or "None.\n",
+        pieces=_named(earlier, sum(each.n_cases for each in state.targets.values())),
     )
+
+
+def _named(earlier: dict[str, Piece], n_now: int) -> str:
+    """How many cases each commit has seen."""
+    counts = {commit: sum(each.n_cases for each in piece.values()) for commit, piece in earlier.items()}
+    return ", ".join(f"{count} on {commit}" for commit, count in [*counts.items(), ("the present code", n_now)] if count)
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Random problems against exact rationals, proved labels against a tighter optimum, threads, kills (``make soak``).
 
-In slices of a given time; what is done is kept, and the counts are dropped when the code that they are about changes.
+In slices of a given time. What is done is kept. The counts are dropped when the code that they are about changes, unless
+``fuzz.pieces`` has kept them with the name of their commit.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz import kills, problems
+from fuzz.pieces import added, pieces
 from fuzz.state import FOLDER, ROOT, Progress, State, check_home, digest_of
 from maxmargin.data.threads import single_threaded_blas
 
@@ -29,16 +31,20 @@ RECORD_TEXT = """# Soak record
 
 `make soak`, in slices, on two cores, AMD EPYC.
 
-- **{n_problems} small problems** ({n_linear} linear, {n_kernel} with kernels), all losses, whose certificates, and for a third
-  of them those of another answer, were compared with rational arithmetic: {wrong_problems} wrong.
+- **{n_problems} small problems** ({n_linear} linear and {n_kernel} with kernels of two classes, {n_regression} of regression),
+  all losses. Their certificates were compared with rational arithmetic: {wrong_problems} wrong. For a third of the problems of
+  two classes the certificate of another answer was compared, too.
 - **{n_labels} proved labels** compared with a tighter optimum: {wrong_labels} wrong; {open_labels} more are open, because
   the tighter optimum is too close to zero there to say.
 - {n_threads} times some eight problems solved again, and in four threads at a time: {wrong_threads} other answers.
 - **{n_kills} kills** (`kill -9`) of `maxmargin train --checkpoint` at random moments, {n_left} of which left a checkpoint, with
   {n_ends} fits that came to their end between them: {wrong_kills} times something was lost.
 
-The counts are those of the code as it is committed: when it changes, the cases are run again.
+The counts are the sums of pieces, each run on one commit. Code that has changed since was tested as it was on that commit.
 
+Cases by commit (of labels: proved ones):
+
+{pieces}
 ## Findings
 
 {found}"""
@@ -56,8 +62,9 @@ class Task:
 
 
 TASKS = [
-    Task("linear problems", 100, 500_000, "cases", problems.linear_case),
-    Task("kernel problems", 100, 500_000, "cases", problems.kernel_case),
+    Task("linear problems", 100, 400_000, "cases", problems.linear_case),
+    Task("kernel problems", 100, 400_000, "cases", problems.kernel_case),
+    Task("regression problems", 100, 200_000, "cases", problems.regression_case),
     Task("labels of linear models", 1, 500_000, "proved", problems.linear_labels_case),
     Task("labels of kernel models", 1, 500_000, "proved", problems.kernel_labels_case),
     Task("threads", 1, 500, "cases", problems.threads_case),
@@ -159,18 +166,21 @@ def soak_kills(seconds: float) -> None:
 
 
 def record() -> str:
-    """Of what the code as it is now has done; what another edition of it has done does not count."""
+    """What the code as it is now has done, and the pieces that were kept of other commits."""
     kills_state, digest = State.open(STATE_OF_KILLS), digest_of(code())
     lanes = [state_of(lane) for lane in range(MOST_LANES)]
-    own = {task.name: together([lane.of(task.name, digest) for lane in lanes]) for task in TASKS}
-    own[KILLS] = kills_state.of(KILLS, digest_of(code_of_kills()))
-    linear, kernel, labels, kernel_labels, threads, killed = own.values()
+    now = {task.name: together([lane.of(task.name, digest) for lane in lanes]) for task in TASKS}
+    now[KILLS] = kills_state.of(KILLS, digest_of(code_of_kills()))
+    earlier = [*pieces("soak").values(), *pieces("kills").values()]
+    own = {name: added([progress, *(piece[name] for piece in earlier if name in piece)]) for name, progress in now.items()}
+    linear, kernel, regression, labels, kernel_labels, threads, killed = own.values()
     found = [f"- {name}, case {each['case']}: {each['kind']}\n" for name, mine in own.items() for each in mine.findings]
     return RECORD_TEXT.format(
-        n_problems=done(linear, "cases") + done(kernel, "cases"),
+        n_problems=done(linear, "cases") + done(kernel, "cases") + done(regression, "cases"),
+        n_regression=done(regression, "cases"),
         n_linear=done(linear, "cases"),
         n_kernel=done(kernel, "cases"),
-        wrong_problems=len(linear.findings) + len(kernel.findings),
+        wrong_problems=len(linear.findings) + len(kernel.findings) + len(regression.findings),
         n_labels=done(labels, "proved") + done(kernel_labels, "proved"),
         wrong_labels=len(labels.findings) + len(kernel_labels.findings),
         open_labels=done(labels, "open") + done(kernel_labels, "open"),
@@ -181,7 +191,21 @@ def record() -> str:
         n_ends=done(killed, "ends"),
         wrong_kills=len(killed.findings),
         found="".join(found) or "None.\n",
+        pieces=table(now),
     )
+
+
+def table(now: dict[str, Progress]) -> str:
+    """A row for each commit, a column for each task."""
+    units = {task.name: task.unit for task in TASKS} | {KILLS: "cases"}
+    commits = {**pieces("soak")}
+    for commit, piece in pieces("kills").items():
+        commits[commit] = {**commits.get(commit, {}), **piece}
+    lines = [f"| commit | {' | '.join(units)} |", f"|---|{'---:|' * len(units)}"]
+    for commit, piece in {**commits, "the present code": now}.items():
+        counts = [str(done(piece.get(name, Progress()), unit)) for name, unit in units.items()]
+        lines.append(f"| {commit} | {' | '.join(counts)} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fuzz import commands, exact, mutations, problems, run, soak, state, targets
+from fuzz import commands, exact, mutations, pieces, problems, run, soak, state, targets
 from fuzz.targets import Wrong
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.io import MalformedFile
@@ -142,3 +142,39 @@ def test_a_case_does_not_depend_on_those_before_it():
     first = [mutations.mutated_tree(copy.deepcopy(tree), random.Random(number)) for number in range(300)]
     again = [mutations.mutated_tree(copy.deepcopy(tree), random.Random(number)) for number in range(300)]
     assert list(map(repr, first)) == list(map(repr, again))
+
+
+def test_exact_values_of_a_regression_agree_with_those_of_the_problem():
+    chance = random.Random(1)
+    for _ in range(50):
+        X, _ = problems.samples(chance)
+        y, loss = np.array([chance.randint(-8, 8) / 4 for _ in X]), chance.choice(problems.REGRESSION_LOSSES)
+        problem = problems.LinearProblem.build(X, y, 1.0, loss, 1.0)
+        w = np.array([chance.randint(-8, 8) / 8 for _ in range(problem.n_weights)])
+        alpha = np.array([chance.choice((-0.25, 0.0, 0.25)) for _ in X])
+        values = exact.regression_values(problem, w, alpha)
+        assert float(values.primal) == pytest.approx(problem.primal(w), rel=1e-12)
+        assert float(values.dual) == pytest.approx(problem.dual(alpha), rel=1e-12, abs=1e-12)
+
+
+def test_balanced_sums_are_zero_and_keep_signs():
+    signed = [Fraction(3), Fraction(-1), Fraction(2), Fraction(0)]
+    balanced = exact.balanced_sum(signed)
+    assert sum(balanced) == 0
+    assert all(0 <= new * old <= old * old for new, old in zip(balanced, signed, strict=True))
+
+
+def test_pieces_of_several_commits_are_added_up(tmp_path):
+    for lane, count in ((0, 7), (3, 5)):
+        lanes = state.State(
+            tmp_path / ".cache" / f"soak-{lane}.json", {"linear problems": state.Progress("x", 9, {"cases": count})}
+        )
+        lanes.save()
+    path = tmp_path / "PIECES.json"
+    for commit in ("aaa", "bbb", "aaa"):
+        pieces.keep(tmp_path, commit, path)
+    found = pieces.pieces("soak", path)
+    assert list(found) == ["aaa", "bbb"]
+    assert pieces.pieces("kills", path) == {}
+    total = pieces.added([piece["linear problems"] for piece in found.values()])
+    assert total.outcomes == {"cases": 24}

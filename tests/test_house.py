@@ -37,7 +37,7 @@ MANY_LOOP_PARAMETERS = {
 
 NUMBERS = {
     "certificate/rounding.py": {"SMALLEST", "PAIRWISE_ROUNDINGS", "OUTWARDS"},
-    "certificate/kernel_sums.py": {"GROUP_ROUNDINGS", "EXPONENTIAL_ERROR", "LONG_ROUNDOFF", "SMALLEST_NORMAL"},
+    "certificate/kernel_sums.py": {"TASK_STEP", "GROUP_ROUNDINGS", "EXPONENTIAL_ERROR", "LONG_ROUNDOFF", "SMALLEST_NORMAL"},
     "certificate/ellipsoid.py": {"GREATEST_SHIFT", "GREATEST_CURVATURE", "WELL_CONDITIONED"},
     "certificate/nu.py": {"ZERO_ROUNDINGS"},
     "data/caching.py": {"DIGEST_BYTES"},

@@ -122,7 +122,8 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> KernelSu
 def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> KernelSums:
     """The sums from kernel values that are each known to within an error. No value of the RBF kernel is greater than one, so
     one bound serves all samples. Models may have coefficients of either sign instead of alpha."""
-    outputs, additions = held_outputs(held.padded, alpha * problem.signs), gamma(len(alpha) + 2.0)
+    outputs, additions = np.zeros(len(alpha)), gamma(len(alpha) + 2.0)
+    held_outputs(held.padded, alpha * problem.signs, outputs)
     sizes = np.abs(alpha)
     if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
@@ -201,9 +202,9 @@ def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, ha
     if len(alpha) > SUMMED_SAMPLES or problem.loss.is_regression:
         return _totals_of_many(problem, alpha, sums, b, own_error)
     errors, C = np.ascontiguousarray(sums.errors), np.ascontiguousarray(problem.C)
-    values, n_at_bound = hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error)
-    loss, gap, rounding, sqnorm, total, excess, slope = values.tolist()
-    return _Totals(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), int(n_at_bound))
+    found = hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error)
+    loss, gap, rounding, sqnorm, total, excess, slope, n_at_bound = found
+    return _Totals(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), n_at_bound)
 
 
 def _totals_of_many(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, own_error: float) -> _Totals:

@@ -13,7 +13,7 @@ import numpy as np
 from maxmargin.data.caching import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, allocates=False, nogil=True)
 def judge_csr_rows(rows, start, stop, pair, sums):
     values, indices, indptr, bias = rows
     w, bias_weight, signed_alpha = pair
@@ -41,7 +41,7 @@ def judge_csr_rows(rows, start, stop, pair, sums):
     return scale
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, allocates=False, nogil=True)
 def judge_dense_rows(rows, start, stop, pair, sums):
     values, bias = rows
     w, bias_weight, signed_alpha = pair

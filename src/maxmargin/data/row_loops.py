@@ -245,14 +245,14 @@ def _ask_for(builder, data, place):
     builder.call(function, [address, int32(0), int32(3), int32(1)])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, allocates=False, nogil=True)
 def squared_norms(rows, norms):
     """norms_i = |x_i|^2 + bias^2, in float64."""
     for i in range(np.uint64(norms.shape[0])):
         norms[i] = row_sqnorm(rows, i)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, allocates=False, nogil=True)
 def add_rows(rows, scales, w, start, stop):
     """w += sum over start <= i < stop of scales_i x_i"""
     for i in range(np.uint64(start), np.uint64(stop)):

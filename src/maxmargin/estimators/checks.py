@@ -1,6 +1,6 @@
-"""What every estimator asks of its parameters and weights, said in one sentence when it is not so.
+"""Checks of the parameters and weights of every estimator. An error says in one sentence what is wrong.
 
-scikit-learn is imported where it is needed, so that a plain fit on the command line does without.
+scikit-learn is imported inside the functions that need it, so that a plain fit on the command line does not load it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy import sparse
 from maxmargin.data.rows import DTYPES, Array, sound
 
 MOST_LABEL = 2.0**31
-"""Labels below this are exact in float64, and so is the difference of two of them: mathematics, not a setting."""
+"""Whole labels below this are exact in float64, and so is the difference of two of them. This is mathematics, not a setting."""
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
@@ -77,8 +77,8 @@ def seconds_from(max_seconds: Any) -> float:
 
 
 def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
-    """X and y as scikit-learn's ``validate_data`` and ``check_classification_targets`` give them, with the attributes that they
-    set. Those take half a millisecond; arrays that they would not change are looked at here."""
+    """X and y as scikit-learn's ``validate_data`` and ``check_classification_targets`` return them, with the attributes that
+    they set. Those functions take half a millisecond, so arrays that they would not change are checked here instead."""
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import validate_data
 
@@ -124,7 +124,7 @@ def _check_indicator(y: Any) -> None:
 
 
 def _is_plain(X: Any, y: Any) -> bool:
-    """A finite C-ordered array of floats, and labels that need no look."""
+    """Whether X is a finite C-ordered array of floats, and y holds labels that need no further check."""
     if not (type(X) is np.ndarray and type(y) is np.ndarray and X.ndim == 2 and y.ndim == 1 and X.flags.c_contiguous):
         return False
     if X.dtype not in DTYPES or len(X) != len(y) or X.size == 0 or not _are_plainly_classes(y):
@@ -134,22 +134,22 @@ def _is_plain(X: Any, y: Any) -> bool:
 
 
 def _are_plainly_classes(y: Array) -> bool:
-    """Whole numbers, in a range of at most half as many as there are samples."""
+    """Whether y holds whole numbers in a range of at most half the number of samples."""
     if y.dtype.kind not in "iuf" or len(y) == 0:
         return False
     least, greatest = float(y.min()), float(y.max())
-    is_short = 2.0 * (greatest - least + 1.0) <= len(y) and abs(least) < MOST_LABEL  # which what is not finite is not
+    is_short = 2.0 * (greatest - least + 1.0) <= len(y) and abs(least) < MOST_LABEL  # false where y is not finite
     return is_short and (y.dtype.kind != "f" or bool(np.all(y == np.floor(y))))
 
 
 def classes_of(y: Array) -> Array:
-    """The labels that occur, in order: at least two, and none of them a fraction."""
+    """The distinct labels, in order. There must be at least two, and none may be a fraction."""
     classes = _distinct(y)
     if len(classes) < 2:
         raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}.")
     if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
         fraction = classes[classes != np.floor(classes)][0]
-        raise ValueError(f"Labels must be whole numbers or words, one for each class; {fraction:g} is one here.")
+        raise ValueError(f"Labels must be whole numbers or words, one for each class; y holds {fraction:g}.")
     return classes
 
 
@@ -162,7 +162,7 @@ def two_classes_of(y: Array) -> Array:
 
 
 def _distinct(y: Array) -> Array:
-    """The labels that occur, in order. Whole numbers in a small range are counted, which takes a tenth of sorting them."""
+    """The distinct labels, in order. Whole numbers in a small range are counted, which takes a tenth of the time of sorting."""
     if not _are_plainly_classes(y):
         return np.unique(y)
     whole = y.astype(np.int64)  # a difference of two int8 may not fit in one
@@ -207,14 +207,14 @@ class PickledByName:
     def __setstate__(self, state: dict[str, Any]) -> None:
         parent: Any = super()
         state = with_statuses(state)
-        if hasattr(parent, "__setstate__"):  # of scikit-learn: looks at the version that wrote it
+        if hasattr(parent, "__setstate__"):  # of scikit-learn, which compares versions
             parent.__setstate__(state)
         else:
             vars(self).update(state)
 
 
 def named_statuses(state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of an estimator with the names of statuses in place of them: skops cannot load members of an Enum."""
+    """The attributes of an estimator, with names instead of statuses: skops cannot load members of an Enum."""
     status = state.get("status_")
     if status is None:
         return state
@@ -222,7 +222,7 @@ def named_statuses(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_statuses(state: dict[str, Any]) -> dict[str, Any]:
-    """The opposite of ``named_statuses``. A state that was pickled before it existed stays as it is."""
+    """The opposite of ``named_statuses``. A state from before that function existed stays as it is."""
     from maxmargin.solving.solution import Status
 
     status = state.get("status_")
@@ -235,7 +235,7 @@ def with_statuses(state: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Give the estimator back as it was when anything goes wrong inside: a failed fit leaves the old model."""
+    """Restore the estimator when an error occurs inside, so that a failed fit leaves the old model."""
     before = dict(vars(estimator))
     try:
         yield

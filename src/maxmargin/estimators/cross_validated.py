@@ -19,7 +19,7 @@ from maxmargin.model_selection.path import checked_values
 
 
 def values_of(Cs: Any) -> Array:
-    """A list of values, or so many of them at equal ratios."""
+    """The values of C: the list itself, or ``Cs`` values at equal ratios."""
     if isinstance(Cs, (int, np.integer)) and not isinstance(Cs, bool):
         if Cs < 1:
             raise ValueError(f"Cs must be positive numbers, or how many of them; got {Cs!r}.")
@@ -32,8 +32,8 @@ def scorer_of(estimator: Any) -> Any:
 
 
 def routed(estimator: Any, sample_weight: Any, params: dict[str, Any]) -> Any:
-    """What the splitter and the scorer get. Without scikit-learn's metadata routing, ``groups`` go to the splitter, and weights
-    to the training and to the scorer, as in LogisticRegressionCV."""
+    """The metadata for the splitter and the scorer. Without scikit-learn's metadata routing, ``groups`` go to the splitter, and
+    weights to the training and to the scorer, as in LogisticRegressionCV."""
     from sklearn import get_config
 
     if get_config()["enable_metadata_routing"]:
@@ -46,7 +46,7 @@ def routed(estimator: Any, sample_weight: Any, params: dict[str, Any]) -> Any:
 
 
 def router_of(estimator: Any) -> MetadataRouter:
-    """Who may ask for what: the estimator itself, the splitter and the scorer."""
+    """The router for the estimator itself, the splitter and the scorer."""
     to_split = MethodMapping().add(caller="fit", callee="split")
     to_score = MethodMapping().add(caller="fit", callee="score").add(caller="score", callee="score")
     router = MetadataRouter(owner=estimator).add_self_request(estimator)
@@ -59,7 +59,7 @@ def router_of(estimator: Any) -> MetadataRouter:
 
 
 def folds_of(search: Any, model: Any, X: Any, y: Array, sample_weight: Any, params: Any) -> list[Fold]:
-    """One for each part of ``search.cv``, with a copy of ``model``."""
+    """One fold for each part of ``search.cv``, with a copy of ``model``."""
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
     splitter = check_cv(search.cv, y, classifier=True)
     folds, classes = [], np.unique(y)
@@ -72,7 +72,7 @@ def folds_of(search: Any, model: Any, X: Any, y: Array, sample_weight: Any, para
 
 
 def _part(X: Any, rows: Array, columns: Array, search: Any) -> Any:
-    """Rows of X; of kernel values the columns of the training samples, too."""
+    """Some rows of X. With a precomputed kernel, only the columns of the training samples."""
     is_pairwise = getattr(search, "kernel", None) == "precomputed"
     return X[rows][:, columns] if is_pairwise else X[rows]
 

@@ -43,19 +43,20 @@ def run_jobs(jobs: Sequence[Job], n_jobs: int | None, max_seconds: float) -> lis
 
 
 def _within_share(job: Job, n_rounds: float) -> Job:
-    """``n_rounds`` jobs are still to be run one after the other, the present one included."""
+    """Run the job within its share of the time: ``n_rounds`` jobs, this one included, are still to run one after the other."""
     return lambda stop: job(stop.share(n_rounds))
 
 
 def _wait(futures: list[Future[Solution]]) -> None:
-    """Until all are done or one has failed. A Ctrl-C that comes just before a wait begins does not end it, so none is long."""
+    """Wait until all jobs are done or one has failed. A Ctrl-C just before a wait does not end that wait, so no wait is
+    long."""
     while wait(futures, policy.JOBS.hear_seconds, FIRST_EXCEPTION).not_done:
         if any(future.done() and future.exception() for future in futures):
             return
 
 
 def thread_count(n_jobs: int | None, n_tasks: int) -> int:
-    """How many threads ``n_jobs`` means for so many tasks."""
+    """The number of threads that ``n_jobs`` means for ``n_tasks`` tasks."""
     if n_tasks == 1:
         return 1
     from joblib import effective_n_jobs  # it knows of joblib's own contexts and limits, and takes a while to import
@@ -96,8 +97,8 @@ def serialised(callback: Any, verbose: int) -> Callback | None:
 
 
 def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits) -> None:
-    """One ConvergenceWarning for the worst of the problems that stopped before tol. A solver that ended by the rule of its own
-    paper, as it was asked to, is no reason for one."""
+    """Raise one ConvergenceWarning for the worst problem that stopped before ``tol``. A solver with ``stop="paper"`` that ended
+    by its own rule raises none."""
     short = [solution for solution in solutions if not solution.status.is_as_asked]
     if not short:
         return

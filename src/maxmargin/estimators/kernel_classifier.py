@@ -114,7 +114,7 @@ class KernelClassifier(KernelSettings):
         return solutions
 
     def _problems(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair]) -> PairProblems:
-        """Linear ones where the features of the kernel are few, else those of the kernel."""
+        """Linear problems where the kernel has few features, else kernel problems."""
         solver, largest = self._solver(), max(len(pair.samples) for pair in pairs)
         features = FeatureProblems.where_it_pays(X, kernel, costs, self.fit_intercept, solver, largest, self.cache_size)
         return features or KernelProblems.of(X, kernel, costs, self.fit_intercept, solver, codes, most_threads(len(pairs)))
@@ -135,7 +135,7 @@ class KernelClassifier(KernelSettings):
             return run_jobs(jobs, n_threads, limits.max_seconds)
 
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
-        """Where the problems start: at the last alphas, scaled to the new C, if they fit."""
+        """The alphas of the last fit, scaled to the new C. None where the samples of a pair are others."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)
         if not self.warm_start or last is None or len(last.alphas) != len(pairs):
             return None
@@ -185,7 +185,7 @@ class KernelClassifier(KernelSettings):
         return self._exact_decisions(X, diagonal, pair_weights(self.dual_coef_, self.n_support_), bounds)
 
     def _bounds(self) -> Bounds:
-        """What is proved of the machines as they are kept."""
+        """The bounds that are proved for the machines as they are kept."""
         return bounds_of(self)
 
 

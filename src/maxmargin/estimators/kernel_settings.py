@@ -83,7 +83,7 @@ class KernelSettings(checks.PickledByName, Watched):
     def _exact_decisions(self, X: Any, diagonal: Array | None, weights: Array, bounds: Bounds) -> Decisions:
         """Compute the decision values of X in float64 by the definition of the kernel, and how far the exact optimum's can be
         from them. ``weights`` has a column of coefficients for each machine."""
-        if not self._kernel_.is_positive_semidefinite:  # no ball
+        if not self._kernel_.is_positive_semidefinite:  # then no ball holds w*
             bounds = Bounds(np.full_like(bounds.distance, np.inf), bounds.offset)
         size = PredictionPolicy().rows_a_block
         blocks = [slice(start, start + size) for start in range(0, X.shape[0], size)]
@@ -105,7 +105,7 @@ class KernelSettings(checks.PickledByName, Watched):
 
 
 def kernel_named(name: str, gamma: Any, coef0: float, degree: int) -> Kernel:
-    """The kernel of that name; ``gamma`` is a number already, and does not matter for two of them."""
+    """The kernel with this name. ``gamma`` is a number; "linear" and "precomputed" do not use it."""
     if name == "linear":
         return Linear()
     if name == "precomputed":
@@ -133,8 +133,8 @@ def kernel_solver(solver: Any, shrinking: Any, cache_mb: float) -> KernelSolver:
 
 
 def width(gamma: Any, X: Any, sample_weight: Any = None) -> float:
-    """scikit-learn's names for 1 / (n_features var(X)) and 1 / n_features, or the number itself. The variance is that of the
-    weighted samples, so that a sample of weight two is the same as two samples."""
+    """The number that ``gamma`` means: "scale" is 1 / (n_features var(X)) and "auto" is 1 / n_features, as in scikit-learn. The
+    variance is that of the weighted samples, so that a sample of weight two equals two samples."""
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma != "scale":

@@ -210,13 +210,13 @@ class LinearClassifier(checks.PickledByName, Watched):
         return solutions
 
     def _decisions(self, X: Any) -> Decisions:
-        """By the ball."""
+        """The decisions with the bounds of the ball around w."""
         coef, intercept = dense_weights(self)
         constant = float(self.intercept_scaling) if self.fit_intercept and self.penalize_intercept else 0.0
         return linear_decisions(X, coef, intercept, bounds_of(self), constant)
 
     def _certified_labels(self, X: Any) -> CertifiedLabels:
-        """For X that is known to be sound. What the ball leaves open is looked at again with the ellipsoid."""
+        """The labels of an X that was checked before. Labels that the ball leaves open are judged again by the ellipsoid."""
         decisions, scheme = self._decisions(X), OneAgainstRest(len(self.classes_))
         if getattr(self, "multilabel_", False):
             return CertifiedLabels((decisions.values > 0.0).astype(int), decisions.is_proved)
@@ -246,11 +246,11 @@ def dense_weights(model: LinearClassifier) -> tuple[Array, Array]:
 def bounds_of(model: Any) -> Bounds:
     """What the certificates of a fitted model prove of its optimum."""
     if not hasattr(model, "certificate_"):
-        raise ValueError("This model has no certificate (it was imported), so that nothing can be proved of its predictions.")
+        raise ValueError("This model has no certificate (it was imported), so nothing can be proved of its predictions.")
     certificates = all_of(model.certificate_)
-    # A file written before offset bounds were kept has none: then a free intercept proves nothing.
+    # Old files hold no offset bound. A model with a free intercept then proves nothing.
     offsets = all_of(getattr(model, "offset_bound_", [math.inf] * len(certificates)))
-    distances = np.array([certificate.distance_bound for certificate in certificates])
+    distances = np.array([certificate.distance_bound for certificate in certificates], dtype=float)
     if getattr(model, "multi_class", "ovr") == "crammer_singer":
         distances = distances * reach_of_a_class(len(model.classes_)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
     return Bounds(distances, np.array(offsets, dtype=float))

@@ -20,7 +20,7 @@ from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.solution import Solution
 
 NOTHING = np.empty(0)
-"""In place of an alpha that nobody asked to keep: with many problems they would outweigh X."""
+"""The alpha of a solution that does not keep one. The alphas of many problems would take more memory than X."""
 
 
 def checked_limits(model: Any) -> Limits:
@@ -50,7 +50,7 @@ def scaling_of(model: Any) -> float:
 def solve_all(
     model: Any, problems: Sequence[Callable[[], LinearProblem]], starts: Sequence[Array | None], limits: Limits
 ) -> list[Solution]:
-    """The solutions of the problems, each in a thread of its own if ``n_jobs`` allows, and built when its turn comes."""
+    """Solve the problems, each in a thread of its own if ``n_jobs`` allows. A problem is built when its turn comes."""
     solver, seed = solver_named(model.solver), seed_from(model.random_state)
     callback = serialised(model._watcher(), model.verbose)
 
@@ -70,7 +70,7 @@ def solve_all(
 
 
 def keep_proofs(model: Any, solutions: list[Solution]) -> None:
-    """The attributes that say how good the answers are; a list each where there are several problems."""
+    """Set the attributes that say how good the answers are: one value, or a list where there are several problems."""
     model.n_iter_ = max(1, math.ceil(max(solution.epochs for solution in solutions)))
     model.relative_gap_ = max(solution.certificate.relative_gap for solution in solutions)
     model.certificate_ = one_or_all([solution.certificate for solution in solutions])

@@ -1,4 +1,4 @@
-"""What the estimators with nu do alike: check it, name the solver, and solve a problem."""
+"""What the estimators with nu share: the check of nu, the choice of the solver, and the solve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxmargin.solving.solution import Solution
 
 
 def check(model: Any) -> None:
-    """Of the parameters ``nu`` and ``solver``."""
+    """Check the parameters ``nu`` and ``solver``."""
     checks.number("nu", model.nu)
     check_nu(model.nu)
     nu_solver(model)

@@ -5,19 +5,18 @@ A point that was looked at when it was x', and has moved by at most s since, has
 
 .. math:: |w \cdot x - w \cdot x'| \le |w| \, s
 
-of the one it had. With a kernel the same holds for :math:`\phi(x)`; for the RBF kernel
-:math:`|\phi(x) - \phi(x')|^2 = 2 - 2 \exp(-\gamma |x - x'|^2)`, so that s may be as large as it likes and the bound still says
-something. When the weights have moved too since that look, from w' to w, the two bounds are combined:
+of the one it had. With a kernel the same holds for :math:`\phi(x)`. For the RBF kernel
+:math:`|\phi(x) - \phi(x')|^2 = 2 - 2 \exp(-\gamma |x - x'|^2)`, so the bound is useful even for a large s.
+When the weights have moved too since that look, from w' to w, the two bounds are combined:
 
 .. math:: |w \cdot x - w' \cdot x'| \le |w| \, s + |w - w'| \, |x'| .
 
-A label is known while no value within these bounds changes it
-(:mod:`maxmargin.certificate.predictions`: two classes, one against the rest, one against one); only when it is not, the
-point is fetched.
+A label is known while no value within these bounds changes it (:mod:`maxmargin.certificate.predictions`: two classes, one
+against the rest, one against one). Only when a label is not known, its point is fetched.
 
-How far points move is *announced*, not measured: to measure it is to look. Every point that is looked at is checked against
-what was announced since it was last seen, and ``audit`` looks at some more, drawn anew at every update; with ``audit=1.0``
-at all of them. A point that has moved farther is an error, :class:`MovedTooFar`, and leaves the labels as they were.
+How far points move is *announced*, not measured: measuring would mean looking. Every point that is looked at is compared with
+what was announced since it was last seen. ``audit`` looks at further points, drawn at random at every update; ``audit=1.0``
+looks at all. A point that has moved farther than announced raises :class:`MovedTooFar`, and the labels stay as they were.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def exp2_all(x):
         x[i] = exp2(x[i])
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath=VECTORISED)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=VECTORISED)
 def rbf_of_dots(tile, one, other, scale):
     """exp(-gamma |x - z|^2) = 2^(one + other + scale x . z), one = c |x|^2, other = c |z|^2, scale = -2 c,
     c = -gamma / ln 2: in base two the argument is reduced without an error."""
@@ -145,7 +145,7 @@ class TileSides(NamedTuple):
     other_norms: Array
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def narrow_tile(sides, start, stop, scale, columns, tile):
     """Kernel values of the rows of the one side with the rows start .. stop of the other. With ``scale`` as for
     ``rbf_of_dots``, or None for the dot products.
@@ -155,8 +155,8 @@ def narrow_tile(sides, start, stop, scale, columns, tile):
     start, stop, lanes = np.uint64(start), np.uint64(stop), np.uint64(LANE_BYTES // tile.itemsize)
     width, spill = np.uint64(tile.shape[1]), np.uint64(columns.shape[0]) - lanes
     for first in range(start, stop, lanes):
-        count = min(lanes, stop - first)
-        set_columns(sides.other, first, count, columns, False)
+        count = lanes if lanes < stop - first else stop - first
+        set_columns(sides.other, first, count, columns, columns.dtype.type(1.0))
         for j in range(count):
             columns[spill - lanes + j] = sides.other_norms[first + j]
         for i in range(np.uint64(tile.shape[0])):
@@ -164,17 +164,17 @@ def narrow_tile(sides, start, stop, scale, columns, tile):
             if count < lanes:
                 for j in range(count):
                     tile[i, first - start + j] = columns[spill + j]
-        set_columns(sides.other, first, count, columns, True)
+        set_columns(sides.other, first, count, columns, columns.dtype.type(0.0))
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
-def set_columns(rows, first, count, columns, is_clearing):
-    """Element j of line k of ``columns`` is that of row first + j and feature k, or zero."""
-    zero, lanes = columns.dtype.type(0.0), np.uint64(LANE_BYTES // columns.itemsize)
+@njit(inline="always")
+def set_columns(rows, first, count, columns, scale):
+    """Element j of line k of ``columns`` is ``scale`` times that of row first + j and feature k."""
+    lanes = np.uint64(LANE_BYTES // columns.itemsize)
     for j in range(count):
         start = row_start(rows, first + j)
         for k in range(row_length(rows, first + j)):
-            columns[column_of(rows, start, k) * lanes + j] = zero if is_clearing else value_of(rows, start, k)
+            columns[column_of(rows, start, k) * lanes + j] = scale * value_of(rows, start, k)
 
 
 @intrinsic
@@ -265,7 +265,7 @@ def first_at_least(sorted_indices, low, high, bound):
     return low
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath={"contract"})
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath={"contract"})
 def add_scaled_rows(matrix, places, scales, start, stop, sums, offset):
     """sums[offset + j] += sum_k scales_k matrix[places_k, j] for start <= j < stop, in float64, four rows at a time and in
     runs that stay in the first cache."""
@@ -290,7 +290,7 @@ def add_scaled_rows(matrix, places, scales, start, stop, sums, offset):
             k += ONE
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def copy_rows(tile, chosen, matrix, places, offset):
     """matrix[places_k, offset + j] = tile[chosen_k, j]"""
     offset = np.uint64(offset)

@@ -69,14 +69,14 @@ def _fill_across(kernel: Kernel, one: Points, other: Points, out: Array, memory:
     """Compute the two blocks of ``out`` between the first and the second of two classes. They are mirror images of each other.
     ``memory`` holds the dot products."""
     middle, n = len(one), len(one) + len(other)
+    across = _products(one, other, memory) if kernel.is_gaussian else kernel.quick_block(one, other)
     if kernel.is_gaussian:
-        from maxmargin.problem.kernel_loops import rbf_values_across
+        from maxmargin.problem.kernel_loops import rbf_values
 
-        scale = -kernel.gamma / math.log(2.0)  # type: ignore[attr-defined]
-        rbf_values_across(_products(one, other, memory), one.sqnorms, other.sqnorms, scale, out, middle)
-    else:
-        across = kernel.quick_block(one, other)
-        out[:middle, middle:n], out[middle:n, :middle] = across, across.T
+        scale, power = -kernel.gamma / math.log(2.0), np.empty(len(other))  # type: ignore[attr-defined]
+        rbf_values(across, one.sqnorms, other.sqnorms, scale, power, power.view(np.int64))
+    out[:middle, middle:n] = across
+    out[middle:n, :middle] = across.T
 
 
 def _products(one: Points, other: Points, memory: Array) -> Array:

@@ -24,7 +24,7 @@ import numpy as np
 
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
 from maxmargin.problem import policy
-from maxmargin.problem.dual_box import DualBox, Loss
+from maxmargin.problem.dual_box import DualBox, Loss, repeated
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.offset import balanced, excess_of, filled
 from maxmargin.problem.penalties import L2, Penalty
@@ -90,7 +90,7 @@ class LinearProblem:
     @cached_property
     def targets(self) -> Array:
         """t: ones, or y in regression."""
-        return self.y if self.loss.is_regression else np.broadcast_to(1.0, self.n_samples)
+        return self.y if self.loss.is_regression else repeated(1.0, self.n_samples)
 
     @cached_property
     def box(self) -> DualBox:
@@ -215,7 +215,7 @@ def costs_of(C: Any, rows: Rows) -> Array:
         raise ValueError(f"C must be finite and not negative; it holds {C.reshape(-1)[wrong[0]]}.")
     if not C.any():
         raise ValueError("C is zero for every sample: there is nothing to fit.")
-    return np.broadcast_to(C, (rows.n_samples,))
+    return C if C.shape == (rows.n_samples,) else repeated(float(C.flat[0]), rows.n_samples)
 
 
 def _loss(loss: Loss | None) -> Loss:

@@ -46,7 +46,9 @@ from maxmargin.problem.dual_box import (
     Pieces,
     Targets,
     half_inverse,
+    infinite_where_present,
     quadratic_box,
+    repeated,
     residual_rounding,
 )
 
@@ -71,8 +73,8 @@ class Hinge:
         return Pieces(1.0, 1.0)
 
     def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
-        zero = np.broadcast_to(0.0, C.shape)
-        return DualBox(zero, C, zero, np.broadcast_to(target, C.shape))
+        zero = repeated(0.0, len(C))
+        return DualBox(zero, C, zero, repeated(target, len(C)))
 
     def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
         residual = target - output
@@ -122,7 +124,8 @@ class SquaredHinge:
         return Pieces(-np.inf, 1.0, 2.0)
 
     def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
-        return quadratic_box(C, target)._replace(L=np.broadcast_to(0.0, C.shape))
+        n = len(C)
+        return DualBox(repeated(0.0, n), infinite_where_present(C), half_inverse(C), repeated(target, n))
 
     def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
         residual = target - output
@@ -231,7 +234,7 @@ class Huber:
 
     def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
         D = 4.0 * self.width * quadratic_box(C, target).D
-        return DualBox(np.broadcast_to(0.0, C.shape), C, D, np.broadcast_to(target + self.width, C.shape))
+        return DualBox(repeated(0.0, len(C)), C, D, repeated(target + self.width, len(C)))
 
     def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
         """On the three pieces, with u = alpha / C and the slope s of the middle one: C (1 - u) (r - h + h (1 - u)),

@@ -38,6 +38,11 @@ class LocalProblem(NamedTuple):
     upper: Array
     epsilon: float = 0.0
 
+    @property
+    def masks(self) -> Array:
+        """Memory for the masks of all variables. It is made here: to allocate inside a loop takes 0.2 s to compile."""
+        return np.empty((2, len(self.v)), self.v.dtype)
+
 
 LEAST_CURVATURE = 1e-12
 """Where the kernel is flat or not positive semidefinite, a step goes as far as the box allows: R.-E. Fan, P.-H. Chen and C.-J.
@@ -75,12 +80,9 @@ def set_masks(i, local, cannot_rise, cannot_fall):
 
 
 @njit(inline="always")
-def masks(local, dtype):
-    size = local.s.shape[0]
-    cannot_rise, cannot_fall = np.empty(size, dtype), np.empty(size, dtype)
-    for i in range(np.uint64(size)):
+def mask_all(local, cannot_rise, cannot_fall):
+    for i in range(np.uint64(local.s.shape[0])):
         set_masks(i, local, cannot_rise, cannot_fall)
-    return cannot_rise, cannot_fall
 
 
 @njit(inline="always")
@@ -92,46 +94,49 @@ def place_of(values, masks, wanted, first):
     return first
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
-def solve_with_offset(local, tolerance, max_steps):
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
+def solve_with_offset(local, masks, tolerance, max_steps):
     """Move pairs until max v over those that can rise <= min v over those that can fall + tolerance. The steps made.
 
     The first of a pair is the worst of those that can rise, the second the one with the greatest gain: the second-order
     choice (WSS 2) of Fan, Chen and Lin. v and s are changed in place."""
     K, diagonal, v, s, lower, upper, _ = local
-    q = np.uint64(s.shape[0])
-    cannot_rise, cannot_fall = masks(local, v.dtype)
+    q, number = np.uint64(s.shape[0]), v.dtype.type
+    cannot_rise, cannot_fall = masks[0], masks[1]
+    mask_all(local, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
-    step = v.dtype.type(0.0)
-    for steps in range(max_steps):
+    step, infinity = number(0.0), number(np.inf)
+    for steps in range(max_steps + 1):  # the last time v alone is brought up to date
         # v -= step (K_i - K_j), and the greatest v that can rise and the least that can fall
-        top, top_run, bottom = v.dtype.type(-np.inf), np.uint64(0), v.dtype.type(np.inf)
+        top, top_run, bottom = -infinity, np.uint64(0), infinity
         for first in range(np.uint64(0), q, RUN):
-            run_top, run_bottom = v.dtype.type(-np.inf), v.dtype.type(np.inf)
+            run_top, run_bottom = -infinity, infinity
             for k in range(first, first + RUN):
-                new = v[k] - step * (v.dtype.type(K[i, k]) - v.dtype.type(K[j, k]))
+                new = v[k] - step * (number(K[i, k]) - number(K[j, k]))
                 v[k] = new
                 run_top = greater(run_top, new + cannot_rise[k])
                 run_bottom = lesser(run_bottom, new + cannot_fall[k])
             if run_top > top:
                 top, top_run = run_top, first
-            bottom = min(bottom, run_bottom)
-        if not top - bottom > tolerance:
+            bottom = lesser(bottom, run_bottom)
+        if not top - bottom > tolerance or steps == max_steps:
             return steps
         i = place_of(v, cannot_rise, top, top_run)
         j = best_partner(local, cannot_fall, i, top, np.uint64(0), q)
 
-        curvature = max(diagonal[i] + diagonal[j] - 2.0 * np.float64(K[i, j]), LEAST_CURVATURE)
-        end_up = upper[i] if s[i] >= 0.0 else min(upper[i], 0.0)
-        end_down = lower[j] if s[j] <= 0.0 else max(lower[j], 0.0)
+        curvature = greater(diagonal[i] + diagonal[j] - 2.0 * np.float64(K[i, j]), LEAST_CURVATURE)
+        end_up = upper[i] if s[i] >= 0.0 else lesser(upper[i], 0.0)
+        end_down = lower[j] if s[j] <= 0.0 else greater(lower[j], 0.0)
         room_up, room_down = end_up - s[i], s[j] - end_down
         slope = (np.float64(v[i]) + np.float64(cannot_rise[i])) - (np.float64(v[j]) + np.float64(cannot_fall[j]))
-        move = min(slope / curvature, room_up, room_down)
+        move = lesser(lesser(slope / curvature, room_up), room_down)
         s[i] = end_up if move == room_up else s[i] + move
         s[j] = end_down if move == room_down else s[j] - move
-        set_masks(i, local, cannot_rise, cannot_fall)
-        set_masks(j, local, cannot_rise, cannot_fall)
-        step = v.dtype.type(move)
+        moved = i
+        for _ in range(2):
+            set_masks(moved, local, cannot_rise, cannot_fall)
+            moved = j
+        step = number(move)
     return max_steps
 
 
@@ -159,18 +164,19 @@ def best_partner(local, cannot_fall, i, top, start, stop):
     return j
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
-def solve_without_offset(local, tolerance, max_steps):
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
+def solve_without_offset(local, masks, tolerance, max_steps):
     """The same without an offset: v <= tolerance for all that can rise, v >= -tolerance for all that can fall.
 
     Two variables move at a time, each either way: the worst, and the one that promises the greatest gain with it (I.
     Steinwart, D. Hush and C. Scovel, "Training SVMs without offset", JMLR 2011, section 3)."""
     K, diagonal, v, s = local.K, local.diagonal, local.v, local.s
     q = np.uint64(s.shape[0])
-    cannot_rise, cannot_fall = masks(local, v.dtype)
+    cannot_rise, cannot_fall = masks[0], masks[1]
+    mask_all(local, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
     step_i = step_j = v.dtype.type(0.0)
-    for steps in range(max_steps):
+    for steps in range(max_steps + 1):  # the last time v alone is brought up to date
         top, top_run = v.dtype.type(-np.inf), np.uint64(0)
         bottom, bottom_run = v.dtype.type(np.inf), np.uint64(0)
         for first in range(np.uint64(0), q, RUN):
@@ -184,7 +190,7 @@ def solve_without_offset(local, tolerance, max_steps):
                 top, top_run = run_top, first
             if run_bottom < bottom:
                 bottom, bottom_run = run_bottom, first
-        if not max(top, -bottom) > tolerance:
+        if not max(top, -bottom) > tolerance or steps == max_steps:
             return steps
         i = place_of(v, cannot_rise, top, top_run) if top >= -bottom else place_of(v, cannot_fall, bottom, bottom_run)
         j = best_companion(K, diagonal, v, cannot_rise, cannot_fall, i)
@@ -266,7 +272,7 @@ def clip(x, low, high):
     return min(max(x, low), high)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath=FLAGS)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=FLAGS)
 def extremes(v, s, lower, upper, epsilon):
     """The greatest slope of what can rise and the least of what can fall."""
     top, bottom = -np.inf, np.inf
@@ -278,7 +284,7 @@ def extremes(v, s, lower, upper, epsilon):
     return top, bottom
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath=FLAGS)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=FLAGS)
 def gap_and_dual(v, y, s, lower, upper, b, epsilon):
     """P - D as a sum of terms that are never negative, and D = y . s - epsilon |s| - s . f / 2 = (y + v) . s / 2 - epsilon |s|.
 
@@ -295,7 +301,7 @@ def gap_and_dual(v, y, s, lower, upper, b, epsilon):
     return gap, dual
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath=FLAGS)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=FLAGS)
 def best_offset(v, lower, upper, epsilon):
     """The b that minimises the primal, up to rounding: its slope in b begins with minus the sum of ``upper``, and rises by
     upper_i at v_i - epsilon and by -lower_i at v_i + epsilon. By bisection, since 50 passes take a fifth of the time of

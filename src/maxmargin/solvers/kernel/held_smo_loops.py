@@ -57,7 +57,7 @@ def leap(K, v, s, lower, upper, free, has_offset):
     return MOVED
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
 def renew(K, y, s, v):
     """v = y - K s, free of the rounding of the steps that led here. Most s_j are zero, and K is symmetric."""
     for i in range(len(v)):
@@ -69,7 +69,7 @@ def renew(K, y, s, v):
                 v[i] -= s[j] * row[i]
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
 def survey(v, y, s, lower, upper, has_offset, epsilon):
     b = best_offset(v, lower, upper, epsilon) if has_offset else 0.0
     gap, dual = gap_and_dual(v, y, s, lower, upper, b, epsilon)

@@ -14,10 +14,10 @@ def solve_local(local: LocalProblem, tolerance: Any, max_steps: int, has_offset:
     Without an offset the loop knows no kink: it is given the cells in which the variables are, and a variable that wants to
     cross zero does so in the next working set."""
     if has_offset:
-        return int(solve_with_offset(local, tolerance, max_steps))
+        return int(solve_with_offset(local, local.masks, tolerance, max_steps))
     cells = cells_of(local.s, local.v, local.lower, local.upper, local.epsilon)
     local.v[:] -= cells.shift
     inside = local._replace(lower=cells.lower, upper=cells.upper, epsilon=0.0)
-    steps = int(solve_without_offset(inside, tolerance, max_steps))
+    steps = int(solve_without_offset(inside, inside.masks, tolerance, max_steps))
     local.v[:] += cells.shift
     return steps

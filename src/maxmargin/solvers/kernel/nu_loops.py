@@ -15,19 +15,20 @@ from maxmargin.solvers.kernel.batched_smo_loops import (
     best_partner,
     greater,
     lesser,
-    masks,
+    mask_all,
     place_of,
     set_masks,
 )
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
-def solve_in_groups(local, split, tolerance, max_steps):
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
+def solve_in_groups(local, masks, split, tolerance, max_steps):
     """Move pairs until in each group max v over those that can rise <= min v over those that can fall + tolerance. The steps
     made. v and s are changed in place."""
     K, diagonal, v, s, lower, upper, _ = local
     number, zero, q, split = v.dtype.type, np.uint64(0), np.uint64(s.shape[0]), np.uint64(split)
-    cannot_rise, cannot_fall = masks(local, v.dtype)
+    cannot_rise, cannot_fall = masks[0], masks[1]
+    mask_all(local, cannot_rise, cannot_fall)
     i = j = zero
     step = number(0.0)
     for steps in range(max_steps):

@@ -187,9 +187,9 @@ class NuState(BatchedSMOState):
         local = LocalProblem(K, np.diagonal(K).astype(number), v, s, lower, upper, 0.0)
         tolerance = number(min(self.local_tolerance * violation, self.greatest_local_tolerance))
         if len(second) and len(first):
-            steps = solve_in_groups(local, split, tolerance, max_steps)
+            steps = solve_in_groups(local, local.masks, split, tolerance, max_steps)
         else:
-            steps = solve_with_offset(local, tolerance, max_steps)
+            steps = solve_with_offset(local, local.masks, tolerance, max_steps)
         self.s[places[can_move]] = s[:size][can_move]
         return int(steps)
 

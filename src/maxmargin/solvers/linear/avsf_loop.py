@@ -85,9 +85,10 @@ TWELVE, ULP = np.uint64(12), 2.0**-52
 """The upper 52 bits of a random word are a uniform number in [0, 1) in units of 2^-52."""
 
 
-@loop_by_type(
-    "terms", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"}
-)
+FLAGS = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@loop_by_type("terms", cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
 def ascend(rows, terms, line, w, sweep, plan):
     """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
     samples, present, schedule = line.samples, line.present, line.schedule

@@ -87,9 +87,7 @@ NONE = np.uint64(0)
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@loop_by_type(
-    "terms", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"}
-)
+@loop_by_type("terms", cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def descend(rows, terms, line, w, sweep, plan):
     """Make at most ``plan.steps`` steps; end earlier when the sweep just finished looks like the last."""
     samples, index, pool = line.samples, line.index, line.pool
@@ -158,7 +156,7 @@ def descend(rows, terms, line, w, sweep, plan):
                     index[k] = pool[k]
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(allocates=False, nogil=True, error_model="numpy")
 def end_sweep(state, plan):
     """Section 3.2: take over the thresholds, shrink, or go back to all samples and check."""
     is_full = state.active == state.present

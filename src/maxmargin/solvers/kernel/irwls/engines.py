@@ -139,7 +139,8 @@ def by_smo(work: WorkingSet, tolerance: float, so_far: Solved) -> Solved:
     v, s, lower, upper = (np.zeros(padded) for _ in range(4))
     v[:size], s[:size], lower[:size], upper[:size] = work.v, work.s, work.lower, work.upper
     solve = solve_with_offset if work.has_offset else solve_without_offset
-    steps = solve(LocalProblem(K, np.diagonal(K).copy(), v, s, lower, upper), tolerance, STEPS_A_VARIABLE * size)
+    local = LocalProblem(K, np.diagonal(K).copy(), v, s, lower, upper)
+    steps = solve(local, local.masks, tolerance, STEPS_A_VARIABLE * size)
     top, bottom = extremes(v[:size], s[:size], work.lower, work.upper, 0.0)
     b = 0.5 * (top + bottom) if work.has_offset else 0.0
     return so_far._replace(s=s[:size], b=b, steps=so_far.steps + int(steps), was_handed_over=True)

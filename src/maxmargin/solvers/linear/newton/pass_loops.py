@@ -23,7 +23,7 @@ at a time. A row of ten never enters that loop, and a product takes a third long
 PASS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def signed_products(rows, y, w, products, start, stop):
     """products_i = y_i (x_i . w)"""
     for i in range(np.uint64(start), np.uint64(stop)):
@@ -124,7 +124,7 @@ def _(curve, pull, upper, lower):
     return upper if pull > 0.0 else 0.0
 
 
-@loop_by_type("curve", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@loop_by_type("curve", cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def respond(rows, margin, curve, prox, found, start, stop):
     """alpha_i = clip(keep anchor_i + rate C_i (p_i - m_i), L_i, U_i), towards 0 by the kink, and what depends on it.
 
@@ -165,7 +165,7 @@ def respond(rows, margin, curve, prox, found, start, stop):
     return n_changed - start
 
 
-@loop_by_type("curve", cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@loop_by_type("curve", cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def slope(line, curve, prox, t, sums, start, stop):
     """The first and second derivative of the loss part at margin + t along: sums = (-sum a_i d_i, sum over the free of
     rate C_i d_i^2)."""
@@ -206,7 +206,7 @@ def add_outer(rows, i, scale, S):
         S[last, last] += scale * rows.bias * rows.bias
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def add_outer_products(rows, weight, changed, S, start, stop):
     """S += sum of weight_i x_i x_i' over those that became free, minus those that ceased to be."""
     for k in range(start, stop):
@@ -216,7 +216,7 @@ def add_outer_products(rows, weight, changed, S, start, stop):
         add_outer(rows, np.uint64(i), sign * weight[i], S)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
 def gather(rows, weight, chosen, block, start, stop):
     """block_k = sqrt(weight_i) x_i for i = chosen_k, with the constant feature: dense rows for BLAS."""
     for k in range(start, stop):
@@ -227,7 +227,7 @@ def gather(rows, weight, chosen, block, start, stop):
         row_add(rows, i, np.sqrt(weight[i]), line)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def add_hessian_product(rows, chosen, C, v, product, start, stop):
     """product += sum over the chosen samples of C_i (x_i . v) x_i, a row at a time."""
     for k in range(start, stop):
@@ -239,7 +239,7 @@ add_hessian_product_in_order = njit(**PASS, fastmath=IN_ORDER)(add_hessian_produ
 """The same for ``OneValueRows`` only."""
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def add_hessian_diagonal(rows, changed, C, diagonal, start, stop):
     """diagonal_j += sum of C_i x_ij^2 over the samples i that became free, minus those ~i that ceased to be."""
     for k in range(start, stop):

@@ -12,12 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from maxmargin.data.rows import Array, DenseRows
+from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton.newton import Newton
-from maxmargin.solvers.linear.newton.passes import curve_of
-from maxmargin.solvers.linear.newton.small_newton_loop import Outer, Start, solve_small
+from maxmargin.solvers.linear.newton.passes import curve_of, has_few_elements
+from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
 from maxmargin.solvers.linear.newton.state import NewtonState
 
 POLISHING = Newton(polishes=True)
@@ -34,20 +34,23 @@ class SmallNewton:
         return "newton"
 
     @cached_property
-    def outer(self) -> Outer:
+    def settings(self) -> Settings:
+        """The settings from w = 0 for the hinge loss."""
         careful = self.careful
-        factors = tuple(careful.factor(steps) for steps in (3, 8, 20, 21))
         policy, search = careful.policy, careful.policy.line_search
-        return Outer(
-            careful.penalty,
-            careful.cold_penalty,
-            careful.acceptance,
-            factors,  # type: ignore[arg-type]
-            policy.converged,
-            policy.better_pair,
-            policy.small_idle,
-            search.accuracy,
-            search.most_looks,
+        return Settings(
+            hardness=policy.small_hardness,
+            epsilon=0.0,
+            penalty=careful.cold_penalty,
+            anchor_dual=0.0,
+            acceptance=careful.acceptance,
+            factors=(careful.factor(3), careful.factor(8), careful.factor(20), careful.factor(21)),
+            converged=policy.converged,
+            better_pair=policy.better_pair,
+            most_idle=policy.small_idle,
+            search_accuracy=search.accuracy,
+            most_looks=search.most_looks,
+            most_steps=policy.small_steps,
         )
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> SmallState:
@@ -55,14 +58,21 @@ class SmallNewton:
 
     def advance(self, problem: LinearProblem, state: SmallState, budget: Budget) -> None:
         if state.is_fresh:
-            state.run(self.outer, self.careful.policy.small_steps, budget)
+            state.run(self._settings_for(problem, budget.target), self.careful.penalty, budget)
         else:
             state.go_on(self.careful, budget)
+
+    def _settings_for(self, problem: LinearProblem, target: float) -> Settings:
+        """To rounding where that costs next to nothing, else to a part of the target."""
+        policy = self.careful.policy
+        if has_few_elements(problem, policy.matrix):
+            return self.settings
+        return self.settings._replace(converged=max(policy.converged, policy.small_aim * target))
 
     def candidate(self, problem: LinearProblem, state: SmallState) -> tuple[Array, Array]:
         if state.careful is not None:
             return self.careful.candidate(problem, state.careful)
-        return state.w[: problem.n_weights], state.alpha
+        return state.w, state.alpha
 
 
 class SmallState:
@@ -77,14 +87,7 @@ class SmallState:
         self.is_fresh = True
         self.looks_done = self.is_stuck = False
         self.gap, self.best_dual, self.active, self.own_steps = np.inf, 0.0, problem.n_samples, 0
-        self.w = np.zeros(problem.rows.n_features + 1)
-        self.alpha = np.zeros(problem.n_samples) if warm_start is None else self._inside(warm_start)
-        if warm_start is not None:  # the answer may be here already
-            self.w[: problem.n_weights] = problem.weights(self.alpha)
-
-    def _inside(self, alpha: Array) -> Array:
-        clipped: Array = np.clip(alpha, self.problem.box.L, self.problem.box.U)
-        return clipped
+        self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
 
     @property
     def steps(self) -> int:
@@ -94,15 +97,16 @@ class SmallState:
         """Whether the gap is within the target, as far as the solver can tell."""
         return bool(np.isfinite(self.gap) and self.gap <= target * abs(self.best_dual))
 
-    def run(self, outer: Outer, allowed_steps: int, budget: Budget) -> None:
+    def run(self, settings: Settings, warm_penalty: float, budget: Budget) -> None:
         """The compiled call. If it was cut short by the budget, the careful method goes on from its alpha."""
-        problem, self.is_fresh = self.problem, False
-        most_steps = max(1, min(allowed_steps, budget.steps // problem.n_samples))
-        linear = float(np.sum(problem.box.terms(self.alpha))) if self.warm_start is not None else 0.0
-        start = Start(self.alpha, self.w, linear, problem.primal_at_zero, most_steps)
-        found = solve_small(_rows(problem), problem.signs, curve_of(problem), outer, start)
-        self.gap, self.best_dual, n_steps, self.active = found
-        self.own_steps += max(1, n_steps) * problem.n_samples
+        self.is_fresh, allowed_steps, n = False, settings.most_steps, self.problem.n_samples
+        most_steps = max(1, min(allowed_steps, budget.steps // n))
+        memory = Memory(self.problem, settings._replace(most_steps=most_steps))
+        if self.warm_start is not None:
+            memory.begin(self.problem, self.warm_start, warm_penalty)
+        self.gap, self.best_dual, n_steps, self.active = memory.solve()
+        self.alpha, self.w = memory.samples.best_alpha, memory.weights.best_w
+        self.own_steps += max(1, n_steps) * n
         self.looks_done = self.meets(budget.target)
         if n_steps == most_steps and n_steps < allowed_steps and not self.looks_done:
             self.warm_start = self.alpha
@@ -115,11 +119,49 @@ class SmallState:
         self.gap, self.best_dual, self.active = self.careful.gap, self.careful.best_dual, self.careful.active
 
 
-def _rows(problem: LinearProblem) -> DenseRows:
-    """X as dense float64, whatever it is: so few elements are soon copied, and one type is soon compiled."""
-    rows = problem.compiled_rows
-    if isinstance(rows, DenseRows) and rows.values.dtype == np.float64:
-        return rows
-    values = np.ascontiguousarray(problem.rows.dense(), np.float64)
-    values.flags.writeable = False
-    return DenseRows(values, rows.bias)
+class Memory:
+    """What the compiled call reads and writes. It begins at w = 0 and alpha = 0."""
+
+    def __init__(self, problem: LinearProblem, settings: Settings) -> None:
+        curve, n, d = curve_of(problem), problem.n_samples, problem.n_weights
+        bounds, of_samples = np.empty((2, n)), np.zeros((5, n))
+        bounds[0], bounds[1] = curve.lower, curve.target
+        anchor, margin, along, alpha, best_alpha = of_samples
+        free = np.zeros(n, np.bool_)
+        self.samples = Samples(curve.C, bounds[0], curve.U, bounds[1], anchor, margin, along, alpha, free, best_alpha)
+        self.weights = Weights(*np.zeros((6, d)), *np.zeros((2, d, d)))
+        self.settings = settings
+        if curve.is_smooth:
+            self.settings = settings._replace(hardness=1.0 / curve.softness, penalty=np.inf, epsilon=curve.epsilon)
+        elif curve.is_tube:
+            self.settings = settings._replace(epsilon=curve.epsilon)
+        self.Z = signed_rows(problem)
+
+    def begin(self, problem: LinearProblem, alpha: Array, penalty: float) -> None:
+        """Where an alpha is given: w = w(alpha), unless w = 0 has the lesser primal value. w(alpha) of a poor alpha can be
+        far off."""
+        alpha = np.clip(alpha, problem.box.L, problem.box.U)
+        w = problem.weights(alpha)
+        self.samples.alpha[:] = self.samples.anchor[:] = alpha
+        self.weights.w_alpha[:] = w
+        self.settings = self.settings._replace(anchor_dual=problem.dual(alpha))
+        if w.any() and problem.primal(w) < problem.primal_at_zero:
+            self.weights.w[:], self.samples.margin[:] = w, problem.margins(w)
+            if self.settings.penalty < np.inf:
+                self.settings = self.settings._replace(penalty=penalty)
+
+    def solve(self) -> tuple[float, float, int, int]:
+        """The gap and the dual value of the best pair, Newton steps, and samples free."""
+        gap, dual, steps, n_free = solve_small(self.Z, self.samples, self.weights, self.settings)
+        return gap, dual, steps, n_free
+
+
+def signed_rows(problem: LinearProblem) -> Array:
+    """sigma_i x_i as dense float64 with the constant column, whatever X is: so few elements are soon copied, and one type is
+    soon compiled."""
+    d, signs = problem.rows.n_features, problem.signs.astype(np.float64)
+    Z = np.empty((problem.n_samples, problem.n_weights))
+    np.multiply(problem.rows.dense(), signs[:, None], out=Z[:, :d])
+    if problem.n_weights > d:
+        np.multiply(signs, problem.intercept_scaling, out=Z[:, d])
+    return Z

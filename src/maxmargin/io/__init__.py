@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from maxmargin._lazy import lazy_names
 
 _HOMES = {
+    "Blocks": "maxmargin.scale_out.blocks",
     "MalformedFile": "maxmargin.io.files",
     "load_model": "maxmargin.models.model_file",
     "read_data": "maxmargin.io.tables",
@@ -16,6 +17,7 @@ _HOMES = {
     "read_svmlight": "maxmargin.io.svmlight",
     "save_model": "maxmargin.models.model_file",
     "stream_svmlight": "maxmargin.io.svmlight",
+    "to_blocks": "maxmargin.scale_out.writing",
     "write_liblinear": "maxmargin.models.liblinear",
     "write_libsvm": "maxmargin.models.libsvm",
     "write_svmlight": "maxmargin.io.svmlight",
@@ -37,3 +39,5 @@ if TYPE_CHECKING:
     from maxmargin.models.libsvm import write_libsvm as write_libsvm
     from maxmargin.models.model_file import load_model as load_model
     from maxmargin.models.model_file import save_model as save_model
+    from maxmargin.scale_out.blocks import Blocks as Blocks
+    from maxmargin.scale_out.writing import to_blocks as to_blocks

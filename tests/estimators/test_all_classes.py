@@ -164,5 +164,5 @@ def test_an_indicator_goes_with_sparse_models_and_not_with_all_classes_together(
     assert LinearSVC(penalty="l1", C=0.1, tol=1e-6).fit(X, Y).coef_.shape == (5, 8)
     with pytest.raises(ValueError, match="takes one class a sample"):
         LinearSVC(multi_class="crammer_singer").fit(X, Y)
-    with pytest.raises(ValueError, match="must hold zeros and ones.*; this one is multiclass-multioutput"):
+    with pytest.raises(ValueError, match=r"must hold zeros and ones.*; this one is multiclass-multioutput"):
         LinearSVC().fit(X, Y + np.arange(5))

@@ -67,6 +67,8 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.kernel_multiclass
 	$(BIN)/python -m benchmarks.kernel_memory
 	$(BIN)/python -m benchmarks.regimes
+	$(BIN)/python -m benchmarks.out_of_core
+	$(BIN)/python -m benchmarks.dask_fits
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m fuzz.run --seconds $(SECONDS)
@@ -83,7 +85,7 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,onnx,publish,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,onnx,dask,publish,dev]"
 	@touch $@
 
 $(VENV)/docs.stamp: pyproject.toml | $(BIN)/python

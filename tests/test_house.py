@@ -55,6 +55,8 @@ NUMBERS = {
     "problem/feature_maps.py": {"COEFFICIENT_ROUNDINGS", "UNDERFLOW"},
     "problem/held_values.py": {"MULTIPLE"},
     "problem/kernels.py": {"SECOND_ORDER"},
+    "scale_out/blocks.py": {"ALIGNMENT"},
+    "scale_out/remainder.py": {"BINS_A_POWER", "LEAST_POWER", "MOST_POWER", "ROW_OVERHEAD"},
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/linear/newton/state.py": {"ROUNDING"},
     "cli/outcome.py": {"CERTIFIED", "BAD_INPUT", "UNCERTIFIED"},

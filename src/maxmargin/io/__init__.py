@@ -1,6 +1,17 @@
-"""Files: svmlight text and tables, models of our own, of LIBLINEAR's and of LIBSVM's.
+"""Files: data in, and the public names of the functions that read and write models.
 
-Names are loaded when they are first used: reading data loads no scikit-learn.
+=========================================  ============================================================
+what                                       file
+=========================================  ============================================================
+svmlight text                              ``svmlight.py`` over ``text.py``, ``svmlight_loops.py``
+.csv, .parquet, .npz                       ``tables.py``, ``npz.py``
+kernel values                              ``kernel_values.py``
+svm-scale's ranges                         ``ranges.py``
+one sentence for whatever goes wrong       ``files.py``
+limits on memory; writing whole files      ``memory.py``, ``outputs.py``
+=========================================  ============================================================
+
+Models are in ``maxmargin.models``. Names are loaded when they are first used, so that reading data loads no scikit-learn.
 """
 
 from typing import TYPE_CHECKING

@@ -29,6 +29,7 @@ from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.solution import Progress, Solution, Status
+from maxmargin.solving.start import start_of
 
 Callback = Callable[[Progress], Any]
 
@@ -128,7 +129,7 @@ def drive(
 
     A linear solve uses one thread of BLAS from beginning to end. That limit holds for the whole process. If it were set for
     parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
-    start = _start_of(warm_start, problem)
+    start = start_of(warm_start, problem)
     solver = suited(solver, problem)
     with single_threaded_blas() if isinstance(problem, (LinearProblem, CrammerSingerProblem)) else nullcontext():
         run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
@@ -149,27 +150,6 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
             raise
         status = run.after_interruption()
     return run.solution(status)
-
-
-def _start_of(
-    warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem | CrammerSingerProblem
-) -> Array | None:
-    """A copy of alpha, or of w where the penalty has a kink."""
-    if warm_start is None:
-        return None
-    if isinstance(problem, CrammerSingerProblem):
-        return np.asarray(warm_start.alpha if isinstance(warm_start, Solution) else warm_start, dtype=np.float64)
-    is_w = isinstance(problem, LinearProblem) and problem.penalty.has_kink
-    length, words = (problem.n_weights, "weights") if is_w else (problem.n_samples, "samples")  # type: ignore[union-attr]
-    name = "w" if is_w else "alpha"
-    if isinstance(warm_start, Solution):
-        warm_start = warm_start.w if is_w else warm_start.alpha
-    start = np.asarray(warm_start, dtype=np.float64)
-    if start.shape != (length,):
-        raise ValueError(f"warm_start must hold one {name} for each of {length} {words}; its shape is {start.shape}.")
-    if not np.isfinite(start).all():
-        raise ValueError("warm_start holds a value that is not finite.")
-    return start
 
 
 @dataclass

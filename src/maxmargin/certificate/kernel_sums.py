@@ -37,6 +37,8 @@ from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.kernels import SECOND_ORDER, Kernel, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
+TASK_STEP = 64
+"""Samples by which a task of compiled code grows."""
 GROUP_ROUNDINGS = 12.0
 """Roundings of a sum in groups of eight, as derived above."""
 EXPONENTIAL_ERROR = 2.0**-70
@@ -179,6 +181,12 @@ def _sparse_sums(
     return KernelSums(plus - minus, (error + roundings(n_added)) * (plus + minus))
 
 
+def _samples_a_task(n_vectors: int) -> int:
+    """A multiple of what a vector holds, unless a task may have fewer."""
+    fitting = policy.KERNEL.values_a_task // max(1, n_vectors) // TASK_STEP * TASK_STEP
+    return min(policy.KERNEL.samples_a_task, max(TASK_STEP, fitting))
+
+
 def _is_worth_halving(n_chosen: int, n: int) -> bool:
     return n_chosen >= policy.KERNEL.symmetric_share * n and n_chosen**2 > policy.KERNEL.values_to_halve
 
@@ -202,7 +210,7 @@ def _sums_among_rows(kernel: Any, vectors: Points, scales: Array, n_first: int) 
     """At the vectors, those over the first of them and those over the others."""
     from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_among
 
-    n, rows, size = len(vectors), _elements(vectors.matrix), policy.KERNEL.samples_a_task
+    n, rows, size = len(vectors), _elements(vectors.matrix), _samples_a_task(len(vectors))
     log2_scale = -kernel.gamma / math.log(2.0)
     job = JudgedSums(rows, np.array([n_first]), scales, vectors.sqnorms, rows, vectors.sqnorms, log2_scale)
     starts = [*range(0, n_first, size), *range(n_first, n, size)]
@@ -228,11 +236,13 @@ def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, sa
     log2_scale = -kernel.gamma / math.log(2.0)
     job = JudgedSums(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, log2_scale)
 
+    size = _samples_a_task(len(chosen))
+
     def task(start: int) -> None:
         columns = np.zeros((points.matrix.shape[1] + 5) * int(LANES))
-        judge_rows(job, start, min(n, start + policy.KERNEL.samples_a_task), columns, totals, rests)
+        judge_rows(job, start, min(n, start + size), columns, totals, rests)
 
-    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
+    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, size)], task)
     return totals + rests
 
 

@@ -172,7 +172,7 @@ def report(outcomes: dict[Cell, Outcome], path: Path, options: argparse.Namespac
         fits.add(*words, len(chosen), certified, seconds_text(geometric_mean(seconds)), seconds_text(max(seconds)))
         for peer, table in ratios.items():
             table.add(*words, sum(peer in outcome.peers for outcome in chosen), *_ratio_cells(chosen, peer))
-    clock = "**On a busy machine, and so in seconds of the processor, all threads together.**"
+    clock = "**Pinned to one core beside other work, and so in seconds of the processor, all threads together.**"
     head = [__doc__.partition("\n\n    python")[0], *([clock] if options.processor_time else [])]
     parts: list[object] = [*head, "## maxmargin to 1e-6", fits]
     for peer, table in ratios.items():

@@ -115,7 +115,8 @@ def main() -> None:
                 ratios += add_rows(table, name, nu)
     mean, worst = geometric_mean(ratios), min(ratios, default=math.nan)
     words = f"Where LIBLINEAR gets to the target ({len(ratios)} rows) it takes {mean:.2f} times as long as maxmargin in the "
-    clock = "**Pinned to one core beside other work, and so in seconds of the processor, all threads together.**" if options.processor_time else ""
+    clock = "**Pinned to one core beside other work, and so in seconds of the processor, all threads together.**"
+    clock = clock if options.processor_time else ""
     words += f"geometric mean, and at the least {worst:.2f} times. {clock}"
     parts = [__doc__.partition("\n\n    python")[0], table, words]
     write_report(options.results / "one_class.md", "Linear one-class support vector machine", parts, options.quick)

@@ -83,7 +83,7 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,onnx,publish,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,onnx,dask,publish,dev]"
 	@touch $@
 
 $(VENV)/docs.stamp: pyproject.toml | $(BIN)/python

@@ -41,6 +41,8 @@ WARM_UP = 60
 """Cases of each target before the baseline of memory is measured."""
 SILENCE_SECONDS = 120.0
 """Wall time after which a worker that reports nothing is ended, and its case is a hang."""
+START_SECONDS = 1200.0
+"""Wall time in which a worker must report its first cases. It compiles before them, which takes minutes on a busy machine."""
 LARGEST_INPUT = 1 << 20
 """Bytes; no mutation makes a larger file."""
 RETIREMENT = 40_000
@@ -163,7 +165,7 @@ def _watch(words: list[str], state: State, progress: list[Progress]) -> int:
     command = [sys.executable, "-m", "fuzz.run", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         assert process.stdout is not None
-        timer = threading.Timer(SILENCE_SECONDS, process.kill)
+        timer = threading.Timer(START_SECONDS, process.kill)
         timer.start()
         for line in process.stdout:
             timer.cancel()

@@ -9,6 +9,7 @@ import matplotlib as mpl
 import pytest
 
 import maxmargin
+import maxmargin.dask
 import maxmargin.io
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "api" / "examples"
@@ -17,7 +18,7 @@ PUBLIC = {
     for module in (maxmargin, maxmargin.io)
     for name in module.__all__
     if name != "__version__"
-}
+} | {"maxmargin.dask.LinearSVC": maxmargin.dask.LinearSVC}
 
 
 def example_of(name: str) -> str:
@@ -29,6 +30,8 @@ def example_of(name: str) -> str:
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_has_an_example_that_does_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if name.startswith("maxmargin.dask"):
+        pytest.importorskip("distributed")
     mpl.use("Agg")
     example = doctest.DocTestParser().get_doctest(example_of(name), {}, name, None, 0)
     assert example.examples

@@ -37,7 +37,7 @@ MANY_LOOP_PARAMETERS = {
 
 NUMBERS = {
     "certificate/rounding.py": {"SMALLEST", "PAIRWISE_ROUNDINGS", "OUTWARDS"},
-    "certificate/kernel_sums.py": {"GROUP_ROUNDINGS", "EXPONENTIAL_ERROR", "LONG_ROUNDOFF", "SMALLEST_NORMAL"},
+    "certificate/kernel_sums.py": {"TASK_STEP", "GROUP_ROUNDINGS", "EXPONENTIAL_ERROR", "LONG_ROUNDOFF", "SMALLEST_NORMAL"},
     "certificate/ellipsoid.py": {"GREATEST_SHIFT", "GREATEST_CURVATURE", "WELL_CONDITIONED"},
     "certificate/nu.py": {"ZERO_ROUNDINGS"},
     "data/caching.py": {"DIGEST_BYTES"},
@@ -55,6 +55,8 @@ NUMBERS = {
     "problem/feature_maps.py": {"COEFFICIENT_ROUNDINGS", "UNDERFLOW"},
     "problem/held_values.py": {"MULTIPLE"},
     "problem/kernels.py": {"SECOND_ORDER"},
+    "scale_out/blocks.py": {"ALIGNMENT"},
+    "scale_out/remainder.py": {"BINS_A_POWER", "LEAST_POWER", "MOST_POWER", "ROW_OVERHEAD"},
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/linear/newton/state.py": {"ROUNDING"},
     "cli/outcome.py": {"CERTIFIED", "BAD_INPUT", "UNCERTIFIED"},

@@ -97,8 +97,8 @@ _HOMES = {
     "MovedTooFar": "maxmargin.estimators.streams",
 }
 
-_MODULES = {"streams": "maxmargin.estimators.streams"}
-"""Public paths of version 0.1 that have no file of their own any more."""
+_MODULES = {"dask": "maxmargin.estimators.dask_svc", "streams": "maxmargin.estimators.streams"}
+"""Public modules that have no file of their own."""
 
 __all__ = ["__version__", *_HOMES]
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin.certificate import policy
-from maxmargin.certificate.kernel_sums import equal_points, kernel_sums
+from maxmargin.certificate.equal_points import equal_points
+from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_rows
+from maxmargin.certificate.kernel_sums import kernel_sums
 from maxmargin.problem import kernel_loops
-from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_rows
 from maxmargin.problem.kernels import RBF, Linear, Points, Polynomial
 
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_array}
@@ -94,12 +95,26 @@ def test_rows_in_one_set_are_equal_and_equal_rows_are_missed_only_when_rounding_
         assert np.all(is_one_set[is_equal])
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n_positive", [0, 1, 40, 150, 151])
+def test_a_value_that_serves_both_of_its_sides_gives_the_same_sums(form, n_positive, monkeypatch):
+    points, chosen = Points.of(FORMS[form](mostly_zero(333, 7, 6))), np.random.default_rng(7).permutation(333)[:151]
+    signed = np.random.default_rng(8).permutation(np.where(np.arange(151) < n_positive, 1.0, -1.0)) * np.linspace(0.1, 9.0, 151)
+    plain = kernel_sums(RBF(0.3), points, chosen, signed)
+    small = replace(policy.KERNEL, values_to_halve=0, samples_a_task=37, strips_a_turn=2)
+    monkeypatch.setattr(policy, "KERNEL", small)
+    halved = kernel_sums(RBF(0.3), points, chosen, signed)
+    assert not np.array_equal(plain.outputs, halved.outputs)  # another order of additions
+    assert np.all(np.abs(plain.outputs - halved.outputs) <= plain.errors + halved.errors)
+    assert np.all(halved.errors <= 1e-12 * np.abs(signed).sum())
+
+
 def test_an_rbf_value_is_right_to_the_last_digit():
     squares = np.concatenate([np.linspace(0.0, 60.0, 2000), 10.0 ** np.linspace(-12, 2.8, 500)])
     values, rests = np.zeros((2, len(squares)))
     origin, others = np.zeros((1, 1)), np.zeros((len(squares), 1))
     job = JudgedSums(origin, np.array([0]), np.ones(1), np.zeros(1), others, squares, -1.0)
-    judge_rows(job, 0, len(squares), np.zeros(5 * int(LANES)), values, rests)
+    judge_rows(job, 0, len(squares), np.zeros(6 * int(LANES)), values, rests)
     with localcontext() as context:
         context.prec = 40
         exact = [Decimal(2) ** -Decimal(float(square)) for square in squares]

@@ -10,6 +10,7 @@ import maxmargin
 from maxmargin import RBF, SVC, EpsilonInsensitive, Hinge, KernelProblem, LinearProblem, LinearSVC, SquaredHinge, solve
 from maxmargin.model_selection.leave_one_out import _closed_ranges, _offset_ranges
 from maxmargin.model_selection.path import fit_of
+from maxmargin.model_selection.removal import Removals, decided_by_own_margin
 from maxmargin.model_selection.transfer import has_free_offset, with_costs
 
 
@@ -66,6 +67,33 @@ def test_every_margin_is_within_its_range(name, tol):
     margins = brute_force_margins(problem)
     assert np.all(low <= margins + 1e-5)
     assert np.all(margins <= high + 1e-5)
+
+
+@pytest.mark.parametrize("C", [0.3, 30.0])
+@pytest.mark.parametrize("has_offset", [True, False])
+def test_steps_from_the_fit_decide_what_it_leaves_open(C, has_offset):
+    X, y = samples(2, 160)
+    costs = C * np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    problem = KernelProblem.build(X, y, costs, RBF(0.3), has_offset)
+    loo = maxmargin.leave_one_out(problem)
+    margins = brute_force_margins(problem)
+    clear = np.abs(margins) > 1e-4
+    assert loo.was_stepped.sum() >= 10
+    assert loo.was_refitted.sum() < 0.2 * loo.was_stepped.sum()
+    assert np.array_equal(loo.is_wrong[clear], margins[clear] <= 0.0)
+
+
+def test_the_ranges_of_a_rough_fit_hold_the_exact_margins():
+    """At any tolerance of the fit, and from whatever point the steps lead to."""
+    problem = problems()["rbf, offset"]
+    margins = brute_force_margins(problem)
+    for tol in (1e-1, 1e-3, 1e-6):
+        fit = fit_of(problem, solve(problem, tol=tol), 1.0)
+        removals, own = Removals(fit), decided_by_own_margin(fit)
+        assert np.all(margins <= own + 1e-6)
+        for i in np.flatnonzero(fit.alpha):
+            low, high = removals.margin(int(i))
+            assert low - 1e-6 <= margins[i] <= high + 1e-6
 
 
 def test_most_samples_are_decided_by_one_fit():

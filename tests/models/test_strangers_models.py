@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save as save_tensors
 
 from fuzz.seeds import put_together, taken_apart
-from maxmargin import SVC, LinearSVC
+from maxmargin import SVC, SVR, LinearSVC
 from maxmargin.io import MalformedFile, load_model, memory, read_libsvm, save_model, write_libsvm
 from maxmargin.models import policy
 from maxmargin.models.checkpoint import Checkpoint
@@ -244,3 +244,14 @@ def test_a_polynomial_of_huge_numbers_proves_nothing_and_raises_nothing(tmp_path
     with np.errstate(all="ignore"):
         assert set(model.predict(X)) <= {-1, 1}
         assert not model.certified_predict(X).proved.any()
+
+
+def test_a_bound_that_is_a_whole_number_beyond_int64_is_taken_for_a_float(tmp_path):
+    """JSON does not tell 2^64 from a float; NumPy makes a Python object of it. The fuzzer found the model of a regression."""
+    save_model(SVR(kernel="linear").fit(X, X[:, 0]), tmp_path / "model")
+    model = taken_apart((tmp_path / "model").read_bytes())
+    model.header["certificates"][0]["distance_bound"] = 2**64
+    (tmp_path / "model").write_bytes(put_together(model.header, model.tensors))
+    loaded = load_model(tmp_path / "model")
+    assert isinstance(loaded.certificate_.distance_bound, float)
+    assert np.all(loaded.certified_predict(X).radius >= 2.0**63)

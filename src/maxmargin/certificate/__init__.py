@@ -6,6 +6,8 @@ It imports ``problem`` and ``data`` and nothing else. No solver's loop feeds it,
 what                                                where
 ==================================================  =================================
 the gap of a linear problem                         ``linear.py``
+its sums over rows, for all rows or a part          ``linear_sums.py``
+from these sums to a certificate                    ``linear_verdict.py``
 the same in twice the precision                     ``precise_linear_loops.py``
 the gap of a kernel problem, its kernel sums        ``kernel.py``, ``kernel_sums.py``
 the gap of a problem with nu                        ``nu.py``

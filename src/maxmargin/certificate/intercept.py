@@ -21,8 +21,7 @@ import numpy as np
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import KernelVerdict
-from maxmargin.certificate.predictions import linear_values, norms
-from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks
 from maxmargin.problem.kernel import KernelProblem
@@ -32,18 +31,22 @@ from maxmargin.problem.offset import Interval, offset_interval
 
 def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate, data_error: float = 0.0) -> float:
     """An upper bound on |b - b*|. It is zero where the intercept is absent, or penalised and so a part of w. It takes one pass
-    over X, and a second one where the elements of X are only known to a relative ``data_error``."""
+    over X, and a second one where the elements of X are only known to a relative ``data_error``. The
+    rounding of an output is bounded by |w| |x_i|, which needs no pass of its own."""
     if problem.penalizes_intercept:
         return 0.0
     if not math.isfinite(certificate.distance_bound):
         return math.inf
     with np.errstate(all="ignore"):
-        outputs = linear_values(problem.rows.matrix, w[None, : problem.rows.n_features], np.zeros(1))
-        reach = certificate.distance_bound * norms(problem.rows.matrix) * (1.0 + data_error) + outputs.errors[:, 0]
+        rows, weights = problem.rows, w[: problem.rows.n_features]
+        roundings = float(rows.longest) + 8.0
+        lengths = np.sqrt(rows.squared_norms() + roundings * SMALLEST) * (1.0 + gamma(roundings))
+        rounding = gamma(roundings) * float(np.linalg.norm(weights)) * (1.0 + gamma(len(weights) + 8.0))
+        reach = (certificate.distance_bound * (1.0 + data_error) + rounding) * lengths + roundings * SMALLEST
         if data_error:
-            reach += data_error * (np.abs(problem.rows.matrix) @ np.abs(w[: problem.rows.n_features]))
+            reach += data_error * (np.abs(rows.matrix) @ np.abs(weights))
         b = float(w[-1]) * problem.intercept_scaling
-        return _bound(problem, outputs.values[:, 0], reach, b)
+        return _bound(problem, np.asarray(rows.matrix @ weights), reach * OUTWARDS, b)
 
 
 def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float:

@@ -2,8 +2,8 @@ r"""Sums of kernel values in float64, and how wrong they can be: :math:`f_i = \s
 :math:`x_i`, which is what a certificate judges and what a model predicts.
 
 No kernel value is kept. All cores make tiles of dot products that fit into the caches, and apply the kernel to them. Dense
-samples are multiplied by BLAS, sparse ones by compiled code of the certificate's own. Among the chosen points themselves a
-dense tile is made once, for both of its sides. Nothing here is shared with a solver.
+samples are multiplied by BLAS, sparse ones and those with few features by compiled code of the certificate's own. Where the
+chosen points are many, a value between two of them is made once, for both of its sides. Nothing here is shared with a solver.
 
 **Rounding, for the RBF kernel.** Let :math:`u = 2^{-53}`, G the greatest :math:`|x|^2`, and m the number of roundings that a
 term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u G`, so that :math:`|x - z|^2` is wrong by at
@@ -28,6 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate import policy
+from maxmargin.certificate.equal_points import equal_points
 from maxmargin.certificate.rounding import gamma as roundings
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
@@ -36,6 +37,8 @@ from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.kernels import SECOND_ORDER, Kernel, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
+TASK_STEP = 64
+"""Samples by which a task of compiled code grows."""
 GROUP_ROUNDINGS = 12.0
 """Roundings of a sum in groups of eight, as derived above."""
 EXPONENTIAL_ERROR = 2.0**-70
@@ -166,27 +169,80 @@ def _sparse_sums(
 ) -> KernelSums:
     """The sums with positive and with negative coefficients: their difference, and what it can be wrong by. Coefficients are
     themselves sums of up to ``n_added`` numbers."""
-    plus, minus = (
-        _positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), samples)
-        for is_here in (signed > 0.0, signed < 0.0)
-    )
-    error = _rbf_error(kernel, points, samples, GROUP_ROUNDINGS)
+    if samples is points and _is_worth_halving(len(chosen), len(points)):
+        plus, minus, n_more = _symmetric_sums(kernel, points, chosen, signed)
+    else:
+        n_more = 0
+        plus, minus = (
+            _positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), samples)
+            for is_here in (signed > 0.0, signed < 0.0)
+        )
+    error = _rbf_error(kernel, points, samples, GROUP_ROUNDINGS + n_more)
     return KernelSums(plus - minus, (error + roundings(n_added)) * (plus + minus))
 
 
+def _samples_a_task(n_vectors: int) -> int:
+    """A multiple of what a vector holds, unless a task may have fewer."""
+    fitting = policy.KERNEL.values_a_task // max(1, n_vectors) // TASK_STEP * TASK_STEP
+    return min(policy.KERNEL.samples_a_task, max(TASK_STEP, fitting))
+
+
+def _is_worth_halving(n_chosen: int, n: int) -> bool:
+    return n_chosen >= policy.KERNEL.symmetric_share * n and n_chosen**2 > policy.KERNEL.values_to_halve
+
+
+def _symmetric_sums(kernel: Any, points: Points, chosen: Array, signed: Array) -> tuple[Array, Array, int]:
+    """The same at the points themselves. Among the chosen ones a value is computed once, for both of its sides; the parts of
+    the tasks are added in one order, and how many there are is the third number."""
+    is_first, is_chosen = signed > 0.0, np.zeros(len(points), np.bool_)
+    order = np.concatenate([np.flatnonzero(is_first), np.flatnonzero(signed < 0.0)])
+    is_chosen[chosen] = True
+    plus, minus = np.zeros((2, len(points)))
+    among, n_parts = _sums_among_rows(kernel, points[chosen[order]], np.abs(signed[order]), int(is_first.sum()))
+    plus[chosen[order]], minus[chosen[order]] = among
+    others = points[~is_chosen]
+    for side, is_here in ((plus, is_first), (minus, signed < 0.0)):
+        side[~is_chosen] = _positive_sums(kernel, points, chosen[is_here], np.abs(signed[is_here]), others)
+    return plus, minus, n_parts
+
+
+def _sums_among_rows(kernel: Any, vectors: Points, scales: Array, n_first: int) -> tuple[Array, int]:
+    """At the vectors, those over the first of them and those over the others."""
+    from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_among
+
+    n, rows, size = len(vectors), _elements(vectors.matrix), _samples_a_task(len(vectors))
+    log2_scale = -kernel.gamma / math.log(2.0)
+    job = JudgedSums(rows, np.array([n_first]), scales, vectors.sqnorms, rows, vectors.sqnorms, log2_scale)
+    starts = [*range(0, n_first, size), *range(n_first, n, size)]
+    sums, crew, a_turn = np.zeros((2, n)), Crew(n * n // 2), policy.KERNEL.strips_a_turn
+
+    def task(start: int) -> Array:
+        totals, rests = np.zeros((2, 2, n))
+        stop = min(n_first if start < n_first else n, start + size)
+        judge_among(job, start, stop, np.zeros((vectors.matrix.shape[1] + 5) * int(LANES)), totals, rests)
+        return np.asarray(totals + rests)
+
+    for begin in range(0, len(starts), a_turn):
+        for found in crew.run_long([(start,) for start in starts[begin : begin + a_turn]], task):
+            sums += found
+    return sums, len(starts)
+
+
 def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, samples: Points) -> Array:
-    from maxmargin.problem.kernel_loops import LANES, JudgedSums, judge_rows
+    from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_rows
 
     n, totals, rests = len(samples), np.zeros(len(samples)), np.zeros(len(samples))
     vectors, others = _elements(points.matrix), _elements(samples.matrix)
     log2_scale = -kernel.gamma / math.log(2.0)
     job = JudgedSums(vectors, chosen, scales, points.sqnorms, others, samples.sqnorms, log2_scale)
 
-    def task(start: int) -> None:
-        columns = np.zeros((points.matrix.shape[1] + 4) * int(LANES))
-        judge_rows(job, start, min(n, start + policy.KERNEL.samples_a_task), columns, totals, rests)
+    size = _samples_a_task(len(chosen))
 
-    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
+    def task(start: int) -> None:
+        columns = np.zeros((points.matrix.shape[1] + 5) * int(LANES))
+        judge_rows(job, start, min(n, start + size), columns, totals, rests)
+
+    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, size)], task)
     return totals + rests
 
 
@@ -320,31 +376,6 @@ def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors
     share = SECOND_ORDER * (exponent + EXPONENTIAL_ERROR + 4.0 * len(signed) * u**2)
     tiny = SMALLEST_NORMAL * float(np.abs(signed).sum())
     return KernelSums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
-
-
-def equal_points(matrix: Any) -> tuple[Array, Array]:
-    """For each row of a CSR matrix the number of its set of equal rows, and the first row of each set. Rows that have the same
-    product with a fixed vector are compared, neighbour by neighbour; equal rows between which another one comes are missed."""
-    n, lengths = matrix.shape[0], np.diff(matrix.indptr)
-    products = matrix @ np.cos(np.arange(1.0, matrix.shape[1] + 1.0))
-    order = np.argsort(products, kind="stable")
-    one, other = order[:-1], order[1:]
-    is_equal = (products[one] == products[other]) & (lengths[one] == lengths[other])
-    alike = np.flatnonzero(is_equal)
-    is_equal[alike] = _are_equal(matrix, one[alike], other[alike], lengths)
-    is_first = np.concatenate([[True], ~is_equal])[:n]
-    group = np.empty(n, np.intp)
-    group[order] = np.cumsum(is_first) - 1
-    return group, order[is_first]
-
-
-def _are_equal(matrix: Any, one: Array, other: Array, lengths: Array) -> Array:
-    """Whether these pairs of rows, of equal lengths, have the same elements."""
-    counts = lengths[one]
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    a, b = np.repeat(matrix.indptr[one], counts) + within, np.repeat(matrix.indptr[other], counts) + within
-    differs = (matrix.indices[a] != matrix.indices[b]) | (matrix.data[a] != matrix.data[b])
-    return np.bincount(np.repeat(np.arange(len(one)), counts), differs, len(one)) == 0.0
 
 
 def _arrays(matrix: Any) -> tuple[Array, Array, Array]:

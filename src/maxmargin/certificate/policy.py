@@ -33,6 +33,9 @@ class KernelJudgePolicy:
     samples_a_task: int = 1024
     """Samples in a task of a thread. A task is some milliseconds of work, so that all cores end together and Ctrl-C is
     heard."""
+    values_a_task: int = 1 << 21
+    """Kernel values that a task of compiled code makes, where that is fewer samples: 2 to 20 ms, whatever the number of support
+    vectors. With 20,000 of them 1,024 samples took 0.2 s, and eight tasks come between two check points."""
     strips_a_turn: int = 16
     """Strips of tiles whose sums are held at a time before they are added up."""
     evaluations_to_prepare: int = 1 << 24
@@ -44,10 +47,17 @@ class KernelJudgePolicy:
     few_elements: int = 1 << 19
     """Elements, zeros counted, up to which a sparse X is judged as a dense one. The loops for a sparse X take 1.5 s to compile,
     and save milliseconds."""
-    few_features: int = 40
+    few_features: int = 60
     """Features up to which the sums over a dense X are made by compiled code, and not from tiles of matrix products. Measured
-    on 4,000 samples with 1,600 support vectors, ms: 8 features 7 and 24, 30 features 15 and 26. With 3,600 support vectors,
-    where tiles are halved by symmetry: 16 and 33, 34 and 43, and with 54 features 56 and 38."""
+    on 4,000 samples with 1,600 support vectors, ms: 8 features 7 and 26, 30 features 13 and 32, 54 features 23 and 38. With
+    3,600: 10 and 36, 21 and 45, 32 and 39."""
+    symmetric_share: float = 0.25
+    """Share of the samples that must be support vectors for the values among them to be computed once, for both of their
+    sides. With fewer, the copy of the other samples costs what it saves. Measured with 40%: one eighth is saved; with 90% a
+    third. The share itself is an estimate."""
+    values_to_halve: int = 1 << 22
+    """Values among the support vectors up to which they are computed twice: the loop takes half a second to compile, and saves
+    milliseconds."""
     long_rows: int = 64
     """Samples that are judged in long double between two check points."""
     negligible: float = 0.1

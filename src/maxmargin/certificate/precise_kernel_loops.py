@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.certificate.kernel_sum_loops import put_columns
 from maxmargin.data.caching import njit
 from maxmargin.data.error_free_loops import fma, two_sum
-from maxmargin.problem.kernel_loops import LEAST, MANTISSA_BITS, ONE_BITS, SHIFT, put_columns
+from maxmargin.problem.kernel_loops import LEAST, MANTISSA_BITS, ONE_BITS, SHIFT
 
 WIDTH = 64
 """Samples at a time."""

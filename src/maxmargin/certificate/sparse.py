@@ -24,15 +24,8 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
-from maxmargin.certificate.linear import (
-    Judge,
-    JudgedPair,
-    RowSums,
-    is_in_doubt,
-    judge_of_rows,
-    operations,
-    residual_errors,
-)
+from maxmargin.certificate.linear import Judge, is_in_doubt
+from maxmargin.certificate.linear_sums import JudgedPair, RowSums, judge_of_rows, operations, residual_errors
 from maxmargin.certificate.rounding import OUTWARDS, SMALLEST, gamma, two_sum, vector
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF

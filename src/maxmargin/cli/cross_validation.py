@@ -1,7 +1,7 @@
 """``maxmargin train -v K``: stratified folds, each fit started from the dual variables of the one before.
 
 Two training sets share all but 2/K of their samples, and the optimal alpha of a shared sample is nearly the same in both. Any
-alpha is a valid start, so that what is gained is time: every fit is certified by itself.
+alpha is a valid start, so a warm start only saves time: every fit is certified by itself.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class _Folds(NamedTuple):
 
 
 def stratified(y: Any, n_folds: int, seed: int) -> Any:
-    """The fold of each sample. The samples of a class are shuffled and dealt out like cards, and the next class goes on where
-    the last one ended, so that folds differ by at most one sample, and by at most one of each class."""
+    """The fold of each sample. The samples of a class are shuffled and dealt out like cards. The next class continues with the
+    next fold. So the sizes of folds differ by at most one sample, and by at most one sample of each class."""
     import numpy as np
 
     random = np.random.default_rng(seed)
@@ -102,7 +102,7 @@ def stratified(y: Any, n_folds: int, seed: int) -> Any:
 
 
 class _Known(NamedTuple):
-    """What a fit has left behind: its own warm start, and for each binary problem an alpha of every sample of the file."""
+    """What a fit leaves for the next: its own warm start, and for each binary problem an alpha of every sample of the file."""
 
     warm_start: Any
     alphas: list[Any]
@@ -116,7 +116,7 @@ class _Starts:
     known: dict[tuple[Any, ...], _Known] = field(default_factory=dict)
 
     def give(self, estimator: Any, y: Any, train: Any) -> None:
-        """Let the fit begin with what is known of its samples; those that were in the fold before begin at zero."""
+        """Start the fit from the known alphas of its samples. Samples that were in the last fold start at zero."""
         known = self.known.get(_classes(y))  # nothing, where fits leave no alphas behind
         if known is not None:
             parts = _samples_of_problems(estimator, y)

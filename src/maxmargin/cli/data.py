@@ -28,7 +28,7 @@ class DataFile:
     is_kernel: bool = False
 
     def read(self) -> Samples:
-        """All of it."""
+        """Read the whole file."""
         if self.is_kernel:
             return self._kernel_values()
         from maxmargin.io.svmlight import read_svmlight
@@ -42,7 +42,7 @@ class DataFile:
         return Samples(*read_data(self.path, label_column=self.label_column, **shape))
 
     def pieces(self) -> Iterator[tuple[Any, Any]]:
-        """Some tens of megabytes at a time where the file is text, else all of it."""
+        """Read a text file in pieces of some tens of megabytes, and other files whole."""
         from maxmargin.io.kernel_values import stream_kernel
         from maxmargin.io.svmlight import stream_svmlight
         from maxmargin.io.tables import is_text, read_data
@@ -74,17 +74,17 @@ class TargetPolicy:
     """When labels look like the target of a regression. Abalone's 28 ages of shells do; the 26 letters do not."""
 
     most_ordinary_classes: int = 10
-    """Distinct labels that are never remarked on."""
+    """Distinct labels up to which there is no remark."""
     rare_count: int = 2
-    """Samples of a label that is rare in every file."""
+    """Samples up to which a label is rare."""
     rare_share: float = 0.1
-    """A label is rare, too, with fewer than this share of the samples of the most frequent label."""
+    """Share of the samples of the most frequent label below which a label is rare, too."""
     most_rare_labels: float = 0.5
-    """The share of rare labels above which the labels are remarked on."""
+    """Share of rare labels above which there is a remark."""
 
 
 def remarks_on_queries(path: Path, queries: Any) -> tuple[str, ...]:
-    """A file for ranking says which query a document belongs to; a classifier has no use for that."""
+    """Say that the query numbers of a file for ranking are ignored."""
     n_lines = int((queries != 0).sum())
     if not n_lines:
         return ()
@@ -93,7 +93,7 @@ def remarks_on_queries(path: Path, queries: Any) -> tuple[str, ...]:
 
 
 def remarks_on_target(path: Path, y: Any, policy: TargetPolicy | None = None) -> tuple[str, ...]:
-    """Say what was seen where numeric labels are many and most of them rare."""
+    """Say that the labels look like the target of a regression, where they are many numbers and most of them rare."""
     import numpy as np
 
     policy = policy or TargetPolicy()
@@ -159,7 +159,7 @@ def shown(label: Any) -> str:
 
 
 def load(path: Path) -> Any:
-    """A model, by what its first bytes say."""
+    """Load a model. Its first bytes say of which kind it is."""
     from maxmargin.io import load_model, read_liblinear, read_libsvm
 
     with open(path, "rb") as file:

@@ -134,14 +134,14 @@ class TrainingOptions:
                 raise ValueError(f"--{name.replace('_', '-')} belongs to a kernel: choose one with -t.")
 
     def _of_linear(self) -> dict[str, Any]:
-        """For classes."""
+        """The parameters of a linear machine for classes."""
         self._refuse("tube", "-p (the epsilon of support vector regression) belongs to regression: choose it with -s 11 or 13.")
         self._refuse("quantile", "--quantile belongs to --loss quantile.")
         self._refuse("nu", "-n with a fraction is nu, which belongs to the one-class SVM (-s 21): use -c.")
         return {**self._of_loss(), "sharp_proofs": self.sharp_proofs}
 
     def _of_regression(self) -> dict[str, Any]:
-        """For numbers."""
+        """The parameters of a linear machine for numbers."""
         self._refuse_options_of_classes("regression")
         self._refuse("nu", "-n with a fraction is nu, which belongs to the one-class SVM (-s 21): use -c and -p.")
         settings = self._of_loss()
@@ -157,7 +157,7 @@ class TrainingOptions:
         return {"loss": loss, "epsilon": defaults.tube if self.tube is None else self.tube}
 
     def _of_one_class(self) -> dict[str, Any]:
-        """For one class, whose only parameter is nu."""
+        """The parameters of the linear machine for one class: nu alone."""
         self._refuse_options_of_classes("the one-class SVM (-s 21)")
         for name, switch in (("loss", "--loss"), ("tube", "-p"), ("quantile", "--quantile")):
             self._refuse(name, f"{switch} does not belong to the one-class SVM (-s 21), whose parameter is nu: -n.")
@@ -185,7 +185,7 @@ class TrainingOptions:
             raise ValueError(sentence)
 
     def _of_kernel(self, kernel: str) -> dict[str, Any]:
-        """For a kernel machine; what only the linear solver has is refused."""
+        """The parameters of a kernel machine. Options that only the linear solver has are refused."""
         self._refuse_options_of_the_linear_solver()
         given = {
             "degree": self.degree,
@@ -262,7 +262,7 @@ def weights_from(texts: list[str] | None, y: Any) -> Any:
 
 
 def _check_weights(weights: dict[Any, float], y: Any) -> None:
-    """LIBLINEAR only warns of a label that does not occur, and trains something else than was asked."""
+    """Refuse a weight for a label that does not occur. LIBLINEAR only warns, and trains something else than was asked."""
     for label, weight in weights.items():
         if not (y == label).any():
             raise ValueError(f"-w names the label {_shown(label)}, which does not occur in the data.")

@@ -16,7 +16,7 @@ from maxmargin.cli.report import printable
 CERTIFIED, BAD_INPUT, UNCERTIFIED = 0, 2, 3
 """The exit codes."""
 EXPLAINED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError, RecursionError)
-"""What bad input, a full disk or too little memory can raise. Anything else is a mistake of ours, and keeps its traceback."""
+"""Errors of bad input, a full disk or too little memory. Any other error is a mistake of ours, and keeps its traceback."""
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def bad_input_explained() -> Iterator[None]:
     """Bad input ends the command with a sentence on standard error and exit code 2."""
     try:
         yield
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed it
         abandon_output()
         raise typer.Exit(BAD_INPUT) from None
     except EXPLAINED as error:
@@ -40,13 +40,13 @@ def _sentence_of(error: Exception) -> str:
 
 
 def complain(sentence: str) -> None:
-    """One sentence on standard error; where nobody can read that either, the exit code says it."""
+    """Write one sentence to standard error. If that is closed too, only the exit code is left."""
     with suppress(OSError):
         print(f"maxmargin: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
 def abandon_output() -> None:
-    """What is left in the buffer cannot be written, and shall not be tried again when the process ends."""
+    """Drop what is left in the buffer of standard output, so that the end of the process does not try to write it again."""
     with suppress(OSError, ValueError):  # standard output may be no file at all
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
@@ -54,7 +54,7 @@ def abandon_output() -> None:
 
 
 def say(report: dict[str, Any], words: str, *, as_json: bool, quiet: bool) -> None:
-    """The answer on standard output. A disk that is full is said, and ends the command."""
+    """Write the answer to standard output. A full disk ends the command with a sentence."""
     if quiet and not as_json:
         return
     with bad_input_explained():

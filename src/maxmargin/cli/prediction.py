@@ -31,7 +31,7 @@ class PredictionOptions:
 
 @dataclass
 class Counts:
-    """What was seen so far."""
+    """The counts so far."""
 
     samples: int = 0
     right: int = 0
@@ -40,8 +40,8 @@ class Counts:
 
 @dataclass
 class Errors:
-    """What was seen so far of a regression: squared errors, and the mean and the squared deviations of the targets, which are
-    merged piece by piece (T. F. Chan, G. H. Golub, R. J. LeVeque, 1979)."""
+    """The sums so far of a regression: squared errors, and the mean and the squared deviations of the targets. They are merged
+    piece by piece (T. F. Chan, G. H. Golub, R. J. LeVeque, 1979)."""
 
     samples: int = 0
     squared: float = 0.0
@@ -92,7 +92,7 @@ def is_regression(estimator: Any) -> bool:
 
 
 def _values(estimator: Any, X: Any, y: Any, options: PredictionOptions, errors: Errors) -> list[list[Any]]:
-    """What is written of each sample in regression: the value, and its radius if proofs were asked for."""
+    """The words that are written for each sample of a regression: the value, and its radius with ``--certified``."""
     from maxmargin.cli.data import check_numbers
 
     y = check_numbers(options.data, y)
@@ -107,7 +107,7 @@ def _values(estimator: Any, X: Any, y: Any, options: PredictionOptions, errors: 
 
 
 def _rows(estimator: Any, X: Any, y: Any, options: PredictionOptions, counts: Counts) -> list[list[Any]]:
-    """What is written of each sample."""
+    """The words that are written for each sample."""
     labels, proved, probabilities = _answers(estimator, X, options)
     counts.samples, counts.right = counts.samples + len(labels), counts.right + int((labels == y).sum())
     if options.decision_values:
@@ -140,7 +140,7 @@ def _line(values: list[Any]) -> str:
 
 
 def _check_abilities(estimator: Any, options: PredictionOptions) -> None:
-    """Whether the model can do what is asked of it."""
+    """Refuse options that the model cannot serve."""
     from maxmargin.models.probabilities import has_probabilities
 
     if options.probability not in (0, 1):
@@ -164,7 +164,7 @@ def _check_abilities(estimator: Any, options: PredictionOptions) -> None:
 
 def _check_for_proofs(estimator: Any, model: Path) -> None:
     if not hasattr(estimator, "certificate_"):
-        raise ValueError(f"{model} has no certificate (it was imported), so that nothing can be proved of its predictions.")
+        raise ValueError(f"{model} has no certificate (it was imported), so nothing can be proved of its predictions.")
     if takes_kernel_values(estimator):
         raise ValueError(
             "--certified needs k(x, x), which a file of kernel values does not hold: use "

@@ -87,6 +87,16 @@ def power_of_two(builder: Any, shifted: Any) -> Any:
     return builder.bitcast(builder.add(moved, constant(integers, one)), shifted.type)
 
 
+def total_of_lanes(builder: Any, vector: Any) -> Any:
+    """The sum of all lanes, halves first: a term meets as many additions as the number of lanes can be halved."""
+    while vector.type.count > 1:
+        half = vector.type.count // 2
+        nothing, kind = ir.Constant(vector.type, ir.Undefined), ir.VectorType(ir.IntType(32), half)
+        low, high = (ir.Constant(kind, list(range(first, first + half))) for first in (0, half))
+        vector = builder.fadd(builder.shuffle_vector(vector, nothing, low), builder.shuffle_vector(vector, nothing, high))
+    return builder.extract_element(vector, ir.IntType(32)(0))
+
+
 def counted(builder: Any, start: Any, stop: Any, step: int, first: Any, body: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     """``carried = body(k, carried)`` for k = start, start + step, ... while k + step <= stop, beginning with ``first``. The k
     at which the loop ended, and what was carried there."""

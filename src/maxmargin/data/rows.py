@@ -92,6 +92,11 @@ class Rows:
         return int(self.matrix.nnz if self.is_sparse else self.matrix.size)
 
     @property
+    def longest(self) -> int:
+        """Stored elements of the longest row."""
+        return int(np.diff(self.matrix.indptr).max(initial=0)) if self.is_sparse else self.n_features
+
+    @property
     def nbytes(self) -> int:
         if not self.is_sparse:
             return int(self.matrix.nbytes)
@@ -132,7 +137,14 @@ class Rows:
         return OneValueRows(float(rows.values[0]), _read_only(indices), rows.indptr, rows.bias)
 
     def squared_norms(self, bias: float = 0.0) -> Array:
-        """|x_i|^2 + bias^2 in float64, whatever the type of X."""
+        """|x_i|^2 + bias^2 in float64, whatever the type of X. They are computed once where there is no bias."""
+        return self._plain_squared_norms if bias == 0.0 else self._squared_norms(bias)
+
+    @cached_property
+    def _plain_squared_norms(self) -> Array:
+        return _read_only(self._squared_norms(0.0))
+
+    def _squared_norms(self, bias: float) -> Array:
         from maxmargin.data.row_loops import squared_norms
 
         norms = np.empty(self.n_samples)

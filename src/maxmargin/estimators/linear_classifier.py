@@ -225,4 +225,5 @@ def bounds_of(model: Any) -> Bounds:
     certificates = all_of(model.certificate_)
     # Old files hold no offset bound. A model with a free intercept then proves nothing.
     offsets = all_of(getattr(model, "offset_bound_", [math.inf] * len(certificates)))
-    return Bounds(np.array([certificate.distance_bound for certificate in certificates]), np.array(offsets, dtype=float))
+    distances = [certificate.distance_bound for certificate in certificates]
+    return Bounds(np.array(distances, dtype=float), np.array(offsets, dtype=float))

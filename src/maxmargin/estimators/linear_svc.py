@@ -127,6 +127,29 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
             X, y = checks.validated(self, X, y)
             return self._train(X, y, sample_weight, limits), limits
 
+    def fit_blocks(self, blocks: Any, *, memory: Any = None, checkpoint: Any = None) -> LinearSVC:
+        """Fit to blocks of rows on a disk, which need not fit in memory.
+
+        Parameters
+        ----------
+        blocks : Blocks or path
+            What :func:`maxmargin.io.to_blocks` wrote, or its folder. Weights of samples are in the blocks.
+        memory : int or str, optional
+            How many bytes the fit may use, such as ``"2G"``; half of the machine's memory by default.
+        checkpoint : path, optional
+            A file that the state of the fit is saved to every few seconds. The same call resumes from it. It is removed when
+            the fit is certified.
+
+        The certificate is computed over all rows, as by ``fit``. The intercept is penalised; ``solver`` is "auto". ``n_iter_``
+        and the epochs of ``trace_`` count passes over the blocks.
+        """
+        from maxmargin.estimators.partitioned import fit_classes_in_blocks
+
+        with checks.unchanged_on_error(self):
+            solutions, limits = fit_classes_in_blocks(self, blocks, memory, checkpoint)
+        warn_if_uncertified(solutions, limits)
+        return self
+
     def decision_function(self, X: Any) -> Array:
         """w . x + b: one column a class, or one value a sample when there are two classes."""
         check_is_fitted(self)

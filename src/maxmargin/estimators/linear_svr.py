@@ -114,6 +114,15 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
             )
             return self._train(X, y, sample_weight, limits), limits
 
+    def fit_blocks(self, blocks: Any, *, memory: Any = None, checkpoint: Any = None) -> LinearSVR:
+        """Fit to blocks of rows on a disk, which need not fit in memory: see :meth:`maxmargin.LinearSVC.fit_blocks`."""
+        from maxmargin.estimators.partitioned import fit_targets_in_blocks
+
+        with checks.unchanged_on_error(self):
+            solutions, limits = fit_targets_in_blocks(self, blocks, memory, checkpoint)
+        warn_if_uncertified(solutions, limits)
+        return self
+
     def predict(self, X: Any) -> Array:
         """w . x + b: one value a sample, or one column for each output."""
         values = safe_sparse_dot(self._validated(X), np.atleast_2d(self.coef_).T, dense_output=True) + self.intercept_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.jobs import warn_if_uncertified
+from maxmargin.estimators.kernel_search import SharedPolicy, SharedSearch
 from maxmargin.estimators.kernel_settings import width
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
@@ -218,9 +220,11 @@ random_state, solver, fit_intercept, max_seconds
             gammas = self._gammas(X, sample_weight)
             folds = folds_of(self, self._model(FoldSVC), X, y, sample_weight, given)
             searches: list[ListSearch] = []
+            self._memory: Array | None = None
             for gamma in gammas:
                 best = max((search.best_low for search in searches), default=-np.inf)
                 searches.append(self._searched(X, y, folds, gamma, Cs, limits, best))
+            del self._memory
             self._keep_search(gammas, searches)
             solutions = [solution for search in searches for solution in search.solutions]
             if self.refit:
@@ -254,6 +258,17 @@ random_state, solver, fit_intercept, max_seconds
         model = self._model(SVC, gamma=float(gamma))
         model._objects_ = None
         kernel = model._kernel(X, None)
+        metric = bounded_metric(self.scoring, checks.classes_of(y)) if self.kernel != "precomputed" else None
+        shared = self._shared(X, y, kernel, metric, limits)
+        if shared is not None:
+            for fold in folds:
+                fold.estimator.set_params(gamma=float(gamma))._objects_ = None
+            arguments = (folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best)
+            search = SharedSearch(
+                *arguments, matrix=shared, class_weight=self.class_weight, has_offset=self.fit_intercept
+            ).run()
+            self._memory = shared.whole
+            return search
         everyone, keeps = self._matrix(X, kernel, len(folds))
         for fold in folds:
             estimator = fold.estimator.set_params(gamma=float(gamma))
@@ -262,8 +277,18 @@ random_state, solver, fit_intercept, max_seconds
             estimator._test = fold.test_rows
             if everyone is not None:
                 estimator._diagonal = kernel.diagonal(Points.of(fold.X_test))
-        metric = bounded_metric(self.scoring, checks.classes_of(y)) if self.kernel != "precomputed" else None
         return ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best).run()
+
+    def _shared(self, X: Any, y: Array, kernel: Kernel, metric: Any, limits: Limits) -> KernelMatrix | None:
+        """The float32 values of all samples, where the folds can be trained on them."""
+        is_plain = kernel.is_gaussian and self.solver == "auto" and len(checks.classes_of(y)) == 2 and metric is not None
+        is_unlimited = math.isinf(limits.max_epochs) and math.isinf(limits.max_seconds)
+        if not (is_plain and is_unlimited and limits.tol >= SharedPolicy().least_tol):
+            return None
+        points = Points.of(X)
+        if KernelMatrix(kernel, points, np.float32).megabytes_to_hold > self.cache_size:
+            return None
+        return KernelMatrix.rounded(kernel, points, self._memory)
 
     def _matrix(self, X: Any, kernel: Kernel, n_folds: int) -> tuple[KernelMatrix | None, bool]:
         """The values of all samples, where they take no more than ``cache_size``; and whether those of all folds do, too."""

@@ -1,6 +1,17 @@
-"""Files: svmlight text and tables, models of our own, of LIBLINEAR's and of LIBSVM's.
+"""Files: data in, and the public names of the functions that read and write models.
 
-Names are loaded when they are first used: reading data loads no scikit-learn.
+=========================================  ============================================================
+what                                       file
+=========================================  ============================================================
+svmlight text                              ``svmlight.py`` over ``text.py``, ``svmlight_loops.py``
+.csv, .parquet, .npz                       ``tables.py``, ``npz.py``
+kernel values                              ``kernel_values.py``
+svm-scale's ranges                         ``ranges.py``
+one sentence for whatever goes wrong       ``files.py``
+limits on memory; writing whole files      ``memory.py``, ``outputs.py``
+=========================================  ============================================================
+
+Models are in ``maxmargin.models``. Names are loaded when they are first used, so that reading data loads no scikit-learn.
 """
 
 from typing import TYPE_CHECKING
@@ -8,6 +19,7 @@ from typing import TYPE_CHECKING
 from maxmargin._lazy import lazy_names
 
 _HOMES = {
+    "Blocks": "maxmargin.scale_out.blocks",
     "MalformedFile": "maxmargin.io.files",
     "load_model": "maxmargin.models.model_file",
     "read_data": "maxmargin.io.tables",
@@ -16,6 +28,7 @@ _HOMES = {
     "read_svmlight": "maxmargin.io.svmlight",
     "save_model": "maxmargin.models.model_file",
     "stream_svmlight": "maxmargin.io.svmlight",
+    "to_blocks": "maxmargin.scale_out.writing",
     "write_liblinear": "maxmargin.models.liblinear",
     "write_libsvm": "maxmargin.models.libsvm",
     "write_svmlight": "maxmargin.io.svmlight",
@@ -37,3 +50,5 @@ if TYPE_CHECKING:
     from maxmargin.models.libsvm import write_libsvm as write_libsvm
     from maxmargin.models.model_file import load_model as load_model
     from maxmargin.models.model_file import save_model as save_model
+    from maxmargin.scale_out.blocks import Blocks as Blocks
+    from maxmargin.scale_out.writing import to_blocks as to_blocks

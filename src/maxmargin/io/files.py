@@ -1,4 +1,4 @@
-"""Reading a stranger's file: bounded in memory, and complained about in one sentence with file, line and column.
+"""Reading a stranger's file. Memory is bounded, and an error is one sentence that names the file, the line and the column.
 
 Every reader works inside :func:`explained`, so that whatever a library below raises becomes a :class:`MalformedFile`.
 """
@@ -44,9 +44,9 @@ class MalformedFile(ValueError):
 def explained(path: str | os.PathLike[str], sentence: str) -> Iterator[None]:
     """The boundary of every reader: whatever goes wrong inside is said of the file, in one sentence.
 
-    The libraries below us raise some twenty kinds of errors for a file that is damaged or hostile, and new versions raise new
-    ones, so that a list of them would never be complete. A file that cannot be opened (there is none, no permission) and a
-    package that is not installed are no fault of the content's.
+    The libraries below raise some twenty kinds of errors for a damaged or hostile file, and new versions raise new kinds, so a
+    list of them would never be complete. Two errors are passed on, because they are not about the content: a file that cannot
+    be opened, and a package that is not installed.
     """
     try:
         yield
@@ -63,13 +63,13 @@ def explained(path: str | os.PathLike[str], sentence: str) -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """What a library says, without its second line and its full stop, and never more than a line of it."""
+    """The first line of a library's message, without its full stop, cut to the length of a line."""
     words = str(error).strip().split("\n")[0][:200].removesuffix(".")
     return words or type(error).__name__
 
 
 def is_regular(path: Path) -> bool:
-    """Whether it is a file with a size, and no device and no pipe."""
+    """Whether the path is a regular file: it has a size, and is no device and no pipe."""
     return stat.S_ISREG(os.stat(path).st_mode)
 
 
@@ -119,7 +119,7 @@ def _zstd_blocks(path: Path) -> Iterator[bytes]:
                     frame, fresh = zstandard.ZstdDecompressor().decompressobj(), True
                 yield frame.decompress(packed)
                 fresh, packed = False, frame.unused_data if frame.eof else b""
-    if not fresh and not frame.eof:  # the library itself would return what it has, and say nothing
+    if not fresh and not frame.eof:  # the library itself would return a part, and raise no error
         raise EOFError("a frame ends too early")
 
 
@@ -174,6 +174,6 @@ def too_long(path: Path, line: int | None = None) -> MalformedFile:
 
 
 def read_only(array: Array) -> Array:
-    """One type for the compiled parser, whoever owns the bytes."""
+    """The bytes as a read-only array, so that the parser is compiled for one type only."""
     array.flags.writeable = False
     return array

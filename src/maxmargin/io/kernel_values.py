@@ -1,7 +1,7 @@
 """Files of kernel values, for ``kernel="precomputed"``: a line for each sample, a column for each training sample.
 
-Text is as LIBSVM has it for its -t 4: ``label 0:number 1:k(x, x_1) 2:k(x, x_2) ...``, where feature 0 numbers the sample and
-may be left out, as values that are zero may. In other files (.npz, .csv, .parquet) the matrix is the kernel.
+Text is as LIBSVM has it for its -t 4: ``label 0:number 1:k(x, x_1) 2:k(x, x_2) ...``, where feature 0 numbers the sample. It
+may be left out, and so may values of zero. In other files (.npz, .csv, .parquet) the matrix is the kernel.
 """
 
 from __future__ import annotations

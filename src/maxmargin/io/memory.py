@@ -1,4 +1,4 @@
-"""How much memory a reader may use: what a file asks for is compared with what the machine has, before it is allocated."""
+"""How much memory a reader may use. What a file asks for is compared with what the machine has before anything is allocated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maxmargin.io import policy
 from maxmargin.io.files import MalformedFile
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux says what a container may use, in its second and its first edition."""
+"""The files in which Linux says how much memory a container may use: cgroups version 2 and version 1."""
 
 
 def check_room(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:

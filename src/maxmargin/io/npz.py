@@ -1,8 +1,8 @@
 """scipy's .npz files with the labels beside the matrix, checked in full before anything is converted.
 
-``scipy.sparse.load_npz`` trusts the indices of a file, and a conversion then reads and writes where they point. Here an array
-is read only if its header agrees with the size of its member of the archive, and the matrix is made only of whole numbers that
-lie where they should.
+``scipy.sparse.load_npz`` trusts the indices of a file, and a conversion then reads and writes where they point. This module
+reads an array only if its header agrees with the size of its member of the archive. It makes a matrix only of indices that are
+whole numbers and in range.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Members(NamedTuple):
     archive: zipfile.ZipFile
 
     def matrix(self) -> Any:
-        """As it is in the file, not yet checked."""
+        """The matrix as it is in the file, not checked yet."""
         self._check_sizes()
         form, shape = self._format(), self._shape()
         data = self.array("data", "biuf", 1)
@@ -115,7 +115,7 @@ def _check_finite(path: Path, name: str, array: Array) -> None:
 
 
 def _as_float(path: Path, data: Array) -> Array:
-    """Numbers that float64 holds exactly: a larger whole number would be another one in silence."""
+    """The numbers as float64. Whole numbers that float64 does not hold exactly are refused, not rounded in silence."""
     if data.dtype.kind == "f":
         return data
     values = data.astype(np.float64)

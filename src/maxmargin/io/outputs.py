@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all, and nothing else is lost by it.
+"""Writing files whole or not at all, without losing any other file.
 
 A regular file is written under a temporary name in its folder, synced and renamed, and keeps the permissions of the file that
 it replaces. A symbolic link is followed. A device, a pipe and an open descriptor (/dev/null, /dev/stdout) are written through.
@@ -19,22 +19,22 @@ from pathlib import Path
 from typing import IO
 
 DESCRIPTOR = re.compile(r"/dev/(?:fd/(?P<number>\d+)|(?P<name>stdout|stderr))|/proc/self/fd/(?P<proc>\d+)")
-"""Names of files that are open already; opening them again would write over what is there."""
+"""Names of files that are already open. Opening them again would write over their content."""
 STANDARD = {"stdout": 1, "stderr": 2}
 TEMPORARY = ".maxmargin-"
-"""Temporary names begin with this; they are as short for a long file name as for any other."""
+"""The beginning of temporary names. They have one length, so that they fit even where the file name is as long as allowed."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command writes. ``source`` is a file whose content the output repeats in part: whoever cannot read the one shall
-    not read the other."""
+    """Where a command writes. The output repeats parts of the file ``source``, so a user who may not read the source may not
+    read the output either."""
 
     path: Path
     source: Path | None = None
 
     def check(self, *inputs: Path | None) -> None:
-        """Raise, before any work, if it cannot be written, or if writing it would destroy one of the inputs."""
+        """Raise an error, before any work, if the output cannot be written or would destroy one of the inputs."""
         if _descriptor(self.path) is not None:
             return
         status = _status(self.path)
@@ -51,7 +51,7 @@ class Output:
             self._try_to_write()
 
     def _try_to_write(self) -> None:
-        """Some folders say that they can be written to, and cannot: of /proc, or as root of a file system of others."""
+        """Write a file to find out. Some folders only claim to be writable: in /proc, or for root on a foreign file system."""
         with self._named():
             trial = self._temporary()
             os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -62,7 +62,7 @@ class Output:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """An error of the system is one about the output that the user named, not about its temporary name."""
+        """Name the user's output in an error of the system, not the temporary file."""
         try:
             yield
         except OSError as error:
@@ -114,7 +114,7 @@ class Output:
             raise
 
     def _mode_of_source(self) -> int:
-        """Whoever may read the source; a device or a pipe says nothing of that."""
+        """The permissions to read the source, or None where the source is a device or a pipe."""
         status = None if self.source is None else _status(self.source)
         if status is None or not stat.S_ISREG(status.st_mode):
             return 0o777
@@ -141,7 +141,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _can_be_replaced(target: Path, status: os.stat_result) -> bool:
-    """Whether a new file can have the folder, the owner and the group of the old one; where not, the old is written over."""
+    """Whether a new file can get the folder, the owner and the group of the old one. If not, the old file is written over."""
     if not os.access(target.parent, os.W_OK | os.X_OK):
         return False
     if os.name != "posix" or os.geteuid() == 0:
@@ -150,7 +150,7 @@ def _can_be_replaced(target: Path, status: os.stat_result) -> bool:
 
 
 def _take_over(handle: int, path: Path, status: os.stat_result) -> None:
-    """Owner, group and permissions of the file that is to be replaced."""
+    """Give the new file the owner, the group and the permissions of the file that it replaces."""
     if os.name == "posix":
         os.fchown(handle, status.st_uid, status.st_gid)
     os.chmod(path, stat.S_IMODE(status.st_mode))

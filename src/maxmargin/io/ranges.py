@@ -1,8 +1,9 @@
 """Scaling of features into one range, and the files of ranges of LIBSVM's ``svm-scale``, read and written.
 
-A feature with the values m to M becomes l + (u - l)(x - m) / (M - m). A feature that a line does not name is zero, and counts.
-A feature with one value only tells nothing, and is left out. The file has a line ``x``, a line with l and u, and a line with
-the index, m and M of every feature that is kept; before them, if the labels are scaled, ``y``, their bounds and their m and M.
+A feature with the values m to M becomes l + (u - l)(x - m) / (M - m). A feature that a line does not name has the value zero. A
+feature with only one value carries no information and is left out. The file has a line ``x``, a line with l and u, and a line
+with the index, m and M of every feature that is kept; before them, if the labels are scaled, ``y``, their bounds and their m
+and M.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Ranges:
         return _mapped(y, np.asarray(least), np.asarray(greatest), Interval(lower, upper))
 
     def _stored(self, X: Any) -> Any:
-        """Where zero stays zero, only what is stored changes."""
+        """Scale the stored values only, where zero stays zero."""
         X.data = np.where(self.is_kept[X.indices], self._scaled(X.data, X.indices), 0.0)
         X.eliminate_zeros()
         return X
@@ -116,7 +117,7 @@ class Ranges:
         return _mapped(values, self.least[features], self.greatest[features], self.bounds)
 
     def write(self, path: str | os.PathLike[str] | Output, *, zero_based: bool = False) -> None:
-        """As ``svm-scale -s`` does."""
+        """Write the file as ``svm-scale -s`` does."""
         lines = []
         if self.target is not None:
             lines += ["y", _joined(self.target.bounds), _joined(self.target.seen)]
@@ -130,14 +131,14 @@ class Ranges:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, zero_based: bool = False) -> Ranges:
-        """What ``svm-scale -s`` or ``write`` wrote."""
+        """Read a file that ``svm-scale -s`` or ``write`` wrote."""
         path = Path(path)
         with explained(path, "it is no file of ranges, as svm-scale and maxmargin scale write them"):
             return _Reader(path).ranges(first=0 if zero_based else 1)
 
 
 def _combined(choose: Any, one: Array, other: Array, *, is_first: bool) -> Array:
-    """The extremes of both; a feature that one of them does not have was zero there."""
+    """The extremes of both. A feature that one of them lacks was zero there."""
     if is_first:
         return other
     width = max(len(one), len(other))
@@ -145,7 +146,7 @@ def _combined(choose: Any, one: Array, other: Array, *, is_first: bool) -> Array
 
 
 def _mapped(values: Array, least: Array, greatest: Array, bounds: Interval) -> Array:
-    """svm-scale's formula. The ends are hit exactly, and what has one value stays as it is."""
+    """svm-scale's formula. The ends are hit exactly, and a feature with one value stays as it is."""
     span = np.where(greatest > least, greatest - least, 1.0)
     inside = bounds.lower + (bounds.upper - bounds.lower) * (values - least) / span
     ends = np.where(values == least, bounds.lower, np.where(values == greatest, bounds.upper, inside))

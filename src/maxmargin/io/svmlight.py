@@ -82,19 +82,30 @@ def stream_svmlight(
 ) -> Iterator[tuple[Any, Array]]:
     """Read a file of any size piece by piece: (X, y) of some tens of megabytes at a time, X always ``n_features`` wide; if that
     is None, each as wide as its greatest index."""
-    path = Path(path)
-    n_lines = n_samples = 0
-    for text in windows_of(path, policy.READING.window_bytes):
-        try:
-            parsed = _parse(path, TextInMemory(text), np.dtype(dtype))
-        except MalformedFile as error:
-            raise error.after(n_lines) from None
-        X = _matrix(path, parsed, n_features, zero_based)
-        if len(parsed.labels):
-            yield X, parsed.labels
-        n_lines, n_samples = n_lines + int(np.count_nonzero(text == ord("\n"))), n_samples + len(parsed.labels)
+    windows = svmlight_windows(path, n_features=n_features, zero_based=zero_based, dtype=dtype)
+    n_samples = 0
+    for X, y in windows:
+        if len(y):
+            n_samples += len(y)
+            yield X, y
     if not n_samples:
-        raise MalformedFile(path, "it holds no samples")
+        raise MalformedFile(Path(path), "it holds no samples")
+
+
+def svmlight_windows(
+    path: str | os.PathLike[str], *, n_features: int | None, zero_based: bool, dtype: Any, skip: int = 0
+) -> Iterator[tuple[Any, Array]]:
+    """(X, y) of each window of a file after the first ``skip``, those without samples included."""
+    path = Path(path)
+    n_lines = 0
+    for k, text in enumerate(windows_of(path, policy.READING.window_bytes)):
+        if k >= skip:
+            try:
+                parsed = _parse(path, TextInMemory(text), np.dtype(dtype))
+            except MalformedFile as error:
+                raise error.after(n_lines) from None
+            yield _matrix(path, parsed, n_features, zero_based), parsed.labels
+        n_lines += int(np.count_nonzero(text == ord("\n")))
 
 
 def write_svmlight(X: Any, y: Any, path: str | os.PathLike[str] | Output, *, zero_based: bool = False) -> None:

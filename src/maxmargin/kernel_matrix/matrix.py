@@ -89,6 +89,16 @@ class KernelMatrix:
         matrix._kept.whole, matrix.kernel_evaluations = whole, kernel_evaluations
         return matrix
 
+    @classmethod
+    def rounded(cls, kernel: Kernel, points: Points, memory: Array | None = None) -> KernelMatrix:
+        """A matrix in float32 that is held, with each value computed in float64: a distance in float32 is wrong in its last
+        digits, and an RBF value by gamma times that. ``memory`` is the ``whole`` of another matrix of as many points, which is
+        not needed any more: new pages are slow."""
+        n, tiles = len(points), Tiles(kernel, points, np.float64)
+        values = zeros_around(n, np.float32) if memory is None else memory
+        evaluations = fill(tiles, np.arange(n), np.arange(n), mirrored(values), is_square=True)
+        return cls.of_values(kernel, points, values, evaluations)
+
     def for_one_solve(self) -> KernelMatrix:
         """The same matrix, with the values that are kept, and a count of evaluations that begins at zero."""
         again = KernelMatrix(self.kernel, self.points, self.dtype, cache_mb=self.cache_mb, policy=self.policy)

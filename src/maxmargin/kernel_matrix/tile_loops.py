@@ -156,7 +156,7 @@ def narrow_tile(sides, start, stop, scale, columns, tile):
     width, spill = np.uint64(tile.shape[1]), np.uint64(columns.shape[0]) - lanes
     for first in range(start, stop, lanes):
         count = lanes if lanes < stop - first else stop - first
-        set_columns(sides.other, first, count, columns, False)
+        set_columns(sides.other, first, count, columns, columns.dtype.type(1.0))
         for j in range(count):
             columns[spill - lanes + j] = sides.other_norms[first + j]
         for i in range(np.uint64(tile.shape[0])):
@@ -164,17 +164,17 @@ def narrow_tile(sides, start, stop, scale, columns, tile):
             if count < lanes:
                 for j in range(count):
                     tile[i, first - start + j] = columns[spill + j]
-        set_columns(sides.other, first, count, columns, True)
+        set_columns(sides.other, first, count, columns, columns.dtype.type(0.0))
 
 
 @njit(inline="always")
-def set_columns(rows, first, count, columns, is_clearing):
-    """Element j of line k of ``columns`` is that of row first + j and feature k, or zero."""
-    zero, lanes = columns.dtype.type(0.0), np.uint64(LANE_BYTES // columns.itemsize)
+def set_columns(rows, first, count, columns, scale):
+    """Element j of line k of ``columns`` is ``scale`` times that of row first + j and feature k."""
+    lanes = np.uint64(LANE_BYTES // columns.itemsize)
     for j in range(count):
         start = row_start(rows, first + j)
         for k in range(row_length(rows, first + j)):
-            columns[column_of(rows, start, k) * lanes + j] = zero if is_clearing else value_of(rows, start, k)
+            columns[column_of(rows, start, k) * lanes + j] = scale * value_of(rows, start, k)
 
 
 @intrinsic

@@ -8,11 +8,13 @@ of sample i at that optimum is within
 
 At an exact optimum this is :math:`[m_i - \alpha_i q_i, \, m_i]`, the bound of T. Jaakkola and D. Haussler, "Probabilistic
 kernel regression models", 1999. A sample whose interval has one sign is decided. The others are left out one after the other:
-the refit starts from the alpha of the fit, and ends as soon as the certificate proves the sign.
+a refit starts from the alpha of the fit, and ends as soon as the certificate proves the sign.
 
 A free offset: for a sample with alpha_i = 0 nothing changes but the level of the quantile that b is, by at most 2 C_i. The
-others are moved one by one (``Fit.without``), where the kernel matrix is held or the model is linear; else they are
-refitted."""
+others are moved one by one where the model is linear (``Fit.without``).
+
+Kernels: what is still open is left out in some steps from the fit (:mod:`maxmargin.model_selection.removal`). What not even
+these decide is refitted."""
 
 from __future__ import annotations
 
@@ -26,6 +28,7 @@ from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.rows import Array
 from maxmargin.model_selection import policy
 from maxmargin.model_selection.path import fit_of, prepared
+from maxmargin.model_selection.removal import Removals, decided_by_own_margin
 from maxmargin.model_selection.transfer import (
     Fit,
     Problem,
@@ -47,14 +50,21 @@ class Range(NamedTuple):
     low: Array
     high: Array
 
+    @property
+    def is_decided(self) -> Array:
+        """Whether the margin has one sign. Zero is an error."""
+        return np.asarray((self.low > 0.0) | (self.high <= 0.0))
+
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
     """Masks with one entry for each sample. ``is_proved`` is false where not even the refit could prove the sign of the margin;
-    the label is then that of the refit. A margin of zero is an error."""
+    the label is then that of the refit. A margin of zero is an error. ``was_stepped`` are the samples that one fit did not
+    decide, and some steps from it did; ``was_refitted`` those that took a solve of their own."""
 
     is_wrong: Array
     is_proved: Array
+    was_stepped: Array
     was_refitted: Array
     solution: Solution
 
@@ -74,10 +84,10 @@ class LeaveOneOut:
         return surely / n, (surely + n_open) / n
 
     def __repr__(self) -> str:
-        n, n_refits = len(self.is_wrong), int(np.count_nonzero(self.was_refitted))
+        n, n_open = len(self.is_wrong), int(np.count_nonzero(self.was_stepped | self.was_refitted))
         low, high = self.error_bounds
         proved = "proved" if low == high else f"proved between {low:.4g} and {high:.4g}"
-        return f"LeaveOneOut(error {self.error:.4g}, {proved}; {n - n_refits} of {n} samples decided by one fit)"
+        return f"LeaveOneOut(error {self.error:.4g}, {proved}; {n - n_open} of {n} samples decided by one fit)"
 
 
 def leave_one_out(
@@ -108,11 +118,14 @@ def leave_one_out(
     solution = solve(problem, solver, tol=tol)
     fit = fit_of(problem, solution, 1.0)
     ranges = _offset_ranges(fit) if has_free_offset(problem) else _closed_ranges(fit)
-    is_wrong, is_proved = ranges.high <= 0.0, (ranges.low > 0.0) | (ranges.high <= 0.0)
+    was_moved = ~ranges.is_decided
+    if isinstance(problem, KernelProblem):
+        ranges = _steps_without(fit, ranges)
+    is_wrong, is_proved = ranges.high <= 0.0, ranges.is_decided
     was_refitted = ~is_proved
     for i in np.flatnonzero(was_refitted):
         is_wrong[i], is_proved[i] = _refitted(fit, int(i), solver)
-    return LeaveOneOut(is_wrong, is_proved, was_refitted, solution)
+    return LeaveOneOut(is_wrong, is_proved, was_moved & ~was_refitted, was_refitted, solution)
 
 
 def _problem_of(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Problem:
@@ -165,10 +178,22 @@ def _offset_ranges(fit: Fit) -> Range:
     idle = np.flatnonzero(fit.alpha == 0.0)
     if len(idle):
         low[idle], high[idle] = _idle_range(fit, idle)
-    if isinstance(problem, LinearProblem) or problem.held is not None:
+    if isinstance(problem, LinearProblem):
         for i in np.flatnonzero(fit.alpha):
             low[i], high[i] = _moved_range(fit, int(i))
+    else:
+        high = np.minimum(high, decided_by_own_margin(fit))
     return Range(low, high)
+
+
+def _steps_without(fit: Fit, ranges: Range) -> Range:
+    """With the samples of a kernel machine that are still open left out one by one, where there is memory for that."""
+    removals = Removals(fit)
+    if removals.is_possible:
+        for i in np.flatnonzero(~ranges.is_decided & (fit.alpha > 0.0)):
+            found = removals.margin(int(i))
+            ranges.low[i], ranges.high[i] = max(ranges.low[i], found.low), min(ranges.high[i], found.high)
+    return ranges
 
 
 def _idle_range(fit: Fit, idle: Array) -> tuple[Array, Array]:

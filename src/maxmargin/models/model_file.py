@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -120,13 +120,20 @@ def _restored(header: dict[str, Any], tensors: dict[str, Array]) -> Any:
     if header["feature_names"]:
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     if header["certificates"]:  # an imported model has none
-        estimator.certificate_ = one_or_all([Certificate(**fields) for fields in header["certificates"]])
+        estimator.certificate_ = one_or_all([_with_floats(Certificate, each) for each in header["certificates"]])
         estimator.status_ = one_or_all([Status[status] for status in header["statuses"]])
         if header["traces"]:
-            estimator.trace_ = one_or_all([tuple(Progress(**row) for row in trace) for trace in header["traces"]])
+            estimator.trace_ = one_or_all([tuple(_with_floats(Progress, row) for row in trace) for trace in header["traces"]])
         if header.get("offset_bounds"):  # files of before they were kept have none
             estimator.offset_bound_ = one_or_all([float(bound) for bound in header["offset_bounds"]])
     return estimator
+
+
+def _with_floats(kind: type, values: dict[str, Any]) -> Any:
+    """A dataclass from a table in a header. JSON may write a float as a whole number of any length, with which NumPy cannot
+    compute."""
+    floats = {field.name for field in fields(kind) if field.type in (float, "float")}
+    return kind(**{name: float(value) if name in floats else value for name, value in values.items()})
 
 
 def _read(path: Path) -> tuple[Any, dict[str, Array]]:

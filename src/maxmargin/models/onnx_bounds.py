@@ -24,7 +24,8 @@ from maxmargin.problem.kernels import RBF, Kernel, Linear, Polynomial, Precomput
 FUNCTION_ULPS = 8.0
 """Units in the last place that a runtime's exp or tanh can be wrong by."""
 EXTRA_ROUNDINGS = 8.0
-"""Storing a weight and an input, the final sum, and what the few operations around a product add."""
+"""Roundings besides those of a sum of products: of a stored weight and input, of the final sum, and of the few operations
+around a product."""
 
 
 def change_bound(model: Any, X: Array, dtype: Any) -> float:
@@ -41,7 +42,7 @@ def gamma(k: float, u: float) -> float:
 
 
 def _errors(model: Any, X: Array, u: float) -> Array:
-    """Of each decision value (a column a binary problem), for one side."""
+    """The errors of the decision values of one side, a column for each binary problem."""
     if not isinstance(model, KernelSettings):
         coef, intercept = dense_weights(model)
         return _sum_errors(X, np.zeros_like(X), np.atleast_2d(coef).T, intercept, u)
@@ -55,7 +56,7 @@ def _errors(model: Any, X: Array, u: float) -> Array:
 
 
 def _sum_errors(values: Array, errors: Array, weights: Array, intercept: Array, u: float) -> Array:
-    """Of values @ weights + intercept, where the values are wrong by ``errors``."""
+    """The errors of values @ weights + intercept, where the values are wrong by ``errors``."""
     size = np.abs(weights)
     magnitudes = (np.abs(values) + errors) @ size + np.abs(intercept)
     return np.asarray(errors @ size + gamma(len(weights) + EXTRA_ROUNDINGS, u) * magnitudes)

@@ -23,9 +23,9 @@ class CouplingPolicy:
     """LIBSVM's numbers, so that both print the same probabilities."""
 
     least_probability: float = 1e-7
-    """Of one class of a pair."""
+    """The least probability of a class of a pair."""
     tolerance: float = 0.005
-    """Times one over the number of classes: the greatest violation of the conditions of optimality."""
+    """The greatest violation of the conditions of optimality, divided by the number of classes."""
     least_sweeps: int = 100
     """Sweeps after which the iteration ends; with more classes than that, as many as classes."""
 

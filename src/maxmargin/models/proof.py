@@ -26,7 +26,7 @@ from maxmargin.solving.driver import solve
 
 @dataclass(frozen=True)
 class ProofPolicy:
-    """How hard the dual bound is looked for."""
+    """How much work goes into the dual bound."""
 
     share_of_tol: float = 0.3
     """How close to the optimum the dual bound should be, of what may lie between it and the model."""

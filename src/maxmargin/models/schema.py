@@ -23,7 +23,7 @@ def _rule(is_right: Callable[[Any], bool], words: str) -> Rule:
 
 
 def number(least: float = -math.inf, greatest: float = math.inf, *, is_open: bool = False, is_finite: bool = True) -> Rule:
-    """A number between two bounds; ``is_open`` leaves out the lower one."""
+    """The rule for a number between two bounds. ``is_open`` excludes the lower one."""
     words = "a finite number" if is_finite else "a number"
     if least > -math.inf:
         words += f" {'greater than' if is_open else 'of at least'} {least:g}"
@@ -71,7 +71,7 @@ def one_of(*choices: Any) -> Rule:
 
 
 def either(*rules: Rule) -> Rule:
-    """What one of the rules allows; the complaint is that of the last."""
+    """The rule that holds if one of the rules does. The complaint is that of the last one."""
 
     def complaint(name: str, value: Any) -> str | None:
         sentences = [rule(name, value) for rule in rules]
@@ -100,7 +100,7 @@ def pair_of(first: Rule, second: Rule) -> Rule:
 
 
 def record(needed: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None) -> Rule:
-    """Names and values: all that are needed, and nothing that is not known."""
+    """The rule for a table: all needed names are there, and no unknown ones."""
     rules = {**needed, **(optional or {})}
 
     def complaint(name: str, value: Any) -> str | None:
@@ -129,7 +129,7 @@ RULES_OF_TYPES = {
 
 
 def fields_of(kind: Any) -> Rule:
-    """The fields of a dataclass by their types; those with a default may be missing."""
+    """The rule for the fields of a dataclass, by their types. Fields with a default may be missing."""
     hints = get_type_hints(kind)
     rules = {field.name: RULES_OF_TYPES[hints[field.name]] for field in fields(kind)}
     needed = {field.name for field in fields(kind) if field.default is MISSING}
@@ -140,7 +140,7 @@ def fields_of(kind: Any) -> Rule:
 
 
 def _shown(value: Any) -> str:
-    """A wrong value, or what it is where it is long."""
+    """A wrong value as text, or its type where it is long."""
     if isinstance(value, (list, dict)):
         return f"a {'list' if isinstance(value, list) else 'table'} of {len(value)} items"
     if isinstance(value, int) and abs(value) > 2**64:

@@ -56,7 +56,7 @@ class Line(NamedTuple):
         return numbers[:, 0].astype(np.int64), numbers[:, 1]
 
     def _feature(self, word: str) -> tuple[float, float]:
-        """One word, read slowly, to say what is wrong with it."""
+        """Read one word alone, to say what is wrong with it."""
         name, _, value = word.partition(":")
         index = self._whole(name)
         if not 1 <= index <= policy.LIMITS.most_text_features:
@@ -89,7 +89,7 @@ def _without_underscore(word: str) -> str:
 
 
 def _pairs(words: list[list[str]]) -> Array | None:
-    """One row a feature, read fast; None if anything is wrong, or not as plain as it usually is."""
+    """Read all words at once, a row for each feature. None if a word is wrong or has an unusual form."""
     if not words:
         return np.empty((0, 2))
     if not all(word[0].isdigit() for word in words):  # 1.0 and 1e0 are no indices
@@ -120,7 +120,7 @@ class Header:
         return self.values[name]
 
     def labels(self) -> list[int]:
-        """Two or more, none of them twice, and as many as ``nr_class`` says."""
+        """The labels: two or more, all different, and as many as ``nr_class`` says."""
         labels, n_classes = self["label"].wholes(), self["nr_class"].whole()
         if len(labels) != n_classes or len(set(labels)) != n_classes or n_classes < 2:
             raise self["label"].complaint(f"the labels {self['label'].text!r} do not fit nr_class {n_classes}")
@@ -153,7 +153,7 @@ def _lines(path: Path) -> Iterator[Line]:
                 raise MalformedFile(path, f"a line of a model may have at most {policy.LIMITS.most_line_bytes} bytes", place)
             if not content.isascii() or b"\0" in content:
                 raise MalformedFile(path, "it is no text model", place)
-            if not content.endswith(b"\n"):  # a number that was cut is a number still
+            if not content.endswith(b"\n"):  # a number that was cut off still looks like a number
                 raise MalformedFile(path, "it ends too early, in the middle of a line: it is truncated", place)
             yield Line(path, place, content.decode("ascii").strip())
 

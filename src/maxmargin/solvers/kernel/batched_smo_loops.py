@@ -106,7 +106,7 @@ def solve_with_offset(local, masks, tolerance, max_steps):
     mask_all(local, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
     step, infinity = number(0.0), number(np.inf)
-    for steps in range(max_steps):
+    for steps in range(max_steps + 1):  # the last time v alone is brought up to date
         # v -= step (K_i - K_j), and the greatest v that can rise and the least that can fall
         top, top_run, bottom = -infinity, np.uint64(0), infinity
         for first in range(np.uint64(0), q, RUN):
@@ -119,7 +119,7 @@ def solve_with_offset(local, masks, tolerance, max_steps):
             if run_top > top:
                 top, top_run = run_top, first
             bottom = lesser(bottom, run_bottom)
-        if not top - bottom > tolerance:
+        if not top - bottom > tolerance or steps == max_steps:
             return steps
         i = place_of(v, cannot_rise, top, top_run)
         j = best_partner(local, cannot_fall, i, top, np.uint64(0), q)
@@ -176,7 +176,7 @@ def solve_without_offset(local, masks, tolerance, max_steps):
     mask_all(local, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
     step_i = step_j = v.dtype.type(0.0)
-    for steps in range(max_steps):
+    for steps in range(max_steps + 1):  # the last time v alone is brought up to date
         top, top_run = v.dtype.type(-np.inf), np.uint64(0)
         bottom, bottom_run = v.dtype.type(np.inf), np.uint64(0)
         for first in range(np.uint64(0), q, RUN):
@@ -190,7 +190,7 @@ def solve_without_offset(local, masks, tolerance, max_steps):
                 top, top_run = run_top, first
             if run_bottom < bottom:
                 bottom, bottom_run = run_bottom, first
-        if not max(top, -bottom) > tolerance:
+        if not max(top, -bottom) > tolerance or steps == max_steps:
             return steps
         i = place_of(v, cannot_rise, top, top_run) if top >= -bottom else place_of(v, cannot_fall, bottom, bottom_run)
         j = best_companion(K, diagonal, v, cannot_rise, cannot_fall, i)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -127,6 +127,14 @@ class DCD:
             state.refresh(problem)
         return state
 
+    def join(self, problem: LinearProblem, alpha: Array, common: CommonPoint, seed: int) -> DCDState:
+        """A state for samples that are a part of a problem. Steps change the common w in place."""
+        state = self.init(problem, None, seed)
+        state.samples["alpha"] = np.clip(alpha, problem.box.L, problem.box.U)
+        state.w = common.w
+        state.sweep["dual"] = common.dual
+        return state
+
     def advance(self, problem: LinearProblem, state: DCDState, budget: Budget) -> None:
         if state.looks_done:
             state.look_closer(problem)
@@ -141,6 +149,13 @@ class DCD:
 
     def candidate(self, problem: LinearProblem, state: DCDState) -> tuple[Array, Array]:
         return state.w[: problem.n_weights], state.samples["alpha"]
+
+
+class CommonPoint(NamedTuple):
+    """w(alpha) of all samples, with a last element for the constant feature, and D(alpha)."""
+
+    w: Array
+    dual: float
 
 
 @dataclass

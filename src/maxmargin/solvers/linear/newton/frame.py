@@ -42,13 +42,15 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
     return min(lengths, key=bound) * w
 
 
-def with_best_offset(problem: LinearProblem, w: Array) -> Array:
+def with_best_offset(problem: LinearProblem, w: Array, outputs: Array | None = None) -> Array:
     """w with the offset that is best for it, where the offset has a price. If every lower one is as good, the greatest.
+    ``outputs`` are w . x_i where they are known.
 
     Samples on the border are support vectors whose outputs are equal up to rounding. The offset is raised until all of them,
     however their outputs are rounded, are on the inner side."""
     w = np.append(w[:-1], 0.0)
-    kinks = problem.loss.kinks(problem.margins(w), problem.C, problem.targets)  # type: ignore[attr-defined]
+    outputs = problem.margins(w) if outputs is None else outputs
+    kinks = problem.loss.kinks(outputs, problem.C, problem.targets)  # type: ignore[attr-defined]
     level = kinks.level - float(problem.offset_prices.sum())  # type: ignore[union-attr]
     best = best_offsets(kinks.offsets, kinks.rises, level).middle
     magnitude = float(np.linalg.norm(w[:-1])) * math.sqrt(float(problem.rows.squared_norms().max()))

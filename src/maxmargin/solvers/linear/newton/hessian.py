@@ -120,6 +120,14 @@ class FreeHessian:
             self._add(np.concatenate(self.pending))
         self.pending.clear()
 
+    def change(self) -> Array:
+        """What the samples whose freedom changed add to S: for the matrix of a whole of which these samples are a part."""
+        self.sums[:] = 0.0
+        if self.pending:
+            self._add(np.concatenate(self.pending))
+        self.pending.clear()
+        return np.asarray(self.sums.sum(axis=0))
+
     def rebuild(self, free: Array) -> None:
         self.pending.clear()
         self.sums[:] = 0.0
@@ -209,6 +217,25 @@ class FreeHessian:
             gather(self.problem.compiled_rows, self.weight, chosen, block, start, stop)
             part = block[: stop - start]
             self.sums[0] += sign * (part.T @ part)
+
+
+class SummedHessian(FreeHessian):
+    """The same for samples that are elsewhere: S is the sum of what their parts report (``FreeHessian.change``)."""
+
+    def __init__(self, size: int, policy: HessianPolicy) -> None:
+        self.pending, self.policy = [], policy
+        self.in_float32 = self.is_careful = False
+        self._allocate(size, 1)
+
+    def add(self, change: Array) -> None:
+        self.sums[0] += change
+
+    def forget(self) -> None:
+        """All parts report from the beginning."""
+        self.sums[:] = 0.0
+
+    def rebuild(self, free: Array) -> None:
+        """Nobody has the rows here. A small multiple of the diagonal has to help alone."""
 
 
 class HessianOfFew(FreeHessian):

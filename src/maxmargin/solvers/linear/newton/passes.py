@@ -68,6 +68,25 @@ class Response(NamedTuple):
     w_alpha: Array
 
 
+class Changes(NamedTuple):
+    """What a part of the samples adds when it answers another w: the sums of its ``Response``, and the changes of w(alpha) and
+    of the sum of C_i x_i x_i' over the free samples (its lower triangle). Those of several parts add up."""
+
+    sums: Array
+    w_alpha: Array
+    outer: Array
+
+    def plus(self, other: Changes) -> Changes:
+        """The changes of both. Those of this one are used up."""
+        for mine, its in zip(self, other, strict=True):
+            mine += its
+        return self
+
+    @classmethod
+    def none(cls, n_weights: int) -> Changes:
+        return cls(np.zeros(4), np.zeros(n_weights), np.zeros((n_weights, n_weights)))
+
+
 class Passes(Protocol):
     """``respond`` changes ``alpha`` and ``free`` in place and tells the Hessian."""
 
@@ -143,6 +162,16 @@ class CompiledPasses:
             self.hessian.note(self._changed[start : start + length])
         linear, gap_terms, loss, n_free = self._sums.sum(axis=0).tolist()
         return Response(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
+
+    def changes(self, w: Array, prox: Prox, alpha: Array, free: Array) -> Changes:
+        """Answer w, for samples that are a part of a problem: ``alpha`` and ``free`` change in place."""
+        margin = np.empty(self.problem.n_samples)
+        self.products(w, margin)
+        self._w_alpha[:] = 0.0
+        response = self.respond(margin, prox, alpha, free)
+        assert isinstance(self.hessian, FreeHessian)
+        sums = np.array([response.linear, response.gap_terms, response.loss, response.n_free], dtype=np.float64)
+        return Changes(sums, response.w_alpha, self.hessian.change())
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
         kernel, known = self._kernels.slope, (SearchLine(margin, along), self.curve, prox, t)

@@ -16,7 +16,7 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton.newton import Newton
-from maxmargin.solvers.linear.newton.passes import curve_of
+from maxmargin.solvers.linear.newton.passes import curve_of, has_few_elements
 from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
 from maxmargin.solvers.linear.newton.state import NewtonState
 
@@ -58,9 +58,16 @@ class SmallNewton:
 
     def advance(self, problem: LinearProblem, state: SmallState, budget: Budget) -> None:
         if state.is_fresh:
-            state.run(self.settings, self.careful.penalty, budget)
+            state.run(self._settings_for(problem, budget.target), self.careful.penalty, budget)
         else:
             state.go_on(self.careful, budget)
+
+    def _settings_for(self, problem: LinearProblem, target: float) -> Settings:
+        """To rounding where that costs next to nothing, else to a part of the target."""
+        policy = self.careful.policy
+        if has_few_elements(problem, policy.matrix):
+            return self.settings
+        return self.settings._replace(converged=max(policy.converged, policy.small_aim * target))
 
     def candidate(self, problem: LinearProblem, state: SmallState) -> tuple[Array, Array]:
         if state.careful is not None:

@@ -102,7 +102,7 @@ class NewtonState:
 
     @property
     def gap(self) -> float:
-        """Of the better of the two that ``answer`` chooses between."""
+        """The gap of the better of the two answers that ``answer`` chooses between."""
         return min(self.best_pair.gap, self._difference)
 
     def meets(self, target: float) -> bool:
@@ -131,7 +131,7 @@ class NewtonState:
         return self.best_w, self._balanced(self.alpha if self.dual >= self.anchor_dual else self.anchor)
 
     def meet_target(self, polishes: bool) -> None:
-        """The end; or, if the answer is to be polished, a pair to come back to."""
+        """End the iteration. If the answer is to be polished, keep the pair to come back to."""
         if not polishes or self.refusals > 0:
             self.looks_done = True
         elif self.kept is None:
@@ -223,7 +223,7 @@ class NewtonState:
 
     @property
     def _has_converged(self) -> bool:
-        """Whether what is left of the gap is rounding."""
+        """Whether the rest of the gap is rounding."""
         return self.pair_gap <= self.policy.converged * abs(self.dual)
 
     def _end(self) -> None:
@@ -275,8 +275,8 @@ class NewtonState:
         self._begin_inner_problem(smaller if self.refusals == 1 else min(smaller, self._resolved_penalty))
 
     def _centre_or_give_up(self) -> None:
-        """A penalised intercept is small beside w . x in most data, and then centred columns only add rounding. Where they are
-        not centred yet, they are the last resort."""
+        """Centre the columns as a last resort, or give up. A penalised intercept is small beside w . x in most data, where
+        centred columns only add rounding."""
         targets = [reduction for reduction in self.reductions if isinstance(reduction, ScaledTargets)]
         is_plain = len(targets) == len(self.reductions) and not self.price
         centred = CentredColumns.of(self.problem) if is_plain else None

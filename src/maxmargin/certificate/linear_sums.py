@@ -1,0 +1,213 @@
+"""The sums over rows of which a certificate of a linear model is made, for all rows or for a part of them.
+
+The sums of several parts add up to those of the whole (:meth:`PartSums.plus`), in whatever order: the bound on rounding in
+:mod:`maxmargin.certificate.linear_verdict` holds for every order of summation. That is what lets a certificate be one pass over
+blocks on a disk, or one round of messages to workers, with alpha staying where it is.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate import policy
+from maxmargin.certificate.certificate import Counts
+from maxmargin.certificate.rounding import SMALLEST, gamma, two_sum, vector
+from maxmargin.data.rows import Array, CsrRows, DenseRows
+from maxmargin.data.threads import Crew
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+from maxmargin.problem.linear import LinearProblem
+
+
+class DualTotals(NamedTuple):
+    """What the alpha of some samples add up: how many they are, sum_i |alpha_i|, sum_i alpha_i sigma_i less the prices of the
+    offset, sum_i |alpha_i| (|p_i| + e), and the counts of a certificate. ``linear`` has p_i less the offset where that may move
+    the targets, and is zero where the intercept is penalised."""
+
+    n_samples: int
+    total: float
+    excess: float
+    linear: float
+    n_support: int
+    n_at_bound: int
+
+    @classmethod
+    def of(cls, problem: LinearProblem, alpha: Array, linear: float) -> DualTotals:
+        box = problem.box
+        counts = Counts.of(alpha, (alpha == box.U) | (alpha == box.L))
+        total, excess = float(np.sum(np.abs(alpha))), float(np.sum(problem.unbalanced(alpha)))
+        return cls(len(alpha), total, excess, linear, *counts)
+
+    def plus(self, other: DualTotals) -> DualTotals:
+        sums: tuple[Any, ...] = tuple(a + b for a, b in zip(self, other, strict=True))
+        return DualTotals(*sums)
+
+
+class PartSums(NamedTuple):
+    """All that a certificate needs of some samples. ``weights`` is their part of w(alpha), and ``rests`` what that lacks where
+    it was summed in about twice the precision. Where ``is_feasible`` is false, nothing else counts."""
+
+    rows: RowTotals
+    dual: DualTotals
+    weights: Array
+    rests: Array | None
+    is_feasible: bool
+
+    def plus(self, other: PartSums) -> PartSums:
+        """The sums of both parts. Those of this one are used up."""
+        if self.rests is None or other.rests is None:
+            weights, rests = np.add(self.weights, other.weights, out=self.weights), None
+        else:
+            weights, lost = two_sum(self.weights, other.weights)
+            rests = self.rests + other.rests + lost
+        rows = RowTotals(*(a + b for a, b in zip(self.rows, other.rows, strict=True)))
+        dual = self.dual.plus(other.dual)
+        return PartSums(rows, dual, weights, rests, self.is_feasible and other.is_feasible)
+
+
+def part_sums(
+    problem: LinearProblem, w: Array, alpha: Array, *, is_precise: bool = False, margins: Array | None = None
+) -> PartSums:
+    """The sums of one part, whose samples are ``problem``'s. It costs one pass over them, on all cores where they are many.
+    ``margins``, if given, is filled with the outputs sigma_i (w . x_i)."""
+    w = np.ascontiguousarray(vector(w, problem.n_weights, "w"))
+    alpha = vector(alpha, problem.n_samples, "alpha")
+    with np.errstate(all="ignore"):
+        crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
+        weights = np.zeros((crew.size, problem.rows.n_features + 1))
+        rests = np.zeros_like(weights) if is_precise else None
+        dual = DualTotals.of(problem, alpha, 0.0)
+        if not problem.is_feasible(alpha):
+            return PartSums(RowTotals.nothing(), dual, weights[0], None if rests is None else rests[0], False)
+        totals = shared_sums(problem, crew, PassOutput(w, alpha, margins, weights, rests))
+    return PartSums(totals, dual, weights[0], None if rests is None else rests[0], True)
+
+
+class PassOutput(NamedTuple):
+    """What a pass judges, w and alpha, and where its threads write: margins (or None), and for each thread its part of w(alpha)
+    and what that lacks (or None)."""
+
+    w: Array
+    alpha: Array
+    margins: Array | None
+    weights: Array
+    rests: Array | None
+
+
+def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTotals:
+    """Add up over all rows of ``problem``, each thread over its own; the first of ``weights`` is w(alpha) afterwards, and the
+    first of ``rests`` what it lacks."""
+    weights, rests = output.weights, output.rests
+    sums = crew.share(
+        len(output.alpha),
+        lambda k, *part: _sum_over_rows(
+            problem, output.w, output.alpha, output.margins, weights[k], None if rests is None else rests[k], *part
+        ),
+    )
+    for k in range(1, crew.size):
+        if rests is None:
+            weights[0] += weights[k]
+        else:
+            weights[0], lost = two_sum(weights[0], weights[k])
+            rests[0] += rests[k] + lost
+    return RowTotals(*map(sum, zip(*sums, strict=True)))
+
+
+class RowTotals(NamedTuple):
+    """The sums of a pass over some of the rows, besides their part of w(alpha)."""
+
+    loss: float
+    conjugate: float
+    gap: float
+    error: float
+    weights_scale: float
+
+    @classmethod
+    def nothing(cls) -> RowTotals:
+        return cls(0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+class JudgedPair(NamedTuple):
+    """What a pass judges: w, the weight of the constant feature, and sigma_i alpha_i of the rows at hand."""
+
+    w: Array
+    bias_weight: float
+    signed_alpha: Array
+
+
+class RowSums(NamedTuple):
+    """What a pass writes: the outputs of the rows at hand, the sums of their magnitudes, and a part of w(alpha)."""
+
+    outputs: Array
+    magnitudes: Array
+    weights: Array
+
+
+def _sum_over_rows(
+    problem: LinearProblem,
+    w: Array,
+    alpha: Array,
+    margins_of_all: Array | None,
+    weights: Array,
+    rests: Array | None,
+    start: int,
+    stop: int,
+) -> RowTotals:
+    """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
+    is None where float64 is enough."""
+    judge_rows = judge_of_rows(problem.rows.is_sparse, rests)
+    rows, loss = problem.compiled_rows, problem.loss
+    bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
+    weights[:] = 0.0
+    total = np.zeros(len(RowTotals._fields))
+    for first in range(start, stop, policy.LINEAR.rows_a_block):
+        block = slice(first, min(first + policy.LINEAR.rows_a_block, stop))
+        signs, targets, C, a = problem.signs[block], problem.targets[block], problem.C[block], alpha[block]
+        outputs, magnitudes = np.empty(len(a)), np.empty(len(a))
+        pair, sums = JudgedPair(w, bias_weight, a * signs), RowSums(outputs, magnitudes, weights)
+        scale = judge_rows(rows, block.start, block.stop, pair, sums)
+        outputs = np.multiply(outputs, signs, out=outputs)
+        if margins_of_all is not None:
+            margins_of_all[block] = outputs
+        roundings = operations(rows, block)
+        errors = residual_errors(outputs, magnitudes, np.abs(targets), roundings, is_precise=rests is not None)
+        total += (
+            C @ loss.value(outputs, targets),
+            np.sum(problem.box_of(block).terms(a)),
+            np.sum(loss.gap_terms(outputs, a, C, targets)),
+            np.sum(loss.gap_sensitivity(outputs, a, C, errors, targets)),
+            scale,
+        )
+    return RowTotals(*total.tolist())
+
+
+def residual_errors(outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool) -> Array:
+    """How wrong t_i - f_i can be: by its dot product, and by the rounding of the difference."""
+    if is_precise:
+        lost = np.square(gamma(operations)) * magnitudes
+        return lost + 2.0 * UNIT_ROUNDOFF * (targets + np.abs(outputs)) + 4.0 * operations * SMALLEST
+    return gamma(operations) * magnitudes + 2.0 * UNIT_ROUNDOFF * (targets + magnitudes) + operations * SMALLEST
+
+
+def judge_of_rows(is_sparse: bool, rests: Array | None) -> Any:
+    if rests is None:
+        from maxmargin.certificate.linear_loops import judge_csr_rows, judge_dense_rows
+
+        return judge_csr_rows if is_sparse else judge_dense_rows
+    from maxmargin.certificate.precise_linear_loops import judge_csr_rows_precisely, judge_dense_rows_precisely
+
+    return partial(_judge_precisely, judge_csr_rows_precisely if is_sparse else judge_dense_rows_precisely, rests)
+
+
+def _judge_precisely(judge_rows: Any, rests: Array, *arguments: Any) -> float:
+    scale: float = judge_rows(*arguments, rests)
+    return scale
+
+
+def operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
+    """The roundings in each row's dot product: those of its stored elements and of the intercept."""
+    if isinstance(rows, CsrRows):
+        return np.diff(rows.indptr[block.start : block.stop + 1]).astype(np.float64) + 3.0
+    return rows.values.shape[1] + 3.0

@@ -1,0 +1,71 @@
+r"""The sums of many models over the same samples: :math:`f_{ik} = \sum_j s_{jk} k(x_j, x_i)` in float64, with their errors.
+
+Cross-validation judges all folds and all values of C of one kernel together. A tile of kernel values is made once, and one
+matrix product serves all models. The rounding is that of :mod:`maxmargin.certificate.kernel_sums`: a dense tile, and a sum of
+n products in whatever order BLAS adds them. Nothing here is shared with a solver."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate import policy
+from maxmargin.certificate.kernel_sums import KernelSums, _dense, _rbf_error
+from maxmargin.certificate.rounding import gamma as roundings
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import Crew, single_threaded_blas
+from maxmargin.problem import policy as problem_policy
+from maxmargin.problem.kernels import Kernel, Points
+
+
+class ManySums(NamedTuple):
+    """One column for each model. ``errors`` has one row for all samples where one bound serves them all."""
+
+    outputs: Array
+    errors: Array
+
+    def of(self, samples: Array, k: int) -> KernelSums:
+        """The sums of model k at these samples."""
+        errors = self.errors[:, k]
+        own = np.broadcast_to(errors[0], len(samples)) if len(errors) == 1 else errors[samples]
+        return KernelSums(np.ascontiguousarray(self.outputs[samples, k]), own)
+
+
+def sums_of_many(kernel: Kernel, points: Points, signed: Array) -> ManySums:
+    """The sums at all points, of models with the coefficients ``signed``, a column each."""
+    points, sizes, n = _in_double(points), np.abs(signed), len(points)
+    outputs = np.zeros(signed.shape)
+    magnitudes = None if kernel.is_gaussian else np.zeros(signed.shape)
+
+    def task(start: int) -> None:
+        here = slice(start, min(n, start + policy.KERNEL.samples_a_tile))
+        for first in range(0, n, policy.KERNEL.vectors_a_tile):
+            part = slice(first, first + policy.KERNEL.vectors_a_tile)
+            tile = _tile(kernel, points[here], points[part])
+            outputs[here] += tile @ signed[part]
+            if magnitudes is not None:
+                magnitudes[here] += np.abs(tile, out=tile) @ sizes[part]
+
+    with single_threaded_blas():
+        Crew(n * n).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_tile)], task)
+    if magnitudes is None:  # no value of the RBF kernel is greater than one
+        return ManySums(outputs, _rbf_error(kernel, points, points, n + 2.0) * sizes.sum(axis=0)[None, :])
+    own = np.stack([np.broadcast_to(kernel.sum_errors(points, size, points), n) for size in sizes.T], axis=1)
+    return ManySums(outputs, own + roundings(n + 2.0) * magnitudes)
+
+
+def _tile(kernel: Any, one: Points, other: Points) -> Array:
+    return np.asarray(kernel.quick_block(one, other) if kernel.is_gaussian else kernel.block(one, other))
+
+
+def _in_double(points: Points) -> Points:
+    """Dense where the features are few, with norms that are right to the last digit."""
+    from maxmargin.problem.kernel_loops import dense_sqnorms
+
+    if points.matrix.shape[1] > problem_policy.KERNEL.dense_features:
+        return points.in_double()
+    matrix = np.ascontiguousarray(_dense(points), np.float64)
+    sqnorms = np.empty(len(matrix))
+    dense_sqnorms(matrix, sqnorms)
+    return Points(matrix, sqnorms)

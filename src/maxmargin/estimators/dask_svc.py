@@ -1,0 +1,151 @@
+"""LinearSVC on Dask collections: training on the workers that hold the chunks, prediction when its result is asked for.
+
+Public as ``maxmargin.dask``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.limits import Stop
+from maxmargin.estimators import checks, linear_svc
+from maxmargin.estimators.jobs import serialised, warn_if_uncertified
+from maxmargin.estimators.partitioned import framings_of_classes, keep_classes
+from maxmargin.scale_out.block_fit import classes_from, refuse_out_of_core
+from maxmargin.scale_out.fitting import PassesRun, Plan
+from maxmargin.scale_out.passes import Framing, run_together
+from maxmargin.scale_out.workers import OnWorkers
+from maxmargin.solving.driver import Limits, seed_from
+from maxmargin.solving.solution import Solution
+
+__all__ = ["LinearSVC"]
+
+
+class LinearSVC(linear_svc.LinearSVC):
+    r"""Linear support vector classification on a Dask cluster, trained to a certified optimum.
+
+    The problem, the parameters and the attributes are those of :class:`maxmargin.LinearSVC`. X is a Dask array with chunks of
+    rows, dense or sparse (SciPy's CSR), or a Dask data frame; y and ``sample_weight`` are Dask collections with the same
+    partitions, or arrays. Each worker trains on the chunks that it holds. With few features the fit is Newton's method,
+    exactly: every pass is a sum over the workers. With many it is coordinate descent on each partition, and the step along the
+    sum of their changes has the length that is best for the dual. The certificate is one more pass. A worker that dies costs
+    progress, and never the answer.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The cluster. By default the client of this process.
+    **parameters
+        Those of :class:`maxmargin.LinearSVC`. The intercept is penalised, and ``solver`` is "auto".
+
+    Attributes
+    ----------
+    n_passes_ : int
+        Rounds of messages that the fit took.
+    n_bytes_ : tuple of int
+        Bytes that the client sent to workers and received from them, without Dask's own.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from distributed import Client, LocalCluster
+    >>> from maxmargin.dask import LinearSVC
+    >>> X = np.random.default_rng(0).normal(size=(1000, 5))
+    >>> y = np.where(X @ np.arange(5) > 0.5, 1, -1)
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=':0') as cluster, Client(cluster) as client:
+    ...     model = LinearSVC(client=client).fit(da.from_array(X, chunks=(300, 5)), da.from_array(y, chunks=300))
+    >>> model.relative_gap_ <= 1e-4
+    True
+    """
+
+    def __init__(self, *, client: Any = None, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.client = client
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted([*linear_svc.LinearSVC._get_param_names(), "client"])
+
+    def __getstate__(self) -> Any:
+        """A client belongs to its process."""
+        return {**super().__getstate__(), "client": None}
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+        """Fit to Dask collections."""
+        with checks.unchanged_on_error(self):
+            limits = self._check_parameters()
+            refuse_out_of_core(self)
+            solutions = self._fit_partitions(X, y, sample_weight, limits)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    def _fit_partitions(self, X: Any, y: Any, sample_weight: Any, limits: Limits) -> list[Solution]:
+        from maxmargin.estimators.dask_data import gathered_labels, partitions_of
+
+        client = self._client()
+        data = partitions_of(X, y, sample_weight)
+        chunks = client.compute(data.blocks, sync=False)
+        n_rows, labels = gathered_labels(client, chunks)
+        classes = classes_from(labels)
+        framings = framings_of_classes(self, classes, labels.sums, data.n_features)
+        executor = OnWorkers(client, chunks, n_rows, framings)
+        try:
+            solutions = self._solved(executor, framings, limits)
+        finally:
+            executor.close()
+        keep_classes(self, data.n_features, classes, solutions)
+        if data.names is not None:
+            self.feature_names_in_ = np.asarray(data.names, dtype=object)
+        self.n_passes_, self.n_bytes_ = executor.n_passes, (executor.n_bytes_sent, executor.n_bytes_received)
+        return solutions
+
+    def _solved(self, executor: OnWorkers, framings: list[Framing], limits: Limits) -> list[Solution]:
+        stop = Stop.after(limits.max_seconds)
+        plan = Plan(limits, stop, seed_from(self.random_state), serialised(self.callback, self.verbose))
+        return run_together(executor, [PassesRun(executor, k, plan).solve() for k in range(len(framings))], stop)
+
+    def _client(self) -> Any:
+        from distributed import get_client
+
+        if self.client is not None:
+            return self.client
+        try:
+            return get_client()
+        except ValueError:
+            raise ValueError("There is no Dask client: make one with distributed.Client(...), or pass client=.") from None
+
+    def to_local(self) -> linear_svc.LinearSVC:
+        """The same model as a plain :class:`maxmargin.LinearSVC`, with its certificate."""
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
+        local: Any = linear_svc.LinearSVC(**parameters)
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
+        vars(local).update({name: value for name, value in fitted.items() if name not in ("n_passes_", "n_bytes_")})
+        plain: linear_svc.LinearSVC = local
+        return plain
+
+    def decision_function(self, X: Any) -> Any:
+        """w . x + b; of a Dask collection a Dask array, which is computed when it is asked for."""
+        from maxmargin.estimators.dask_data import is_dask, mapped
+
+        local = self.to_local()
+        n_columns = len(np.atleast_1d(self.intercept_))
+        return mapped(X, local.decision_function, np.float64, n_columns) if is_dask(X) else local.decision_function(X)
+
+    def predict(self, X: Any) -> Any:
+        """The class with the greatest decision value; of a Dask collection a Dask array, computed when it is asked for."""
+        from maxmargin.estimators.dask_data import is_dask, mapped
+
+        local = self.to_local()
+        return mapped(X, local.predict, self.classes_.dtype, 1) if is_dask(X) else local.predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the samples whose class is predicted, or of their weights."""
+        from maxmargin.estimators.dask_data import computed
+
+        predicted, labels, weights = computed(self.predict(X), y, sample_weight)
+        return float(np.average(np.asarray(predicted) == np.asarray(labels), weights=weights))
+
+    def certified_predict(self, X: Any) -> Any:
+        """Labels and which of them are proved, of an array in memory: see :meth:`maxmargin.LinearSVC.certified_predict`."""
+        return self.to_local().certified_predict(X)

@@ -1,0 +1,219 @@
+"""The folds of a search with the RBF kernel of two classes, all on one kernel matrix.
+
+For each gamma the kernel values of all samples are computed once, in float32. Every fold is trained on them for all values of
+C, in rising order (:mod:`maxmargin.solvers.kernel.fold_smo`). Then all models are judged together, in float64 and from the
+data (:mod:`maxmargin.certificate.many_sums`): the relative gap, the ball around the exact optimum, and with it the validation
+labels that are proved. A model whose gap is above ``tol`` is trained again from its exact outputs; where float32 is not good
+enough for that, the estimator of the fold takes over.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate.certificate import relative
+from maxmargin.certificate.many_sums import ManySums, sums_of_many
+from maxmargin.certificate.predictions import CertifiedLabels, kernel_lengths
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.estimators import checks
+from maxmargin.estimators.jobs import thread_count
+from maxmargin.estimators.search import TRAINED, Fold, FoldScore, ListSearch
+from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.model_selection.transfer import Fit, row_lengths, score_interval, stretched_fit, with_costs
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Kernel, Points
+from maxmargin.solvers.kernel.fold_smo import FoldSMO
+
+
+@dataclass(frozen=True)
+class SharedPolicy:
+    """When the folds share one matrix, and how often a model is trained again."""
+
+    least_tol: float = 1e-5
+    """The least relative gap that is asked of float32 kernel values."""
+    rounds: int = 3
+    """How often a model is trained again from its exact outputs before the estimator of the fold takes over."""
+    sharper: float = 0.25
+    """What multiplies the target each time."""
+    worth_waiting: float = 1.0 / 3.0
+    """The share of the values of C that seem to be lost after all folds but one. From it on those folds are judged first, so
+    that the last fold is trained for the others alone. A judgement takes about as long as a fold."""
+
+
+class Trained(NamedTuple):
+    """A model of a fold: its feasible alpha, and how long its w is."""
+
+    alpha: Array
+    stretch: float
+    estimate: float
+    """The share of the validation labels that are right, by float32 outputs. It proves nothing."""
+
+
+@dataclass
+class SharedFold:
+    """A fold as a set of rows of the matrix of all samples."""
+
+    fold: Fold
+    kernel: Kernel
+    has_offset: bool
+    class_weight: object
+    smo: FoldSMO | None = None
+
+    @cached_property
+    def problem(self) -> KernelProblem:
+        """At C = 1."""
+        fold = self.fold
+        costs = checks.sample_costs(1.0, self.class_weight, fold.sample_weight, fold.X, fold.classes, fold.y)
+        signs = np.where(fold.y == fold.classes[1], 1, -1)
+        return KernelProblem.build(fold.X, signs, costs, self.kernel, self.has_offset, check=False)
+
+    @cached_property
+    def lengths(self) -> Array:
+        return row_lengths(self.problem)
+
+    @cached_property
+    def test_lengths(self) -> Array:
+        return kernel_lengths(self.kernel, Points.of(self.fold.X_test))
+
+    def begin(self, K: Array, n: int) -> None:
+        """With no steps made, on the kernel matrix K of all n samples."""
+        y, costs, rows = np.zeros(n), np.zeros(n), self.fold.train_rows
+        y[rows], costs[rows] = self.problem.signs, self.problem.C
+        self.smo = FoldSMO(K, np.diagonal(K).copy(), y, costs, self.has_offset)
+
+    def train(self, C: float, tol: float) -> Trained:
+        """From where the last C ended."""
+        assert self.smo is not None
+        self.smo.move_to(C)
+        return self._steps(tol)
+
+    def train_again(self, C: float, model: Trained, outputs: Array, tol: float) -> Trained:
+        """From a model whose outputs are exact."""
+        assert self.smo is not None
+        self.smo.move_to(C)
+        s = np.zeros(len(outputs))
+        s[self.fold.train_rows] = self.problem.signs * model.alpha
+        self.smo.take(s, outputs)
+        return self._steps(tol)
+
+    def _steps(self, tol: float) -> Trained:
+        assert self.smo is not None
+        reached = self.smo.train(tol)
+        at_C = with_costs(self.problem, self.problem.C * self.smo.C)
+        alpha = at_C.nearest_feasible(np.abs(self.smo.s[self.fold.train_rows]))
+        is_second = reached.stretch * self.smo.f[self.fold.test_rows] + reached.b > 0.0
+        is_right = is_second == (self.fold.y_test == self.fold.classes[1])
+        return Trained(alpha, reached.stretch, float(np.mean(is_right)))
+
+    def fit(self, C: float, model: Trained, sums: ManySums, k: int) -> Fit:
+        """Model k of the sums, judged."""
+        problem = with_costs(self.problem, self.problem.C * C)
+        return stretched_fit(problem, model.alpha, sums.of(self.fold.train_rows, k), model.stretch, C, self.lengths)
+
+    def labels(self, fit: Fit, model: Trained, sums: ManySums, k: int) -> CertifiedLabels:
+        """Of the validation samples."""
+        values, errors = sums.of(self.fold.test_rows, k)
+        middle, ball = 0.5 * (1.0 + model.stretch), fit.ball_at(fit.C)
+        errors = middle * errors + 4.0 * np.finfo(np.float64).eps * np.abs(values)
+        low, high = score_interval(ball, fit.offsets_in(ball, fit.C), lambda _: (middle * values, errors), self.test_lengths)
+        is_second = model.stretch * values + fit.b > 0.0
+        return CertifiedLabels(self.fold.classes[is_second.astype(int)], (low > 0.0) | (high < 0.0))
+
+
+def relative_gap(fit: Fit) -> float:
+    primal = 0.5 * fit.w.greatest_norm**2 + fit.C * fit.loss
+    return relative(fit.gap, primal, primal - fit.gap)
+
+
+@dataclass
+class SharedSearch(ListSearch):
+    """The search over the values of C, which are in rising order, with one gamma."""
+
+    matrix: KernelMatrix | None = None
+    class_weight: object = None
+    has_offset: bool = True
+    policy: SharedPolicy = field(default_factory=SharedPolicy)
+
+    def run(self) -> SharedSearch:
+        assert self.matrix is not None
+        assert self.matrix.whole is not None
+        kernel, n = self.matrix.kernel, self.matrix.n_samples
+        self.shared = [SharedFold(fold, kernel, self.has_offset, self.class_weight) for fold in self.folds]
+        for one in self.shared:
+            one.begin(self.matrix.whole, n)
+        self.models: dict[tuple[int, int], Trained] = {}
+        self.estimates = np.zeros((len(self.folds), len(self.Cs)))
+        with single_threaded_blas():
+            first = list(range(len(self.folds) - 1))
+            self._train_folds(first)
+            if self._many_seem_lost():
+                self._judge()
+            self._train_folds([len(self.folds) - 1])
+            self._judge()
+        self.best_low = max(self.best_low, float(self.low.mean(axis=0).max()))
+        return self
+
+    def _train_folds(self, places: list[int]) -> None:
+        n_threads = thread_count(self.n_jobs, max(1, len(places)))
+        if n_threads == 1:
+            for i in places:
+                self._train_fold(i)
+            return
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(self._train_fold, places))
+
+    def _train_fold(self, i: int) -> None:
+        for k in np.argsort(self.Cs, kind="stable"):
+            if self._can_win(k):
+                model = self.shared[i].train(float(self.Cs[k]), self.limits.tol)
+                self.models[i, int(k)], self.estimates[i, k] = model, model.estimate
+
+    def _many_seem_lost(self) -> bool:
+        """Whether judging all folds but the last one may save training that one for many values."""
+        highest = (self.estimates.sum(axis=0) + 1.0) / len(self.folds)
+        return bool(np.mean(highest < self.best_low) >= self.policy.worth_waiting)
+
+    def _judge(self) -> None:
+        """All models that are trained and not judged; those above ``tol`` are trained again."""
+        tol, keys = self.limits.tol, list(self.models)
+        for _ in range(self.policy.rounds + 1):
+            if not keys:
+                return
+            sums = self._sums(keys)
+            tol *= self.policy.sharper
+            keys = [key for place, key in enumerate(keys) if not self._settle(key, sums, place, tol)]
+        for i, k in keys:
+            del self.models[i, k]
+            self._train(i, k)  # by the estimator of the fold
+
+    def _sums(self, keys: list[tuple[int, int]]) -> ManySums:
+        assert self.matrix is not None
+        signed = np.zeros((self.matrix.n_samples, len(keys)))
+        for place, (i, k) in enumerate(keys):
+            signed[self.folds[i].train_rows, place] = self.shared[i].problem.signs * self.models[i, k].alpha
+        return sums_of_many(self.matrix.kernel, self.matrix.points, signed)
+
+    def _settle(self, key: tuple[int, int], sums: ManySums, place: int, next_tol: float) -> bool:
+        """Keep the score of a model that is within ``tol``; train it again if it is not."""
+        i, k = key
+        one, model, C = self.shared[i], self.models[key], float(self.Cs[k])
+        fit = one.fit(C, model, sums, place)
+        if not relative_gap(fit) <= self.limits.tol:
+            self.models[key] = one.train_again(C, model, np.ascontiguousarray(sums.outputs[:, place]), next_tol)
+            return False
+        labels = one.labels(fit, model, sums, place)
+        assert self.metric is not None
+        weights = one.fold.score_params.get("sample_weight")
+        self._note(i, k, self.metric(one.fold.y_test, labels, one.fold.classes, weights), TRAINED)
+        del self.models[key]
+        return True
+
+    def _note(self, i: int, k: int, score: FoldScore, outcome: str) -> None:
+        self.scores[i, k], self.low[i, k], self.high[i, k] = score
+        self.outcomes[i, k] = outcome

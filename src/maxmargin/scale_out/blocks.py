@@ -1,0 +1,227 @@
+"""Blocks of rows on a disk.
+
+A folder holds ``blocks.json``, which lists the blocks in order, and one file for each block. A file is a row of arrays: the
+values of X (for a sparse X also its indices and the starts of its rows), the labels, and the weights of the samples if there
+are any. Each array begins at a multiple of 64 bytes. The list has the place, type and shape of each array, and the CRC-32 of
+the file, which is compared when a block is first read by a process. Later reads compare the size and the time of the last
+change.
+
+Blocks are read into memory of our own and never mapped: pages of a map would count as memory of the process for as long as the
+system likes, and a file that another process cuts short would end this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data.rows import Array
+from maxmargin.io.files import MalformedFile, explained
+
+FORMAT_KEY, FORMAT, LIST = "maxmargin", "blocks 1", "blocks.json"
+ALIGNMENT = 64
+"""Bytes: a cache line, and what vector instructions like best."""
+
+
+class Block(NamedTuple):
+    """Some rows of X, their labels, and their weights if they have any."""
+
+    X: Any
+    y: Array
+    sample_weight: Array | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in arrays_of(self).values())
+
+
+class DamagedBlock(MalformedFile):
+    """A block that is missing, or not what was written."""
+
+    def __init__(self, path: Path, sentence: str) -> None:
+        super().__init__(path, f"{sentence}; delete the folder and write the blocks again: their source is untouched")
+
+
+class Entry(NamedTuple):
+    """One block, as the list knows it. ``arrays`` has the offset, the type and the shape of each array by its name. With this
+    block ``n_pieces`` pieces of the source are written, or it is zero where the block does not end a piece."""
+
+    file: str
+    n_rows: int
+    n_stored: int
+    n_bytes: int
+    checksum: int
+    arrays: dict[str, tuple[int, str, tuple[int, ...]]]
+    n_pieces: int
+
+
+def arrays_of(block: Block) -> dict[str, Array]:
+    """The arrays of a block by their names, in the order of the file."""
+    X = block.X
+    arrays = {"values": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"values": X}
+    arrays["y"] = block.y
+    return arrays if block.sample_weight is None else {**arrays, "sample_weight": block.sample_weight}
+
+
+def aligned(n_bytes: int) -> int:
+    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
+
+
+class Blocks:
+    """A data set in blocks on a disk, made by :func:`maxmargin.io.to_blocks`: what ``fit_blocks`` trains on.
+
+    Parameters
+    ----------
+    folder : path
+        Where the blocks are.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+    n_bytes : int
+        The size of all blocks together.
+    is_sparse : bool
+    classes : array or None
+        The labels that occur, or None if they are more than 10,000.
+
+    ``len(blocks)`` is the number of blocks, and ``blocks[k]`` reads one: X, y, and the weights of its samples or None.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from maxmargin.io import Blocks, to_blocks
+    >>> X, y = np.eye(6), np.array([0, 1, 0, 1, 0, 1])
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = to_blocks(X, folder, y=y, block_bytes=200)
+    >>> blocks = Blocks(folder)
+    >>> len(blocks), blocks.n_samples, blocks.classes
+    (3, 6, array([0, 1]))
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        path = self.folder / LIST
+        with explained(path, "it is no list of blocks, or it is damaged"):
+            content = json.loads(path.read_text())
+            if content.get(FORMAT_KEY) != FORMAT:
+                raise MalformedFile(path, "it is no list of maxmargin's blocks")
+            self.entries = [_entry(each) for each in content["blocks"]]
+            self.description: dict[str, Any] = content
+        self._seen: dict[int, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+        if not content["is_complete"]:
+            raise MalformedFile(path, "the blocks were not written to the end; call to_blocks again, and it goes on from here")
+
+    @property
+    def n_samples(self) -> int:
+        return sum(entry.n_rows for entry in self.entries)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.description["n_features"])
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(entry.n_bytes for entry in self.entries)
+
+    @property
+    def most_bytes(self) -> int:
+        """The size of the largest block."""
+        return max(entry.n_bytes for entry in self.entries)
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(self.description["is_sparse"])
+
+    @property
+    def classes(self) -> Array | None:
+        classes = self.description["classes"]
+        return None if classes is None else np.array(classes["labels"], dtype=classes["dtype"])
+
+    @property
+    def class_sums(self) -> Array:
+        """The weights of the samples of each class, added up: their number where they have no weights."""
+        return np.array(self.description["classes"]["sums"], dtype=np.float64)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, k: int) -> Block:
+        return self.read(range(len(self))[k])
+
+    def __iter__(self) -> Iterator[Block]:
+        return (self.read(k) for k in range(len(self)))
+
+    def __repr__(self) -> str:
+        size = f"{self.n_samples} x {self.n_features}, {self.n_bytes / 1e6:.1f} MB"
+        return f"<Blocks in {str(self.folder)!r}: {len(self)} of them, {size}>"
+
+    def read(self, k: int, buffer: Array | None = None) -> Block:
+        """Block k, in ``buffer`` if that is given: an array of bytes, at least as long as the block and a little more."""
+        entry, path = self.entries[k], self.folder / self.entries[k].file
+        buffer = np.empty(entry.n_bytes + ALIGNMENT, np.uint8) if buffer is None else buffer
+        content = buffer[-buffer.ctypes.data % ALIGNMENT :][: entry.n_bytes]
+        stamp = _fill(path, content)
+        self._check(k, path, content, stamp)
+        return _block(entry, content, self.n_features)
+
+    def _check(self, k: int, path: Path, content: Array, stamp: tuple[int, int]) -> None:
+        """The checksum at first, and later that the file is the same one."""
+        with self._lock:
+            is_known = self._seen.get(k) == stamp
+        if is_known:
+            return
+        if zlib.crc32(content.data) != self.entries[k].checksum:
+            raise DamagedBlock(path, "the block was altered: its checksum is not the one that was written")
+        with self._lock:
+            self._seen[k] = stamp
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these data from others: the shape and all checksums."""
+        text = json.dumps([self.n_features, [[entry.n_rows, entry.checksum] for entry in self.entries]])
+        return f"{zlib.crc32(text.encode()):08x}-{self.n_samples}-{self.n_features}"
+
+
+def _entry(content: dict[str, Any]) -> Entry:
+    arrays = {name: (int(at), str(kind), tuple(shape)) for name, (at, kind, shape) in content["arrays"].items()}
+    return Entry(**{**content, "arrays": arrays})
+
+
+def _fill(path: Path, content: Array) -> tuple[int, int]:
+    """Read a whole file into ``content``. Returns its size and the time of its last change."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            status, filled = os.fstat(file.fileno()), 0
+            if status.st_size != len(content):
+                raise DamagedBlock(path, f"the block has {status.st_size} bytes, not the {len(content)} that were written")
+            while filled < len(content):
+                n_read = file.readinto(content.data[filled:])
+                if not n_read:
+                    raise DamagedBlock(path, "the block ends too early")
+                filled += n_read
+    except FileNotFoundError:
+        raise DamagedBlock(path, "the block is missing") from None
+    return status.st_size, status.st_mtime_ns
+
+
+def _block(entry: Entry, content: Array, n_features: int) -> Block:
+    """Views of the arrays in the bytes of a file."""
+    arrays = {}
+    for name, (at, kind, shape) in entry.arrays.items():
+        dtype = np.dtype(kind)
+        n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        arrays[name] = content[at : at + n_bytes].view(dtype).reshape(shape)
+    X = arrays["values"]
+    if "indptr" in arrays:
+        X = sparse.csr_matrix((X, arrays["indices"], arrays["indptr"]), shape=(entry.n_rows, n_features), copy=False)
+        X.has_canonical_format = True  # the writer has seen to it
+    return Block(X, arrays["y"], arrays.get("sample_weight"))

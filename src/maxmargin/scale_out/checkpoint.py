@@ -1,0 +1,73 @@
+"""What a fit by passes resumes from after an interruption: w and alpha of each problem, in one file, written whole or not at
+all."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from maxmargin.data.rows import Array
+from maxmargin.io.files import MalformedFile, explained
+from maxmargin.io.outputs import written
+from maxmargin.scale_out import policy
+from maxmargin.scale_out.executors import OnDisk
+
+KEY_TENSOR = "fit"
+"""The name of the tensor that tells one fit from another."""
+
+
+@dataclass
+class PassesCheckpoint:
+    """``key`` names the data and the settings: a file of another fit is refused, and left as it is."""
+
+    path: Path
+    key: str
+    saved_at: float = field(default_factory=time.monotonic)
+    starts: dict[int, Array] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], key: str, executor: OnDisk) -> PassesCheckpoint:
+        """A new one, or what an interrupted fit left: its alpha goes to the partitions."""
+        checkpoint = cls(Path(path), key)
+        if checkpoint.path.exists():
+            checkpoint._restore(executor)
+        return checkpoint
+
+    def _restore(self, executor: OnDisk) -> None:
+        with explained(self.path, "it is no checkpoint of a fit by blocks, or it is damaged"):
+            tensors = load_tensors(self.path.read_bytes())
+            if bytes(tensors[KEY_TENSOR]).decode() != self.key:
+                raise MalformedFile(self.path, "it is the checkpoint of another fit, and it is left as it is")
+        for which, memories in enumerate(executor.memories):
+            alpha, edges = tensors[f"alpha {which}"], np.cumsum([len(memory.alpha) for memory in memories])
+            for memory, part in zip(memories, np.split(alpha, edges[:-1]), strict=True):
+                memory.alpha = np.array(part)
+            self.starts[which] = tensors[f"w {which}"]
+
+    def save(self, executor: OnDisk, weights: dict[int, Array]) -> None:
+        """Write all, if some time has passed since the last time. Where that fails the fit goes on, and the failure is said."""
+        if time.monotonic() - self.saved_at < policy.PASSES.checkpoint_seconds:
+            return
+        tensors: dict[str, Any] = {KEY_TENSOR: np.frombuffer(self.key.encode(), np.uint8)}
+        for which in range(len(executor.memories)):
+            tensors[f"alpha {which}"] = executor.alpha(which)
+            tensors[f"w {which}"] = weights.get(which, self.starts.get(which, np.zeros(0)))
+        try:
+            with written(self.path) as file:
+                file.write(save_tensors(tensors))
+        except OSError as error:
+            sentence = f"The checkpoint could not be saved, and the fit goes on without it: {error}."
+            warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+        self.saved_at = time.monotonic()
+
+    def remove(self) -> None:
+        """After the fit."""
+        self.path.unlink(missing_ok=True)

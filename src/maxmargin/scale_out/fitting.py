@@ -1,0 +1,389 @@
+"""A whole fit by passes: which method, when a certificate, when the rest fits in memory, and when to end.
+
+Few features: the first w comes from a sample of the rows in memory. With a smooth loss Newton's method goes on from there. With
+a piecewise linear loss and a budget of memory, the rows near a kink are solved in memory while the others are taken to stay on
+their piece; Newton's method by passes takes over where that does not settle. Many features: coordinate descent by partitions,
+until the rows that are not settled fit in memory."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate.certificate import Certificate, refusal
+from maxmargin.certificate.linear_verdict import ProblemShape, certificate_of_parts
+from maxmargin.data.limits import Stop
+from maxmargin.data.rows import Array
+from maxmargin.problem.losses import Loss
+from maxmargin.scale_out import policy
+from maxmargin.scale_out.descent import (
+    Descent,
+    DualPoint,
+    LineValues,
+    Visit,
+    descend_part,
+    dual_point_part,
+    line_part,
+    take_step_part,
+)
+from maxmargin.scale_out.judging import judged, settled
+from maxmargin.scale_out.newton import NewtonByPasses
+from maxmargin.scale_out.passes import Executor, Framing, Interrupted, Pass, Solving
+from maxmargin.scale_out.remainder import Remainder, Survey, sample_part, settle_part, survey_part
+from maxmargin.solvers.linear.dcd import CommonPoint
+from maxmargin.solvers.registry import solver_named
+from maxmargin.solving.driver import Limits, drive
+from maxmargin.solving.incumbent import status_of
+from maxmargin.solving.solution import Progress, Solution, Status
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every problem of a fit is told. ``room_bytes`` is the memory for rows of one problem, and zero where the rows are
+    elsewhere; ``total_bytes`` is what all rows would take."""
+
+    limits: Limits
+    stop: Stop
+    seed: int = 0
+    callback: Callable[[Progress], Any] | None = None
+    room_bytes: float = 0.0
+    total_bytes: float = math.inf
+    policy: policy.PassPolicy = policy.PASSES
+    save: Callable[[int, Array], None] | None = None
+    """Called with the number of the problem and its w after each certificate: for a checkpoint."""
+
+
+class Guess(NamedTuple):
+    """A first w, and about how far its margins are from those of the optimum; None where that is not known."""
+
+    w: Array = np.empty(0)
+    width: float | None = None
+
+
+@dataclass
+class PassesRun:
+    """One problem under way. ``start`` is the w of an earlier fit, if there is one."""
+
+    executor: Executor
+    which: int
+    plan: Plan
+    start: Array | None = None
+    trace: list[Progress] = field(default_factory=list)
+    n_passes: int = 0
+    started: float = field(default_factory=time.perf_counter)
+    stage: str = "passes"
+    reason: str = "the rows are in partitions"
+
+    def __post_init__(self) -> None:
+        framing = self.framing
+        n_weights = framing.n_features + (framing.intercept_scaling != 0.0)
+        self.shape = ProblemShape(self.executor.n_samples, n_weights, framing.loss, framing.intercept_scaling)
+        self.w = np.zeros(n_weights)
+        self.certificate: Certificate = refusal(0)
+        self.active = self.executor.n_samples
+        self.least_gap, self.idle = math.inf, 0
+        self.has_ended = False
+
+    @property
+    def framing(self) -> Framing:
+        return self.executor.framings[self.which]
+
+    @property
+    def tol(self) -> float:
+        return self.plan.limits.tol
+
+    def solve(self) -> Solving[Solution]:
+        """To the end: certified, at a limit, or where nothing helps any more."""
+        try:
+            status = yield from self._solve()
+        except Interrupted:
+            status = Status.CERTIFIED if self.certificate.meets(self.tol) else status_of(self.plan.stop)
+        return self._solution(status)
+
+    def _solve(self) -> Solving[Status]:
+        is_narrow = self.shape.n_weights <= self.plan.policy.narrow_weights
+        fits = self.plan.total_bytes <= self.plan.room_bytes
+        if fits:
+            return (yield from self._in_memory())
+        return (yield from (self._by_newton() if is_narrow else self._by_descent()))
+
+    # -- certificates ------------------------------------------------------------------------------------------------------
+
+    def judge(self, w: Array) -> Solving[bool]:
+        """Certify w with the alpha of the partitions. Whether the fit is to end there."""
+        certificate = yield from self._counted(judged(self.shape, np.ascontiguousarray(w[: self.shape.n_weights])))
+        return self._note(w, certificate)
+
+    def survey(self, w: Array, uses_alpha: bool) -> Solving[Survey]:
+        """The same, and how many rows are near a kink. ``has_ended`` says whether the fit is to end."""
+        w = np.ascontiguousarray(w[: self.shape.n_weights])
+        survey: Survey = yield from self._asked(Pass(survey_part, (w, uses_alpha)))
+        quick = certificate_of_parts(self.shape, w, survey.sums)
+        certificate = yield from self._counted(settled(self.shape, w, quick))
+        self.has_ended = self._note(w, certificate)
+        return survey
+
+    def _note(self, w: Array, certificate: Certificate) -> bool:
+        """Take over what is better, write a row of the trace, and ask whether there is a reason to end."""
+        worst = certificate.gap + certificate.rounding_error
+        if worst < self.certificate.gap + self.certificate.rounding_error or not math.isfinite(self.certificate.gap):
+            self.certificate, self.w = certificate, np.array(w[: self.shape.n_weights])
+        improved = worst < self.plan.policy.idle_share * self.least_gap
+        self.least_gap, self.idle = (worst, 0) if improved else (self.least_gap, self.idle + 1)
+        self.trace.append(self._progress(certificate))
+        if self.plan.save is not None:
+            self.plan.save(self.which, self.w)
+        if self.plan.callback is not None and bool(self.plan.callback(self.trace[-1])):
+            self.plan.stop.set()
+        return self.certificate.meets(self.tol) or self._limit() is not None
+
+    def _limit(self) -> Status | None:
+        """The limit that is reached, if one is."""
+        if self.plan.stop.is_due:
+            return status_of(self.plan.stop)
+        if self.n_passes >= min(self.plan.limits.max_epochs, self.plan.policy.most_passes):
+            return Status.EPOCH_LIMIT
+        return Status.PRECISION_LIMIT if self.idle >= self.plan.policy.idle_passes else None
+
+    @property
+    def status(self) -> Status:
+        if self.certificate.meets(self.tol):
+            return Status.CERTIFIED
+        return self._limit() or Status.PRECISION_LIMIT
+
+    def _progress(self, certificate: Certificate) -> Progress:
+        values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
+        seconds = time.perf_counter() - self.started
+        steps = self.n_passes * self.shape.n_samples
+        return Progress(seconds, float(self.n_passes), steps, *values, self.active, self.stage, self.reason)
+
+    def _asked(self, passed: Pass) -> Solving[Any]:
+        """The sum of one pass, counted."""
+        self.n_passes += 1
+        return (yield passed).value
+
+    def _counted(self, solving: Solving[Any]) -> Solving[Any]:
+        """A part of a solver, whose passes are counted."""
+        reply = None
+        while True:
+            try:
+                passed = solving.send(reply)  # type: ignore[arg-type]
+            except StopIteration as end:
+                return end.value
+            self.n_passes += 1
+            reply = yield passed
+
+    # -- few features ------------------------------------------------------------------------------------------------------
+
+    def _by_newton(self) -> Solving[Status]:
+        """The first w from a sample, then Newton's method by passes, and the rows near a kink in memory where they fit."""
+        guess = Guess(self.start) if self.start is not None else (yield from self._sampled())
+        self.stage, self.reason = "newton", "the features are few"
+        first = np.zeros(self.framing.n_features + 1)
+        first[: len(guess.w)] = guess.w
+        state = NewtonByPasses(first, softness_of(self.framing.loss), guess.width)
+        yield from self._counted(state.begin())
+        return (yield from self._newton_steps(state))
+
+    def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:
+        next_try = self.plan.policy.remainder_gap if self.plan.room_bytes > 0.0 else 0.0
+        caution = self.plan.policy.certificate_share
+        while True:
+            self.active = state.n_free
+            if state.gap <= caution * self.tol * abs(state.dual) or state.is_stuck:
+                if (yield from self.judge(state.candidate)) or state.is_stuck:
+                    return self.status
+                caution *= 0.5
+            if state.gap <= next_try * abs(state.dual):
+                if (yield from self._settle(state)):
+                    return self.status
+                next_try = 0.1 * min(next_try, state.gap / abs(state.dual))
+            if self._stalls(state.gap):
+                yield from self.judge(state.candidate)
+                return self.status
+            yield from self._counted(state.step())
+
+    def _stalls(self, gap: float) -> bool:
+        """Whether the solver's own gap has not fallen for long, or a limit is reached."""
+        improved = gap < self.plan.policy.idle_share * self.least_gap
+        self.least_gap, self.idle = (gap, 0) if improved else (self.least_gap, self.idle + 1)
+        return self._limit() is not None
+
+    def _sampled(self) -> Solving[Guess]:
+        """The w of a sample of the rows, if there is memory for one."""
+        room = policy.SHARES.sample / policy.SHARES.rows * self.plan.room_bytes
+        share = min(1.0, room / self.plan.total_bytes)
+        if share * self.executor.n_samples < self.framing.n_features + 2:
+            return Guess()
+        remainder: Remainder = yield from self._asked(Pass(sample_part, (share, self.plan.seed)))
+        if not remainder.chosen:
+            return Guess()
+        n_rows = sum(len(each.places) for each in remainder.chosen)
+        solution = self._solved(remainder, max(self.tol, policy.PASSES.sample_tol), is_warm=False)
+        return Guess(solution.w, min(1.0, 3.0 * math.sqrt(self.shape.n_weights / n_rows)))
+
+    # -- the rest in memory ------------------------------------------------------------------------------------------------
+
+    def _in_memory(self) -> Solving[Status]:
+        """All rows fit: they are read once, and the fit is an ordinary one. One more pass judges."""
+        self.stage, self.reason = "auto", "all rows fit in memory"
+        zeros = np.zeros(self.shape.n_weights)
+        remainder: Remainder = yield from self._asked(Pass(settle_part, (zeros, math.inf, False)))
+        w = self._finished(remainder, self.tol, is_warm=False)
+        yield from self.judge(w)
+        return self.status
+
+    def _settle(self, state: NewtonByPasses) -> Solving[bool]:
+        """Solve the rows near a kink in memory, and judge. Whether the fit is to end; if not, Newton's method goes on."""
+        w = np.ascontiguousarray(state.candidate[: self.shape.n_weights])
+        survey: Survey = yield from self.survey(w, True)
+        yield from self._settle_in_rounds(w, survey)
+        if self.has_ended:
+            return True
+        self.stage, self.reason = "newton", "settled rows were none"
+        yield from self._counted(state.resume(self.w))
+        return False
+
+    def _settle_in_rounds(self, w: Array, survey: Survey) -> Solving[None]:
+        """Solve the rows near a kink, judge, and begin again from there while that brings the gap down fast."""
+        self.stage, self.reason = "auto", "the rows near a kink are in memory"
+        before = math.inf
+        while not self.has_ended and self.certificate.gap <= self.plan.policy.fast_share * before:
+            before = self.certificate.gap
+            reach = min(survey.reach(self.plan.room_bytes), self.certificate.distance_bound)
+            if reach <= 0.0:
+                return
+            remainder = yield from self._asked(Pass(settle_part, (w, reach, True)))
+            w = self._finished(remainder, self.plan.policy.remainder_share * self.tol, is_warm=True)
+            survey = yield from self.survey(w, True)
+
+    def _finished(self, remainder: Remainder, tol: float, *, is_warm: bool) -> Array:
+        """Solve the rows that are left, and give the partitions their alpha."""
+        places = [(each.number, each.places) for each in remainder.chosen]
+        self.active = sum(len(rows) for _, rows in places)
+        solution = self._solved(remainder, tol, is_warm=is_warm)
+        memories, at = self.executor.memories[self.which], 0  # type: ignore[attr-defined]
+        for number, rows in places:
+            memories[number].alpha[rows] = solution.alpha[at : at + len(rows)]
+            at += len(rows)
+        return solution.w
+
+    def _solved(self, remainder: Remainder, tol: float, *, is_warm: bool) -> Solution:
+        """By an ordinary solver in memory. The rows of the remainder are given up as soon as the problem has copies of them."""
+        problem, alpha = remainder.problem(self.framing)
+        remainder.chosen.clear()
+        limits = Limits(tol, math.inf, self.plan.stop.seconds_left)
+        start = alpha if is_warm else None
+        return drive(
+            problem, solver_named("auto"), limits, warm_start=start, callback=None, seed=self.plan.seed, stop=self.plan.stop
+        )
+
+    # -- many features -----------------------------------------------------------------------------------------------------
+
+    def _by_descent(self) -> Solving[Status]:
+        """Rounds of coordinate descent. After every few of them a certificate, and a look whether the rest fits in memory."""
+        self.stage, self.reason = "dcd", "the features are many"
+        point = yield from self._dual_point()
+        state = _Rounds(point.w, point.dual)
+        while True:
+            for _ in range(state.rounds_to_judge(self.tol, self.plan.policy)):
+                yield from self._round(state)
+                if state.gap <= self.tol * abs(state.dual) or self.plan.stop.is_due:
+                    break
+            if state.length is not None:
+                yield from self._asked(Pass(take_step_part, (state.length,)))
+                state.length = 1.0
+            best = yield from self._best_between(state.w)
+            survey = yield from self.survey(best, True)
+            if self.has_ended:
+                return self.status
+            if self.plan.room_bytes > 0.0 and survey.reach(self.plan.room_bytes) > 0.0:
+                yield from self._settle_in_rounds(best, survey)
+                if self.has_ended:
+                    return self.status
+                self.stage, self.reason = "dcd", "settled rows were none"
+                point = yield from self._dual_point()
+                state.w, state.dual, state.length = point.w, point.dual, None
+
+    def _best_between(self, w: Array) -> Solving[Array]:
+        """The point with the least primal value on the line from the best w so far to this one."""
+        w = np.ascontiguousarray(w[: self.shape.n_weights])
+        if not self.w.any():
+            return w
+        shares = np.linspace(0.0, 1.0, self.plan.policy.line_points)
+        values: LineValues = yield from self._asked(Pass(line_part, (self.w, w, shares)))
+        a, b, c = float(self.w @ self.w), float(self.w @ w), float(w @ w)
+        squares = (1.0 - shares) ** 2 * a + 2.0 * shares * (1.0 - shares) * b + shares**2 * c
+        share = float(shares[int(np.argmin(0.5 * squares + values.losses))])
+        return (1.0 - share) * self.w + share * w
+
+    def _round(self, state: _Rounds) -> Solving[None]:
+        """One visit of every partition."""
+        state.n_rounds += 1
+        if not self.executor.is_sequential and state.length is None:
+            state.length = 1.0
+        visit = Visit(self.plan.policy.sweeps_a_visit, 0.1 * self.tol, self.plan.seed + 1000 * state.n_rounds, state.length)
+        self.n_passes += 1
+        reply = yield Pass(descend_part, (CommonPoint(state.w, state.dual), visit))
+        if reply.generation != state.generation:
+            state.generation = reply.generation
+            point = yield from self._dual_point()
+            state.w, state.dual, state.length = point.w, point.dual, None
+            return
+        state.take(reply.value)
+
+    def _dual_point(self) -> Solving[DualPoint]:
+        point: DualPoint = yield from self._asked(Pass(dual_point_part))
+        return point
+
+    def _solution(self, status: Status) -> Solution:
+        if not self.trace:
+            self.trace.append(self._progress(self.certificate))
+        scaling = self.framing.intercept_scaling
+        return Solution(
+            w=self.w,
+            alpha=np.empty(0),
+            b=float(self.w[-1] * scaling) if scaling else 0.0,
+            certificate=self.certificate,
+            status=status,
+            trace=tuple(self.trace),
+            seconds=time.perf_counter() - self.started,
+            steps=self.n_passes * self.shape.n_samples,
+            epochs=float(self.n_passes),
+        )
+
+
+@dataclass
+class _Rounds:
+    """Where the descent by partitions stands: w(alpha), D(alpha), and the gap terms that the last round met."""
+
+    w: Array
+    dual: float
+    gap: float = math.inf
+    n_rounds: int = 0
+    generation: int = 0
+    length: float | None = None
+
+    def take(self, descent: Descent) -> None:
+        """The step of a round, made in place or of the best length."""
+        self.gap = descent.gap
+        if descent.w is None:
+            self.dual += descent.gain
+            return
+        self.length = descent.length(self.w)
+        self.dual += descent.rise(self.w, self.length)
+        self.w = self.w + self.length * descent.w
+
+    def rounds_to_judge(self, tol: float, limits: policy.PassPolicy) -> int:
+        """More of them, the longer the fit takes."""
+        return max(2, self.n_rounds // 2)
+
+
+def softness_of(loss: Loss) -> float:
+    """D_ii C_i: zero for a piecewise linear loss."""
+    return float(loss.dual(np.ones(1), np.ones(1)).D[0])

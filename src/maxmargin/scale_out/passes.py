@@ -1,0 +1,176 @@
+"""Passes over partitions: what a solver asks for, and what an executor gives.
+
+A solver is a generator. It yields a :class:`Pass` and is sent a :class:`Reply`: the results of the task on all partitions,
+added up. The binary problems of a fit run side by side, and one visit of a partition serves all of them
+(:func:`run_together`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.data.rows import Array, Rows
+from maxmargin.problem.dual_box import Loss
+from maxmargin.problem.linear import LinearProblem, costs_of
+from maxmargin.scale_out.blocks import Block
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How rows and labels become a problem: ``positive`` is the label of the positive class, and None in regression."""
+
+    loss: Loss
+    intercept_scaling: float
+    C: float
+    n_features: int
+    positive: Any = None
+    class_costs: tuple[Array, Array] | None = None
+    """The classes, and what multiplies the cost of the samples of each."""
+
+    def problem(self, block: Block) -> LinearProblem:
+        rows = Rows.from_matrix(_wide(block.X, self.n_features), check=False)
+        y = np.asarray(block.y)
+        costs: Any = self.C if block.sample_weight is None else self.C * np.asarray(block.sample_weight, dtype=np.float64)
+        if self.class_costs is not None:
+            classes, weights = self.class_costs
+            costs = costs * weights[np.searchsorted(classes, y)]
+        targets = y.astype(np.float64) if self.positive is None else np.where(y == self.positive, np.int8(1), np.int8(-1))
+        C = costs_of(costs, rows) if np.any(costs) else np.zeros(rows.n_samples)
+        return LinearProblem(rows, targets, C, self.loss, self.intercept_scaling)
+
+
+def _wide(X: Any, n_features: int) -> Any:
+    """A sparse block may be narrower than the data."""
+    if not sparse.issparse(X) or X.shape[1] == n_features:
+        return X
+    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+
+
+@dataclass
+class Memory:
+    """What a partition remembers of one problem between two passes. It stays where the partition is."""
+
+    alpha: Array
+    anchor: Array | None = None
+    free: Array | None = None
+    before: Array | None = None
+    """alpha before the last visit, where the length of the step is not known yet."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What is worth keeping where the rows stay in memory, too."""
+
+    @classmethod
+    def empty(cls, n_samples: int) -> Memory:
+        return cls(np.zeros(n_samples))
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        named = {"alpha": self.alpha, "anchor": self.anchor, "before": self.before}
+        return {name: array for name, array in named.items() if array is not None}
+
+
+class Part(NamedTuple):
+    """A partition in the hands of a task: its samples as a problem, and what it remembers. ``stays`` says that the rows are
+    there at the next pass, too."""
+
+    problem: LinearProblem
+    memory: Memory
+    number: int
+    stays: bool
+
+
+class Pass(NamedTuple):
+    """``task(part, *arguments)`` for every partition. Results have a method ``plus``, or are None."""
+
+    task: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+
+
+class Reply(NamedTuple):
+    """The sum of the results. ``generation`` rises when a partition has lost what it remembered."""
+
+    value: Any
+    generation: int
+
+
+Solving = Generator[Pass, Reply, T]
+"""A solver, or a part of one, that ends with a T."""
+
+
+class Interrupted(Exception):
+    """Thrown into solvers when time is up or the user wants to stop: they end with the best they have."""
+
+
+class Executor(Protocol):
+    """Who runs passes. Memories belong to one of the ``framings``, by its place."""
+
+    is_sequential: bool
+    """Whether partitions are visited one after the other in this process: a task may change an argument for the next."""
+
+    @property
+    def framings(self) -> Sequence[Framing]: ...
+
+    @property
+    def n_samples(self) -> int: ...
+
+    def run(self, passes: dict[int, Pass]) -> dict[int, Reply]:
+        """One visit of every partition, for one pass of each problem."""
+
+
+def run_together(executor: Executor, solvers: Sequence[Solving[T]], stop: Stop) -> list[T]:
+    """Run the solvers of all problems side by side to their ends."""
+    ended: dict[int, T] = {}
+    waiting: dict[int, Pass] = {}
+    replies: dict[int, Reply | None] = dict.fromkeys(range(len(solvers)))
+    while len(ended) < len(solvers):
+        for k, reply in replies.items():
+            try:
+                waiting[k] = solvers[k].send(reply)  # type: ignore[arg-type]
+            except StopIteration as end:
+                ended[k] = end.value
+        try:
+            with stop.heard():
+                replies = dict(executor.run(waiting)) if waiting else {}
+        except (OutOfTimeError, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt):
+                stop.set()
+            return [ended[k] if k in ended else _end_of(solver) for k, solver in enumerate(solvers)]
+        waiting = {}
+    return [ended[k] for k in range(len(solvers))]
+
+
+def _end_of(solver: Solving[T]) -> T:
+    """What an interrupted solver has."""
+    try:
+        solver.throw(Interrupted())
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    raise RuntimeError("A solver went on after it was interrupted.")
+
+
+def added(results: Sequence[Any]) -> Any:
+    """The sum of results, without those that are None."""
+    total = None
+    for result in results:
+        if result is not None:
+            total = result if total is None else total.plus(result)
+    return total
+
+
+def visit(block: Block, part: tuple[Framing, Memory, int, bool], passed: Pass) -> Any:
+    """Run one task on one partition. An empty partition has nothing to say."""
+    framing, memory, number, stays = part
+    if len(block.y) == 0:
+        return None
+    problem = memory.kept.get("problem") or framing.problem(block)
+    if stays:
+        memory.kept["problem"] = problem
+    return passed.task(Part(problem, memory, number, stays), *passed.arguments)

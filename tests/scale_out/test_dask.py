@@ -1,0 +1,153 @@
+"""Fits on a Dask cluster give the certified optimum of a fit in memory, and outlive a worker."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+pytest.importorskip("distributed")
+
+import dask
+import dask.array as da
+from distributed import Client, LocalCluster
+
+import maxmargin
+from maxmargin.dask import LinearSVC
+
+SETTINGS = {"distributed.comm.timeouts.connect": "60s", "distributed.worker.daemon": True, "distributed.admin.tick.limit": "1h"}
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers, each a process with one thread."""
+    with (
+        dask.config.set(SETTINGS),
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def data(n=600, d=8, n_classes=2, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, d))
+    scores = X @ random.normal(size=(d, n_classes)) + random.normal(size=(n, n_classes))
+    return X, scores.argmax(axis=1)
+
+
+def agrees(model, X, y, weights=None, tol=1e-6, **parameters):
+    """Both are certified, and their distances cover the difference."""
+    expected = maxmargin.LinearSVC(tol=1e-8, **parameters).fit(X, y, weights)
+    assert model.relative_gap_ <= tol
+    found = np.atleast_1d(np.array(model.certificate_, dtype=object))
+    others = np.atleast_1d(np.array(expected.certificate_, dtype=object))
+    for k, (one, other) in enumerate(zip(found, others, strict=True)):
+        assert np.linalg.norm(model.coef_[k] - expected.coef_[k]) <= one.distance_bound + other.distance_bound
+        assert one.primal == pytest.approx(other.primal, rel=2e-6)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_unequal_partitions_one_of_them_empty_and_one_of_one_class_give_the_optimum(client, loss):
+    X, y = data()
+    X, y = X[np.argsort(y, kind="stable")], np.sort(y)
+    cut = (50, 0, 7, 543)
+    model = LinearSVC(client=client, loss=loss, tol=1e-6).fit(
+        da.from_array(X, chunks=(cut, 8)), da.from_array(y, chunks=(cut,))
+    )
+    assert model.status_ is maxmargin.Status.CERTIFIED
+    agrees(model, X, y, loss=loss)
+    assert model.n_passes_ > 2
+    assert min(model.n_bytes_) > 0
+
+
+def test_several_classes_sample_weights_and_class_weights(client):
+    X, y = data(n_classes=3)
+    weights = np.random.default_rng(1).random(600)
+    names = np.array(["a", "b", "c"])[y]
+    settings = {"class_weight": "balanced", "C": 0.5}
+    model = LinearSVC(client=client, tol=1e-6, **settings).fit(da.from_array(X, chunks=(200, 8)), names, weights)
+    agrees(model, X, names, weights, **settings)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+
+
+def test_sparse_chunks_and_lazy_predictions(client):
+    X, y = data()
+    X[np.abs(X) < 0.5] = 0.0
+    chunks = da.from_array(X, chunks=(250, 8)).map_blocks(sparse.csr_matrix)
+    model = LinearSVC(client=client, tol=1e-6).fit(chunks, da.from_array(y, chunks=250))
+    agrees(model, X, y)
+    local = model.to_local()
+    assert type(local) is maxmargin.LinearSVC
+    assert local.certificate_ == model.certificate_
+    predicted = model.predict(chunks)
+    assert dask.is_dask_collection(predicted)
+    assert np.array_equal(predicted.compute(), local.predict(X))
+    assert np.allclose(model.decision_function(chunks).compute(), local.decision_function(X))
+    assert model.score(chunks, da.from_array(y, chunks=250)) == local.score(X, y)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), local.predict(X))
+
+
+def test_data_frames(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, y = data()
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdefgh")), npartitions=3)
+    labels = dd.from_pandas(pd.Series(y), npartitions=3)
+    model = LinearSVC(client=client, tol=1e-6).fit(frame, labels)
+    agrees(model, X, y)
+    assert model.feature_names_in_.tolist() == list("abcdefgh")
+
+
+def test_a_bad_value_is_named_with_its_partition(client):
+    X, y = data()
+    X[450, 3] = np.nan
+    with pytest.raises(ValueError, match="Partition 2 of X and y: X holds a value that is not finite"):
+        LinearSVC(client=client).fit(da.from_array(X, chunks=(200, 8)), y)
+    with pytest.raises(ValueError, match="penalize_intercept=False"):
+        LinearSVC(client=client, penalize_intercept=False).fit(da.from_array(X, chunks=(200, 8)), y)
+    with pytest.raises(TypeError, match="Dask array or data frame"):
+        LinearSVC(client=client).fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_worker_that_is_killed_costs_progress_and_not_the_answer(loss):
+    """The nanny starts another worker, or the other one takes over: either way the certificate is that of the optimum."""
+    X, y = data(900, 10)
+    killed = []
+
+    with (
+        dask.config.set(SETTINGS),
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):
+        processes = client.run(os.getpid)
+
+        def kill(executor, run):
+            def wrapped(passes):
+                if executor.n_passes == 4 and not killed:
+                    killed.append(executor.homes[0])
+                    os.kill(processes[executor.homes[0]], signal.SIGKILL)
+                return run(passes)
+
+            return wrapped
+
+        model = LinearSVC(client=client, loss=loss, tol=1e-6)
+        original = model._solved
+
+        def solved(executor, framings, limits):
+            executor.run = kill(executor, executor.run)
+            solutions = original(executor, framings, limits)
+            assert executor.generation >= 1
+            return solutions
+
+        model._solved = solved
+        model.fit(da.from_array(X, chunks=(300, 10)), da.from_array(y, chunks=300))
+        del model._solved
+    assert killed
+    agrees(model, X, y, loss=loss)

@@ -1,0 +1,260 @@
+"""Fits by passes give the certified optimum of a fit in memory, whatever the partitions are and whoever runs the passes."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from maxmargin import (
+    EpsilonInsensitive,
+    Hinge,
+    LinearProblem,
+    Quantile,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    Status,
+    certify,
+    solve,
+)
+from maxmargin.certificate.linear_sums import part_sums
+from maxmargin.certificate.linear_verdict import ProblemShape, certificate_of_parts
+from maxmargin.data.limits import Stop
+from maxmargin.io import to_blocks
+from maxmargin.scale_out import policy
+from maxmargin.scale_out.blocks import Block
+from maxmargin.scale_out.descent import Descent, Visit, descend_part, dual_point_part, take_step_part
+from maxmargin.scale_out.executors import InMemory, OnDisk
+from maxmargin.scale_out.fitting import PassesRun, Plan
+from maxmargin.scale_out.passes import Framing, Memory, Part, Pass, run_together
+from maxmargin.scale_out.remainder import settle_part
+from maxmargin.solvers.linear.dcd import CommonPoint
+from maxmargin.solving.driver import Limits
+
+LOSSES = [Hinge(), SquaredHinge()]
+REGRESSION = [EpsilonInsensitive(0.1), SquaredEpsilonInsensitive(0.1), Quantile(0.3)]
+
+
+def data(n=600, d=12, seed=0, density=0.6):
+    random = np.random.default_rng(seed)
+    X = sparse.csr_matrix(random.normal(size=(n, d)) * (random.random((n, d)) < density))
+    w = random.normal(size=d)
+    outputs = X @ w + 0.7 * random.normal(size=n)
+    return X, np.where(outputs > 0, 1.0, -1.0), outputs
+
+
+def partitions(X, y, edges):
+    return [Block(X[a:b], y[a:b]) for a, b in pairwise(edges)]
+
+
+def framing(loss, d, C=1.0, scaling=1.0):
+    return Framing(loss, scaling, C, d, positive=None if loss.is_regression else 1.0)
+
+
+def fitted(executor, tol=1e-6, **plan):
+    stop = Stop.after(math.inf)
+    (solution,) = run_together(executor, [PassesRun(executor, 0, Plan(Limits(tol), stop, **plan)).solve()], stop)
+    return solution
+
+
+@pytest.mark.parametrize("is_precise", [False, True])
+@pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION], ids=repr)
+def test_the_sums_of_parts_make_the_certificate_of_the_whole(loss, is_precise):
+    X, y, outputs = data()
+    y = outputs if loss.is_regression else y
+    random = np.random.default_rng(1)
+    problem = LinearProblem.build(X, y, 2.0, loss, 1.0)
+    w = random.normal(size=13)
+    alpha = np.clip(random.normal(size=600), problem.box.L, problem.box.U)
+    sums = None
+    for a, b in ((0, 1), (1, 300), (300, 600)):
+        part = LinearProblem.build(X[a:b], y[a:b], 2.0, loss, 1.0)
+        each = part_sums(part, w, alpha[a:b], is_precise=is_precise)
+        sums = each if sums is None else sums.plus(each)
+    found = certificate_of_parts(ProblemShape(600, 13, loss, 1.0), w, sums)
+    expected = certify(problem, w, alpha)
+    for name in ("primal", "dual", "gap", "relative_gap", "distance_bound"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12)
+    assert (found.n_support, found.n_at_bound) == (expected.n_support, expected.n_at_bound)
+    assert 0.0 < found.rounding_error < 1e-9 * expected.scale
+
+
+def test_an_infeasible_part_proves_nothing():
+    X, y, _ = data()
+    problem = LinearProblem.build(X, y, 1.0, Hinge(), 1.0)
+    sums = part_sums(problem, np.zeros(13), np.full(600, 2.0))
+    assert not certificate_of_parts(ProblemShape(600, 13, Hinge(), 1.0), np.zeros(13), sums).is_proof
+
+
+@pytest.mark.parametrize("edges", [[0, 600], [0, 10, 10, 250, 600]], ids=["one", "unequal and empty"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION], ids=repr)
+def test_newton_by_passes_finds_the_certified_optimum(loss, C, edges):
+    X, y, outputs = data()
+    y = outputs if loss.is_regression else y
+    executor = InMemory(partitions(X, y, edges), [framing(loss, 12, C)])
+    found = fitted(executor)
+    expected = solve(LinearProblem.build(X, y, C, loss, 1.0), tol=1e-8)
+    assert found.status is Status.CERTIFIED
+    alpha = np.concatenate([memory.alpha for memory in executor.memories[0]])
+    assert certify(LinearProblem.build(X, y, C, loss, 1.0), found.w, alpha).relative_gap <= 1e-6
+    assert np.linalg.norm(found.w - expected.w) <= found.certificate.distance_bound + expected.certificate.distance_bound
+
+
+@pytest.mark.parametrize("scaling", [0.0, 1.0])
+@pytest.mark.parametrize("loss", [*LOSSES, EpsilonInsensitive(0.1)], ids=repr)
+def test_descent_by_partitions_finds_the_certified_optimum(loss, scaling):
+    X, y, outputs = data(300, 400, density=0.03)
+    y = outputs if loss.is_regression else y
+    only_descent = policy.PassPolicy(narrow_weights=0)
+    executor = InMemory(partitions(X, y, [0, 100, 120, 300]), [framing(loss, 400, 0.5, scaling)])
+    found = fitted(executor, tol=1e-4, policy=only_descent)
+    expected = solve(LinearProblem.build(X, y, 0.5, loss, scaling), tol=1e-8)
+    assert found.status is Status.CERTIFIED
+    assert {row.solver for row in found.trace} == {"dcd"}
+    assert found.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-4)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, EpsilonInsensitive(0.1), SquaredEpsilonInsensitive(0.1)], ids=repr)
+def test_the_step_of_a_round_maximises_the_dual_along_the_sum_of_all_changes(loss):
+    X, y, outputs = data(200, 5)
+    y = outputs if loss.is_regression else y
+    problem = LinearProblem.build(X, y, 1.0, loss, 1.0)
+    parts = [Part(LinearProblem.build(X[a : a + 50], y[a : a + 50], 1.0, loss, 1.0), Memory.empty(50), k, True)
+             for k, a in enumerate(range(0, 200, 50))]  # fmt: skip
+    w, total = np.zeros(6), None
+    for part in parts:
+        each = descend_part(part, CommonPoint(w, 0.0), Visit(2, 0.0, 3, 1.0))
+        total = each if total is None else total.plus(each)
+    change = np.concatenate([part.memory.alpha for part in parts])
+    assert np.allclose(problem.weights(change), total.w, rtol=1e-12, atol=1e-12)
+    length = total.length(w)
+    assert 0.0 < length <= 1.0
+    duals = [problem.dual(t * change) for t in np.linspace(0.0, 1.0, 101)]
+    assert problem.dual(length * change) >= max(duals) - 1e-3 * abs(max(duals))
+    assert total.rise(w, length) <= problem.dual(length * change) + 1e-9
+    for part in parts:
+        take_step_part(part, length)
+    point = dual_point_part(parts[0])
+    for part in parts[1:]:
+        point = point.plus(dual_point_part(part))
+    assert point.dual == pytest.approx(problem.dual(length * change), rel=1e-9)
+
+
+def test_a_descent_without_change_has_the_full_length():
+    assert Descent(np.zeros(3), 0.0, 0.0, 0.0, 0.0).length(np.ones(3)) == 1.0
+
+
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.2), Quantile(0.3), SquaredHinge()], ids=repr)
+def test_rows_that_are_proved_are_taken_out_for_good(loss):
+    """The problem that is left has the optimum of the whole: its w, and its objective."""
+    X, y, outputs = data(800, 6)
+    y = outputs if loss.is_regression else y
+    problem = LinearProblem.build(X, y, 0.05, loss, 1.0)
+    optimum = solve(problem, tol=1e-10)
+    part = Part(problem, Memory(optimum.alpha.copy()), 0, True)
+    remainder = settle_part(part, optimum.w, optimum.certificate.distance_bound, uses_alpha=False)
+    n_left = sum(len(each.places) for each in remainder.chosen)
+    assert n_left < (800 if loss.is_smooth else 100)
+    left, alpha = remainder.problem(framing(loss, 6, 0.05))
+    assert left.n_samples <= n_left + 2
+    solution = solve(left, tol=1e-9, warm_start=alpha)
+    assert np.allclose(solution.w, optimum.w, atol=1e-5 * np.linalg.norm(optimum.w))
+    assert solution.certificate.primal == pytest.approx(optimum.certificate.primal, rel=1e-6)
+
+
+def blocks_of(X, y, folder, **settings):
+    return to_blocks(X, folder, y=y, **settings)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_blocks_on_a_disk_and_a_tenth_in_memory_give_the_optimum(loss, tol, tmp_path):
+    X, y, _ = data(6000, 10)
+    blocks = blocks_of(X, y, tmp_path, block_bytes=20_000)
+    executor = OnDisk(blocks, [framing(loss, 10)])
+    found = fitted(executor, tol=tol, room_bytes=0.1 * blocks.n_bytes, total_bytes=blocks.n_bytes)
+    problem = LinearProblem.build(X, y, 1.0, loss, 1.0)
+    assert found.status is Status.CERTIFIED
+    certificate = certify(problem, found.w, executor.alpha(0))
+    assert certificate.relative_gap <= tol
+    assert certificate.primal == pytest.approx(found.certificate.primal, rel=1e-12)
+    assert executor.n_bytes_read == executor.n_passes * blocks.n_bytes
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_many_features_on_a_disk_end_in_memory(loss, tmp_path):
+    X, y, _ = data(900, 60, density=0.1)
+    blocks = blocks_of(X, y, tmp_path, block_bytes=10_000)
+    executor = OnDisk(blocks, [framing(loss, 60, 0.02)])
+    wide = policy.PassPolicy(narrow_weights=0)
+    found = fitted(executor, room_bytes=0.9 * blocks.n_bytes, total_bytes=blocks.n_bytes + 1e9, policy=wide)
+    assert found.status is Status.CERTIFIED
+    problem = LinearProblem.build(X, y, 0.02, loss, 1.0)
+    assert certify(problem, found.w, executor.alpha(0)).relative_gap <= 1e-6
+
+
+def test_all_rows_in_memory_are_one_ordinary_fit(tmp_path):
+    X, y, _ = data()
+    blocks = blocks_of(X, y, tmp_path)
+    executor = OnDisk(blocks, [framing(Hinge(), 12)])
+    found = fitted(executor, room_bytes=1e9, total_bytes=blocks.n_bytes)
+    assert found.status is Status.CERTIFIED
+    assert executor.n_passes == 2
+
+
+def test_one_visit_serves_all_problems(tmp_path):
+    X, y, _ = data()
+    blocks = blocks_of(X, y, tmp_path, block_bytes=4000)
+    framings = [framing(SquaredHinge(), 12, C) for C in (0.1, 1.0, 10.0)]
+    executor = OnDisk(blocks, framings)
+    stop = Stop.after(math.inf)
+    runs = [PassesRun(executor, k, Plan(Limits(1e-6), stop)) for k in range(3)]
+    found = run_together(executor, [run.solve() for run in runs], stop)
+    assert all(solution.status is Status.CERTIFIED for solution in found)
+    assert executor.n_passes == max(run.n_passes for run in runs)
+
+
+def test_a_partition_without_weight_changes_nothing():
+    X, y, _ = data()
+    weights = np.ones(600)
+    weights[:200] = 0.0
+    blocks = [Block(X[a:b], y[a:b], weights[a:b]) for a, b in ((0, 200), (200, 600))]
+    found = fitted(InMemory(blocks, [framing(Hinge(), 12)]))
+    expected = solve(LinearProblem.build(X[200:], y[200:], 1.0, Hinge(), 1.0), tol=1e-8)
+    assert found.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-6)
+
+
+def test_a_limit_on_passes_ends_the_fit_with_its_certificate():
+    X, y, _ = data()
+    executor = InMemory(partitions(X, y, [0, 300, 600]), [framing(Hinge(), 12, 100.0)])
+    stop = Stop.after(math.inf)
+    run = PassesRun(executor, 0, Plan(Limits(1e-12, 4.0), stop))
+    (found,) = run_together(executor, [run.solve()], stop)
+    assert found.status is Status.EPOCH_LIMIT
+    assert found.certificate.is_proof
+
+
+def test_an_interrupted_fit_ends_with_what_it_has():
+    X, y, _ = data()
+    executor = InMemory(partitions(X, y, [0, 300, 600]), [framing(Hinge(), 12, 100.0)])
+    stop = Stop.after(math.inf)
+
+    def interrupt(passes, run=executor.run):
+        if executor.n_passes == 5:
+            raise KeyboardInterrupt
+        return run(passes)
+
+    executor.run = interrupt
+    (found,) = run_together(executor, [PassesRun(executor, 0, Plan(Limits(1e-6), stop)).solve()], stop)
+    assert found.status is Status.STOPPED
+
+
+def test_results_are_added_without_those_of_empty_partitions():
+    X, y, _ = data()
+    executor = InMemory(partitions(X, y, [0, 0, 600, 600]), [framing(Hinge(), 12)])
+    reply = executor.run({0: Pass(dual_point_part)})[0]
+    assert reply.value.dual == 0.0

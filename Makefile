@@ -67,6 +67,8 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.kernel_multiclass
 	$(BIN)/python -m benchmarks.kernel_memory
 	$(BIN)/python -m benchmarks.regimes
+	$(BIN)/python -m benchmarks.out_of_core
+	$(BIN)/python -m benchmarks.dask_fits
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m fuzz.run --seconds $(SECONDS)

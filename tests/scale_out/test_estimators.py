@@ -116,3 +116,32 @@ def test_a_block_that_goes_missing_during_a_fit_is_named(tmp_path):
     (tmp_path / blocks.entries[-1].file).unlink()
     with pytest.raises(MalformedFile, match="the block is missing"):
         LinearSVC().fit_blocks(Blocks(tmp_path), memory=400_000)
+
+
+def test_the_command_line_trains_within_a_budget(tmp_path):
+    from typer.testing import CliRunner
+
+    from maxmargin.cli.commands import app
+    from maxmargin.io import load_model, write_svmlight
+
+    X, y, _ = data(2000, n_classes=2)
+    labels = np.where(y == "a", 1, 2)
+    write_svmlight(X, labels, tmp_path / "data.txt")
+    command = [
+        "train",
+        str(tmp_path / "data.txt"),
+        str(tmp_path / "model"),
+        "--memory",
+        "20M",
+        "-e",
+        "1e-6",
+        "-s",
+        "3",
+        "--json",
+    ]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    model = load_model(tmp_path / "model")
+    expected = LinearSVC(loss="hinge", tol=1e-8).fit(X, labels)
+    assert model.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=2e-6)
+    assert not (tmp_path / "model.blocks").exists()

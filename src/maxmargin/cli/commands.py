@@ -124,6 +124,7 @@ def train(
     checkpoint: of.CheckpointFile = None,
     checkpoint_seconds: of.CheckpointSeconds = 5.0,
     report_page: of.ReportPage = None,
+    memory: of.MemoryBudget = None,
     as_json: of.AsJson = False,
     quiet: of.Quiet = False,
 ) -> None:
@@ -148,7 +149,10 @@ def _train(options: TrainingOptions) -> None:
         say(validation.as_json(), validation.words(), as_json=options.as_json, quiet=options.quiet)
         end(certified=validation.certified)
     with bad_input_explained():
-        from maxmargin.cli.training import trained
+        if options.memory is not None:
+            from maxmargin.cli.block_training import trained_by_blocks as trained
+        else:
+            from maxmargin.cli.training import trained
 
         report = trained(options)
     say(report.as_json(), report.words(), as_json=options.as_json, quiet=options.quiet)

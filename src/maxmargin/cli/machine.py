@@ -66,6 +66,7 @@ class TrainingOptions:
     checkpoint: Path | None
     checkpoint_seconds: float
     report_page: Path | None
+    memory: str | None
     as_json: bool
     quiet: bool
     find_C: bool = False

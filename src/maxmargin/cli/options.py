@@ -145,6 +145,14 @@ CheckpointSeconds = Annotated[float, typer.Option(help="The interval.")]
 ReportPage = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write a page about the model here: HTML, in one file.")
 ]
+MemoryBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="Train within this much memory, such as 2G: the data go to blocks on the disk beside MODEL first. Linear models.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 

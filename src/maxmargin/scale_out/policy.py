@@ -65,9 +65,8 @@ class MemoryShares:
     are put together they are there twice, and the solver's copies of them come to as much again."""
     sample: float = 0.2
     """The same for the sample that the first weights come from."""
-    narrow_sample_bytes: int = 34
-    """Bytes that a fit with few features keeps for each sample: alpha, its anchor, whether it is free, and as much again for an
-    alpha that takes the place of another."""
+    narrow_sample_bytes: int = 18
+    """Bytes that a fit with few features keeps for each sample: alpha, its anchor, whether it is free, and one to spare."""
     wide_sample_bytes: int = 16
     """The same with many features: alpha, and one that takes its place."""
     vectors: int = 12

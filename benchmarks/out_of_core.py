@@ -1,0 +1,163 @@
+"""Fits of data that are larger than their budget of memory, beside fits of the same data in memory.
+
+covtype.binary.scale is repeated with noise, in dense float64, until it has ``--gigabytes``; it is written as blocks on a disk
+by a generator, and fitted with a budget of a tenth of its size. Each fit runs in a process of its own. Memory is the greatest
+resident set above that of the process before the fit, with everything imported and compiled. A pass reads all blocks once. The
+system may keep blocks in its own cache: what is measured is not the disk, but the work of a fit by passes.
+
+Text to blocks is measured on a file of svmlight text of ``--text-megabytes``.
+
+    python -m benchmarks.out_of_core                  # 4 GB: more than ten minutes
+    python -m benchmarks.out_of_core --gigabytes 0.4  # three minutes
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.datasets import load
+from benchmarks.measure import Table, arguments, seconds_text, write_report
+from maxmargin import LinearSVC
+from maxmargin.io import Blocks, to_blocks, write_svmlight
+
+LOSSES = ("squared_hinge", "hinge")
+TARGETS = (1e-3, 1e-6)
+NOISE = 0.02
+"""The standard deviation of what is added to every element: columns are scaled to [0, 1]."""
+
+
+class Measured(NamedTuple):
+    seconds: float
+    gap: float
+    primal: float
+    n_passes: int
+    megabytes: float
+
+
+def copies(n_bytes: float) -> Iterator[tuple[Any, Any]]:
+    """Pieces of the data, each with noise of its own."""
+    data = load("covtype.binary.scale")
+    X, random, done = data.X.toarray(), np.random.default_rng(0), 0
+    order = random.permutation(len(X))
+    X, y = X[order], data.y[order]
+    while done < n_bytes:
+        for start in range(0, len(X), 10_000):
+            part = X[start : start + 10_000]
+            yield part + NOISE * random.normal(size=part.shape), y[start : start + 10_000]
+            done += part.nbytes
+            if done >= n_bytes:
+                return
+
+
+def resident_megabytes() -> float:
+    """The resident set now (Linux)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+
+class Watch(threading.Thread):
+    """The greatest resident set while it runs, looked at every five milliseconds."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.before = self.most = resident_megabytes()
+        self.is_over = False
+
+    def run(self) -> None:
+        while not self.is_over:
+            self.most = max(self.most, resident_megabytes())
+            time.sleep(0.005)
+
+
+def one_fit(folder: str, loss: Any, tol: float, memory: float) -> Measured:
+    """In a process of its own: by blocks with a budget, or in memory where that is zero."""
+    random = np.random.default_rng(0)
+    small = random.normal(size=(3000, 54))
+    LinearSVC(loss=loss, tol=1e-3).fit(small, np.where(small[:, 0] > 0, 1, -1))
+    with tempfile.TemporaryDirectory() as compiled:  # the same compiled loops as the fit
+        LinearSVC(loss=loss, tol=1e-3).fit_blocks(
+            to_blocks(small, f"{compiled}/b", y=np.where(small[:, 0] > 0.5, 1, -1), block_bytes=100_000), memory=1_000_000
+        )
+    blocks = Blocks(folder)
+    if not memory:
+        X, y = np.concatenate([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+    watch, begun = Watch(), time.perf_counter()
+    watch.start()
+    model = LinearSVC(loss=loss, tol=tol)
+    model = model.fit_blocks(blocks, memory=int(memory)) if memory else model.fit(X, y)
+    certificate: Any = model.certificate_
+    seconds = time.perf_counter() - begun
+    watch.is_over = True
+    return Measured(seconds, certificate.relative_gap, certificate.primal, model.n_iter_, watch.most - watch.before)
+
+
+def in_a_process(folder: Path, loss: str, tol: float, memory: float) -> Measured:
+    command = [sys.executable, "-m", "benchmarks.out_of_core", "--one", str(folder), loss, str(tol), str(memory)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Measured(**json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def text_speed(folder: Path, megabytes: float) -> str:
+    """Megabytes of text a second, from svmlight to blocks."""
+    data = load("covtype.binary.scale")
+    write_svmlight(data.X[:20_000], data.y[:20_000], folder / "part.txt")
+    part = (folder / "part.txt").read_bytes()
+    with open(folder / "text", "wb") as file:
+        for _ in range(max(1, int(megabytes * 1e6 / len(part)))):
+            file.write(part)
+    size = (folder / "text").stat().st_size
+    to_blocks(folder / "part.txt", folder / "compiled")
+    begun = time.perf_counter()
+    to_blocks(folder / "text", folder / "blocks")
+    speed = size / 1e6 / (time.perf_counter() - begun)
+    return f"Text to blocks: {size / 1e6:.0f} MB of svmlight text at {speed:.0f} MB/s, checksums and fsync included."
+
+
+def main() -> None:
+    if len(sys.argv) > 1 and sys.argv[1] == "--one":
+        print(json.dumps(one_fit(sys.argv[2], sys.argv[3], float(sys.argv[4]), float(sys.argv[5]))._asdict()))
+        return
+
+    def own(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--gigabytes", type=float, default=4.0)
+        parser.add_argument("--text-megabytes", type=float, default=500.0)
+        parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+        parser.add_argument("--busy", action="store_true", help="say in the table that other work ran beside")
+
+    options = arguments(__doc__, own)
+    folder = Path(tempfile.mkdtemp(dir=options.folder))
+    try:
+        blocks = to_blocks(copies(options.gigabytes * 1e9), folder / "covtype", block_bytes=4_000_000)
+        budget = 0.1 * blocks.n_bytes
+        table = Table("loss", "target", "proved gap", "passes", "by blocks [s]", "in memory [s]", "ratio", "MB used of budget")
+        for loss in LOSSES:
+            for tol in TARGETS:
+                ours = in_a_process(folder / "covtype", loss, tol, budget)
+                plain = in_a_process(folder / "covtype", loss, tol, 0.0)
+                used = f"{ours.megabytes:.0f} of {budget / 1e6:.0f}"
+                times = seconds_text(ours.seconds), seconds_text(plain.seconds), f"{ours.seconds / plain.seconds:.2f}"
+                table.add(loss, f"{tol:.0e}", f"{ours.gap:.1e}", str(ours.n_passes), *times, used)
+        shape = f"{blocks.n_samples} rows of {blocks.n_features} features"
+        words = f"{shape}, {blocks.n_bytes / 1e9:.2f} GB in {len(blocks)} blocks."
+        if options.busy:
+            words += " **Other work ran on the machine at the same time.**"
+        parts = [__doc__.partition("\n\n    python")[0], words, table, text_speed(folder, options.text_megabytes)]
+        write_report(options.results / "out_of_core.md", "Larger than memory", parts, options.quick)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

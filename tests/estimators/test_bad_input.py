@@ -199,12 +199,12 @@ BAD_Y = {
 BAD_SAMPLE_WEIGHTS = {
     "negative": (np.full(N, -1.0), r"all samples have zero or negative weights"),
     "one-negative": (np.append(np.ones(N - 1), -0.5), r"Negative values in data passed to `sample_weight`; the least is -0\.5"),
-    "all-zero": (np.zeros(N), r"at least one non-zero number"),
+    "all-zero": (np.zeros(N), r"at least one non-zero number|all samples have zero"),  # scikit-learn's words before 1.8
     "nan": (np.full(N, np.nan), r"sample_weight contains NaN"),
     "infinity": (np.full(N, np.inf), r"sample_weight contains infinity"),
     "shorter": (np.ones(N - 1), rf"sample_weight.*{N - 1}.*{N}"),
     "longer": (np.ones(N + 1), rf"sample_weight.*{N + 1}.*{N}"),
-    "two-columns": (np.ones((N, 2)), r"(?i)sample.weights.*2D"),
+    "two-columns": (np.ones((N, 2)), r"(?i)sample.weights.*(2D|1D)"),
     "words": (["heavy"] * N, "heavy"),
 }
 

@@ -161,14 +161,14 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
                     yield Case(name, model, C, options.rows, columns)
 
 
-def report(measured: dict[str, dict[str, Any]]) -> str:
+def report(measured: dict[str, dict[str, Any]], note: str) -> str:
     lines = ["# Kernel regression, nu and one class: whole fits", ""]
     lines += ["| set, model, C, rows | ours, 1e-3 | ours, 1e-6 | gap | LIBSVM | oneDAL |", "|---|---|---|---|---|---|"]
     for key, cell in measured.items():
         theirs = [_against(cell, name) for name in ("LIBSVM", "oneDAL")]
         sharp = f"{cell['ours sharp']:.2f} s | {cell['ours sharp gap']:.0e} {cell['ours sharp status']}"
         lines.append(f"| {key} | {cell['ours']:.2f} s | {sharp} | {' | '.join(theirs)} |")
-    lines += ["", *_means(measured), "", METHOD, ""]
+    lines += ["", *_means(measured), "", METHOD, "", *([note, ""] if note else [])]
     return "\n".join(lines)
 
 
@@ -196,6 +196,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=["SVR", "NuSVR", "NuSVC", "OneClassSVM"])
     parser.add_argument("--columns", nargs="*", default=["standardised"], choices=["standardised", "raw"])
     parser.add_argument("--clock", default="wall", choices=sorted(CLOCKS))
+    parser.add_argument("--note", default="", help="a sentence on the machine and the clock, for the end of the report")
     parser.add_argument("--again", action="store_true", help="measure cells that were measured before")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -207,7 +208,7 @@ def main() -> None:
             kept.parent.mkdir(parents=True, exist_ok=True)
             write_text(kept, json.dumps(measured, indent=1))
             print(case.key, {name: f"{value:.3g}" for name, value in measured[case.key].items() if isinstance(value, float)})
-    write_text(RESULT, report(measured))
+    write_text(RESULT, report(measured, options.note))
 
 
 if __name__ == "__main__":

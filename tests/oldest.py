@@ -11,4 +11,5 @@ bounds = [*project["dependencies"], *project["optional-dependencies"]["test"]]
 pins = sorted({re.sub(r"\s*>=\s*", "==", bound) for bound in bounds})
 if loose := [pin for pin in pins if "==" not in pin]:
     raise SystemExit(f"No lower bound: {', '.join(loose)}.")
+pins.append("pyparsing==3.1.0")  # which matplotlib asks for without an upper bound; 3.8 calls what pyparsing 3.3 warns of
 print("\n".join(pins))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from maxmargin.certificate import policy
 from maxmargin.certificate.equal_points import equal_points
 from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_rows
 from maxmargin.certificate.kernel_sums import kernel_sums
+from maxmargin.problem import kernel_loops
 from maxmargin.problem.kernels import RBF, Linear, Points, Polynomial
 
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_array}
@@ -117,3 +120,24 @@ def test_an_rbf_value_is_right_to_the_last_digit():
         exact = [Decimal(2) ** -Decimal(float(square)) for square in squares]
         errors = [abs(Decimal(float(value)) / true - 1) for value, true in zip(values, exact, strict=True)]
     assert max(errors) < 1.5 * 2.0**-53 + 1e-20
+
+
+def interpolated(degree):
+    """The coefficients of the polynomial that is (2^r - 1) / r at the Chebyshev nodes of |r| <= 1/2, in exact arithmetic but
+    for 2^r itself, which is summed until nothing changes."""
+
+    nodes = [Fraction(0.5 * math.cos(math.pi * (k + 0.5) / (degree + 1))) for k in range(degree + 1)]
+    log2 = Fraction(math.log(2.0)) + Fraction(2.3190468138462996e-17)  # what float64 leaves out
+    values = [sum(log2**k * r ** (k - 1) / math.factorial(k) for k in range(1, 30)) for r in nodes]
+    differences = list(values)
+    for order in range(1, degree + 1):
+        for k in range(degree, order - 1, -1):
+            differences[k] = (differences[k] - differences[k - 1]) / (nodes[k] - nodes[k - order])
+    powers = [Fraction(0)] * (degree + 1)
+    for difference, node in zip(reversed(differences), reversed(nodes), strict=True):  # Newton's form, multiplied out
+        powers = [difference - node * powers[0]] + [powers[k - 1] - node * powers[k] for k in range(1, degree + 1)]
+    return [float(power) for power in powers]
+
+
+def test_the_exponential_s_polynomial_is_the_one_that_rational_arithmetic_gives():
+    assert [getattr(kernel_loops, f"P{k}") for k in range(11)] == interpolated(10)

@@ -200,6 +200,8 @@ def sound(X: Any) -> Any:
         n_major, n_minor = X.shape if X.format == "csr" else X.shape[::-1]
         _check_compressed(X.indptr, X.indices, len(X.data), n_major, n_minor)
     elif sparse.issparse(X) and X.format == "coo":
+        if X.ndim != 2:
+            raise ValueError(f"Expected 2D array, got {X.ndim}D sparse array instead: one row is X.reshape(1, -1).")
         for places, extent in zip(X.coords, X.shape, strict=True):
             _check_range(places, extent)
     return X

@@ -104,9 +104,10 @@ class FoldSVC(SVC):
 class SVCCV(SVC):
     """Support vector classification with kernels, with C and gamma chosen by cross-validation.
 
-    The kernel values of all samples are computed once for each gamma, and shared by all folds and all values of C. A fold is
-    done when all its validation labels are proved to be those of the exact optimum, or at ``tol``. A pair of values that
-    provably cannot be the best one is not trained any further.
+    The kernel values of all samples are computed once for each gamma, and shared by all folds and all values of C. With two
+    classes and the RBF kernel every model is trained on these values in float32, and all models of a gamma are judged together
+    in float64: each is certified to be within ``tol``. Otherwise a fold is done when all its validation labels are proved to be
+    those of the exact optimum, or at ``tol``. A pair of values that provably cannot be the best one is not trained any further.
 
     Parameters
     ----------

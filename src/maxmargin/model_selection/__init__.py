@@ -8,6 +8,7 @@ transfer       a fit, and its gap and ball at another C, between two fits, and w
 hinge_pieces   the gap between two fits with hinge loss: piecewise quadratic, its maximum is exact
 path           a solution for every C of a range, with a certified objective
 leave_one_out  the exact leave-one-out error of a fit
+removal        a support vector of a kernel machine is left out: steps from the fit, and what they prove
 folds, race    cross-validation over a list of values, or with a proof over a range
 =============  =====================================================================================================
 """

@@ -21,7 +21,9 @@ losses = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def made(loss, n=120, d=300, C=10.0, seed=0) -> LinearProblem:
     """Wide and sparse, with features that occur once."""
     rng = np.random.default_rng(seed)
-    X = sparse.random_array((n, d), density=0.02, rng=rng, format="csr") + sparse.random_array((n, d), density=0.005, rng=rng)
+    X = sparse.random_array((n, d), density=0.02, random_state=rng, format="csr") + sparse.random_array(
+        (n, d), density=0.005, random_state=rng
+    )
     weights = rng.uniform(0.5, 2.0, n)
     return LinearProblem.build(X.tocsr(), X @ rng.normal(size=d) + rng.normal(size=n), C * weights, loss, 1.0)
 

@@ -8,16 +8,24 @@ gathered into blocks and multiplied by BLAS, in float32 while that is good enoug
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.policy import HessianPolicy
+
+
+@cache
+def _lapack() -> Any:
+    """``scipy.linalg.lapack``, which takes 30 ms to import: a fit of a small problem does without it."""
+    import scipy.linalg.lapack
+
+    return scipy.linalg.lapack
 
 
 class Regulariser(NamedTuple):
@@ -134,7 +142,7 @@ class FreeHessian:
             factor = self._factored(rate, regulariser, free)
         if factor is None:
             return None
-        direction, _ = dpotrs(factor, -gradient, lower=0)
+        direction, _ = _lapack().dpotrs(factor, -gradient, lower=0)
         return np.ascontiguousarray(direction) if np.isfinite(direction).all() else None
 
     def _reflected(self, rate: float, regulariser: Regulariser, chosen: Array) -> Array | None:
@@ -174,7 +182,7 @@ class FreeHessian:
             diagonal *= 1.0 + jitter
         if not np.isfinite(diagonal).all():
             return None
-        factor, info = dpotrf(self.matrix.T, lower=0, clean=0, overwrite_a=1)
+        factor, info = _lapack().dpotrf(self.matrix.T, lower=0, clean=0, overwrite_a=1)
         return factor if info == 0 else None
 
     def _add(self, changed: Array) -> None:

@@ -88,6 +88,9 @@ class SmallState:
         self.looks_done = self.is_stuck = False
         self.gap, self.best_dual, self.active, self.own_steps = np.inf, 0.0, problem.n_samples, 0
         self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
+        if warm_start is not None:  # the answer may be here already
+            self.alpha = np.clip(warm_start, problem.box.L, problem.box.U)
+            self.w = problem.weights(self.alpha)
 
     @property
     def steps(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from maxmargin.data.rows import Array
 from maxmargin.estimators.jobs import serialised
+from maxmargin.estimators.labels import BinaryProblems
 from maxmargin.estimators.linear_classifier import LOSSES
 from maxmargin.estimators.linear_fit import scaling_of
 from maxmargin.estimators.linear_regressor import LOSSES as REGRESSION_LOSSES
@@ -56,7 +57,7 @@ def framings_of_classes(model: Any, classes: Array, sums: Array, n_features: int
 def keep_classes(model: Any, n_features: int, classes: Array, solutions: list[Solution]) -> None:
     """The attributes of a fit. There is no alpha to start another fit from."""
     vars(model).pop("feature_names_in_", None)
-    model._keep(n_features, classes, solutions)
+    model._keep(n_features, BinaryProblems(classes, []), solutions)
     model._warm_start = None
 
 

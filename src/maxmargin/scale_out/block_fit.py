@@ -164,6 +164,11 @@ def refuse_out_of_core(model: Any) -> None:
     scaling = float(model.intercept_scaling) if model.fit_intercept else 0.0
     if not model.penalize_intercept and scaling != 0.0:
         raise ValueError("penalize_intercept=False is not supported by fits in partitions: they penalise the intercept.")
+    for name, only in (("penalty", "l2"), ("multi_class", "ovr")):
+        if getattr(model, name, only) != only:
+            raise ValueError(
+                f"{name}={getattr(model, name)!r} is not supported by fits in partitions: {name} must be {only!r}."
+            )
     if math.isinf(model.C):
         raise ValueError("C=inf, the hard margin, is not supported by fits in partitions.")
     if model.solver != "auto":

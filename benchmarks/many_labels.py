@@ -1,7 +1,8 @@
 """Whole fits with many classes or labels against scikit-learn's OneVsRestClassifier(LinearSVC), with as many threads.
 
 ``sector`` has 105 classes. The labels of ``news20_bigram`` are made: whether a row has one of some frequent
-columns (``--labels``; 500 take eleven minutes), on the 50,000 columns that occur most often, without these. scikit-learn runs at its own tolerance of 1e-4, ours at a certified relative gap of 1e-3.
+columns (``--labels``; 500 take eleven minutes), on the 50,000 columns that occur most often, without these.
+scikit-learn runs at its own tolerance of 1e-4, ours at a certified relative gap of 1e-3.
 
     python -m benchmarks.many_labels [--labels 200] [--jobs 1]
 """

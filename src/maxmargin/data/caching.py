@@ -54,7 +54,10 @@ class CheckedFile(IndexDataCacheFile):
             content = file.read()
         if content[:DIGEST_BYTES] != self._digest(content[DIGEST_BYTES:]):
             raise Damaged(path)
-        return pickle.loads(content[DIGEST_BYTES:])
+        try:
+            return pickle.loads(content[DIGEST_BYTES:])
+        except (AttributeError, ImportError) as error:  # it names a class that another version of this package had
+            raise Damaged(path) from error
 
     def _save(self, path: str, value: Any) -> None:
         content = self._dump(value)

@@ -103,7 +103,9 @@ def main() -> None:
             for loss in LOSSES:
                 for C in COSTS:
                     add_row(table, name, loss, C, (X, y, data, client))
-    words = "**Other work ran on the machine at the same time.**" if options.busy else ""
+    words = "Each fit was made once, after a short one." + (
+        " **Other work ran on the machine at the same time.**" if options.busy else ""
+    )
     parts = [__doc__.partition("\n\n    python")[0], table, words]
     write_report(options.results / "dask_fits.md", "Two Dask workers", parts, options.quick)
 

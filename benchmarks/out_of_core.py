@@ -150,7 +150,7 @@ def main() -> None:
                 times = seconds_text(ours.seconds), seconds_text(plain.seconds), f"{ours.seconds / plain.seconds:.2f}"
                 table.add(loss, f"{tol:.0e}", f"{ours.gap:.1e}", str(ours.n_passes), *times, used)
         shape = f"{blocks.n_samples} rows of {blocks.n_features} features"
-        words = f"{shape}, {blocks.n_bytes / 1e9:.2f} GB in {len(blocks)} blocks."
+        words = f"{shape}, {blocks.n_bytes / 1e9:.2f} GB in {len(blocks)} blocks. Each fit was made once."
         if options.busy:
             words += " **Other work ran on the machine at the same time.**"
         parts = [__doc__.partition("\n\n    python")[0], words, table, text_speed(folder, options.text_megabytes)]

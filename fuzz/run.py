@@ -26,7 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from fuzz import commands, targets
-from fuzz.limits import CASE_SECONDS, GROWTH_BYTES, Hang, clock, limit_memory, limited_time, peak_address_space
+from fuzz.limits import (
+    CASE_SECONDS,
+    GROWTH_BYTES,
+    Hang,
+    address_space,
+    clock,
+    limit_memory,
+    limited_time,
+    peak_address_space,
+)
 from fuzz.pieces import Piece, added, pieces
 from fuzz.state import FOLDER, Progress, State, check_home, digest_of
 from fuzz.targets import Target
@@ -109,7 +118,7 @@ def worker(seconds: float, folder: Path) -> None:
             outcome_of(target, -1 - number, folder)
     gc.collect()
     with open(folder / "diary", "r+b") as diary, mmap.mmap(diary.fileno(), DIARY.size) as place:
-        baseline = limit_memory(LARGEST_INPUT)
+        baseline, earlier_peak = limit_memory(LARGEST_INPUT), peak_address_space()
         deadline, done = time.monotonic() + seconds, 0
         while time.monotonic() < deadline and done < RETIREMENT:
             for index, target in enumerate(everyone):
@@ -119,7 +128,8 @@ def worker(seconds: float, folder: Path) -> None:
                     began = clock()
                     report.add(outcome_of(target, number, folder), number, clock() - began)
                 starts[index], done = report.next_case, done + report.next_case - starts[index]
-                report.greatest_growth = peak_address_space() - baseline
+                peak = peak_address_space()  # that of the compilation before may be far above the baseline
+                report.greatest_growth = (peak if peak > earlier_peak else address_space()) - baseline
                 print(json.dumps(asdict(report)), flush=True)
 
 

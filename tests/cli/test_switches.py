@@ -36,7 +36,19 @@ def test_the_weights_of_liblinear_are_class_weights(run, data, tmp_path):
     assert load_model(tmp_path / "data.model").class_weight == {1.0: 2.0, -1.0: 0.5}
 
 
-@pytest.mark.parametrize("kind", [0, 4, 5, 6, 7])
+@pytest.mark.parametrize(
+    ("kind", "parameter", "value"), [(4, "multi_class", "crammer_singer"), (5, "penalty", "l1"), (3, "loss", "hinge")]
+)
+def test_types_of_liblinears_are_trained_kept_and_certified(run, data, tmp_path, kind, parameter, value):
+    assert run("train", data, "-s", kind, "-e", "1e-6")[0] == 0
+    model = load_model(tmp_path / "data.model")
+    assert getattr(model, parameter) == value
+    assert model.relative_gap_ <= 1e-6
+    code, out, _ = run("certify", data, tmp_path / "data.model", "-e", "1e-4")
+    assert code == 0, out
+
+
+@pytest.mark.parametrize("kind", [0, 6, 7])
 def test_every_type_of_liblinears_that_is_missing_has_a_sentence(run, data, kind):
     code, out, err = run("train", data, "-s", kind)
     assert (code, out) == (2, "")

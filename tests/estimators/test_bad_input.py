@@ -85,7 +85,7 @@ BAD_PARAMETERS = [
     ({"penalty": "l1", "loss": "hinge"}, r"penalty='l1' and loss='hinge'"),
     ({"penalty": "elasticnet", "l1_ratio": -0.1}, r"l1_ratio must be .*-0\.1"),
     ({"multi_class": "ovo"}, r"multi_class must be .*'ovo'"),
-    ({"multi_class": "crammer_singer"}, r"multi_class='crammer_singer'"),
+    ({"multi_class": "crammer_singer", "C": np.inf}, r"multi_class='crammer_singer'"),
     ({"dual": "no"}, r"dual must be .*'no'"),
     ({"dual": 2}, r"dual must be .*2"),
     ({"solver": "simplex"}, r"solver.*'simplex'.*'dcd'"),
@@ -192,7 +192,7 @@ BAD_Y = {
     "infinity": (np.where(CODES == 0, np.inf, 1.0), "infinity"),
     "shorter": (CODES[:-1], rf"\[{N}, {N - 1}\]"),
     "longer": (np.append(CODES, 0), rf"\[{N}, {N + 1}\]"),
-    "two-columns": (np.column_stack([CODES, 1 - CODES]), r"y should be a 1d array"),
+    "two-columns": (np.column_stack([CODES, 2 + CODES]), r"must hold zeros and ones"),
     "nothing": (None, "y"),
 }
 

@@ -689,16 +689,6 @@ def test_without_verbose_nothing_is_printed(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-# What is not there
-
-
-@pytest.mark.parametrize("parameters", [{"multi_class": "crammer_singer"}], ids=str)
-def test_what_is_not_there_yet_says_so(parameters):
-    name, value = next(iter(parameters.items()))
-    with pytest.raises(ValueError, match=f"{name}='{value}' is not supported yet"):
-        LinearSVC(**parameters).fit(*clouds())
-
-
 # Ctrl-C
 
 ENDLESS_FIT = """
@@ -750,7 +740,15 @@ def test_control_c_ends_a_fit_with_the_best_answer_so_far(n_classes, n_jobs, tmp
 
 
 @ignore_early_ends
-@parametrize_with_checks([LinearSVC(), LinearSVC(loss="hinge"), LinearSVC(loss="hinge", penalize_intercept=False)])
+@parametrize_with_checks(
+    [
+        LinearSVC(),
+        LinearSVC(loss="hinge"),
+        LinearSVC(loss="hinge", penalize_intercept=False),
+        LinearSVC(penalty="l1"),
+        LinearSVC(multi_class="crammer_singer"),
+    ]
+)
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
     check(estimator)
 

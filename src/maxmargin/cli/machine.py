@@ -139,7 +139,8 @@ class TrainingOptions:
         self._refuse("tube", "-p (the epsilon of support vector regression) belongs to regression: choose it with -s 11 or 13.")
         self._refuse("quantile", "--quantile belongs to --loss quantile.")
         self._refuse("nu", "-n with a fraction is nu, which belongs to the one-class SVM (-s 21): use -c.")
-        return {**self._of_loss(), "sharp_proofs": self.sharp_proofs}
+        settings = switches.SETTINGS_OF_TYPE.get(self.kind, {}) if self.kind is not None else {}
+        return {**self._of_loss(), **settings, "sharp_proofs": self.sharp_proofs}
 
     def _of_regression(self) -> dict[str, Any]:
         """The parameters of a linear machine for numbers."""

@@ -12,11 +12,16 @@ LOSS_OF_TYPE = {
     1: "squared_hinge",
     2: "squared_hinge",
     3: "hinge",
+    4: "hinge",
+    5: "squared_hinge",
     11: "squared_epsilon_insensitive",
     12: "squared_epsilon_insensitive",
     13: "epsilon_insensitive",
 }
-"""LIBLINEAR's -s, where there is no -t. Its 1 and 2, and its 11 and 12, are two solvers for one problem."""
+"""LIBLINEAR's -s, where there is no -t. Its 1 and 2, and its 11 and 12, are two solvers for one problem. Its 4 is the machine
+of Crammer and Singer, its 5 has an L1 penalty."""
+SETTINGS_OF_TYPE = {4: {"multi_class": "crammer_singer"}, 5: {"penalty": "l1"}}
+"""What else a type of LIBLINEAR's for classes says."""
 ONE_CLASS = 21
 """LIBLINEAR's -s for its one-class SVM."""
 REGRESSION_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive", "quantile")
@@ -26,10 +31,6 @@ TYPES_WITH_NU, KERNEL_TYPES_WITH_NU = ("21",), ("1", "2", "4")
 """Values of -s with which -n is nu, and not the number of threads: LIBLINEAR's without -t, LIBSVM's with it."""
 MISSING_LINEAR_TYPES = {
     0: "logistic regression in LIBLINEAR (use scikit-learn's LogisticRegression), and C-SVC in LIBSVM (add -t 2)",
-    4: "the multi-class SVM of Crammer and Singer in LIBLINEAR (use -s 1 or -s 3, which train one class against the rest), and "
-    "nu-SVR in LIBSVM (add -t 2)",
-    5: "the squared hinge loss with an L1 penalty: use scikit-learn's LinearSVC(penalty='l1', dual=False), or -s 2 with an L2 "
-    "penalty",
     6: "logistic regression with an L1 penalty: use scikit-learn's LogisticRegression(penalty='l1', solver='liblinear')",
     7: "logistic regression: use scikit-learn's LogisticRegression",
 }
@@ -101,7 +102,8 @@ def loss_of(kind: int | None, loss: str | None) -> str:
         raise ValueError(f"-s {kind} is not supported yet. It is {MISSING_LINEAR_TYPES[kind]}.")
     if kind not in LOSS_OF_TYPE:
         raise ValueError(
-            f"-s {kind} is no type of LIBLINEAR's: 3 is hinge loss, 1 and 2 are squared hinge loss, 11 to 13 are regression."
+            f"-s {kind} is no type of LIBLINEAR's: 3 is hinge loss, 1 and 2 are squared hinge loss, 4 is for all classes "
+            "together, 5 has an L1 penalty, 11 to 13 are regression."
         )
     if loss is not None and loss != LOSS_OF_TYPE[kind]:
         raise ValueError(f"-s {kind} is {LOSS_OF_TYPE[kind]} loss, and --loss says {loss}: leave one of them out.")

@@ -27,7 +27,8 @@ _said: list[str] = []
 
 
 class Damaged(OSError):
-    """A cache file whose digest is wrong. It is an OSError, because Numba then takes the file for missing, and compiles."""
+    """A cache file whose digest is wrong, or which names what is no longer there. It is an OSError, because Numba then takes
+    the file for missing, and compiles."""
 
 
 class CheckedFile(IndexDataCacheFile):
@@ -56,7 +57,7 @@ class CheckedFile(IndexDataCacheFile):
             raise Damaged(path)
         try:
             return pickle.loads(content[DIGEST_BYTES:])
-        except (AttributeError, ImportError) as error:  # it names a class that another version of this package had
+        except (AttributeError, ImportError) as error:  # another version of maxmargin wrote it, and a class has moved since
             raise Damaged(path) from error
 
     def _save(self, path: str, value: Any) -> None:

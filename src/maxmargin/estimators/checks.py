@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from maxmargin.data.rows import DTYPES, Array, sound
 
@@ -85,12 +86,41 @@ def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
+    is_table = _is_table(y)
+    settings: dict[str, Any] = {"multi_output": True} if is_table else {}
     X, y = validate_data(
-        estimator, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", ensure_min_features=1
+        estimator,
+        sound(X),
+        y,
+        accept_sparse="csr",
+        accept_large_sparse=True,
+        dtype=DTYPES,
+        order="C",
+        ensure_min_features=1,
+        **settings,
     )
-    if not _are_plainly_classes(y):
+    if is_table:
+        _check_indicator(y)
+    elif not _are_plainly_classes(y):
         check_classification_targets(y)
     return X, y
+
+
+def _is_table(y: Any) -> bool:
+    """Whether y has several columns."""
+    if isinstance(y, (list, tuple)):
+        return len(y) > 0 and isinstance(y[0], (list, tuple, np.ndarray)) and len(y[0]) > 1
+    shape: Any = getattr(y, "shape", ())
+    return sparse.issparse(y) or (len(shape) == 2 and shape[1] > 1)
+
+
+def _check_indicator(y: Any) -> None:
+    """Zeros and ones, a column for each label."""
+    from sklearn.utils.multiclass import type_of_target
+
+    kind = type_of_target(y, input_name="y")
+    if kind != "multilabel-indicator":
+        raise ValueError(f"A y of several columns must hold zeros and ones, a column for each label; this one is {kind}.")
 
 
 def _is_plain(X: Any, y: Any) -> bool:

@@ -21,7 +21,9 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
+from maxmargin.estimators.all_classes import check_all_classes, reach_of_a_class, solve_all_classes, weights_and_intercepts
 from maxmargin.estimators.jobs import Watched, run_jobs, serialised
+from maxmargin.estimators.labels import BinaryProblems, dense_indicator, is_indicator, one_a_column, one_against_rest
 from maxmargin.estimators.linear_fit import (
     NOTHING,
     all_of,
@@ -34,6 +36,7 @@ from maxmargin.estimators.linear_fit import (
 from maxmargin.estimators.multiclass import OneAgainstRest
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.penalties import check_penalty, penalty_of_model
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.registry import solver_named
@@ -108,36 +111,45 @@ class LinearClassifier(checks.PickledByName, Watched):
         return self
 
     def _check_parameters(self) -> Limits:
-        if self.multi_class == "crammer_singer":
-            raise ValueError("multi_class='crammer_singer' is not supported yet: maxmargin trains with multi_class='ovr'.")
-        checks.one_of("multi_class", self.multi_class, ("ovr",))
+        checks.one_of("multi_class", self.multi_class, ("ovr", "crammer_singer"))
         checks.one_of("loss", self.loss, tuple(LOSSES))
         checks.one_of("dual", self.dual, ("auto", True, False))
         checks.cost(self.C)
         checks.flag("sharp_proofs", self.sharp_proofs)
         check_penalty(self)
         check_intercept(self)
+        if self._takes_all_classes:
+            check_all_classes(self)
         return checked_limits(self)
 
-    def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
+    def _train(self, X: Any, y: Any, sample_weight: Any, limits: Limits) -> list[Solution]:
+        cost, rows = 1.0 if self._has_hard_margin else self.C, Rows.from_matrix(X, check=False)
+        if is_indicator(y):
+            if self._takes_all_classes:
+                raise ValueError("multi_class='crammer_singer' takes one class a sample; y has a column for each label.")
+            problems = one_a_column(dense_indicator(y), cost, self.class_weight, sample_weight, X)
+            return self._keep(X.shape[1], problems, self._solve(rows, problems, limits))
         classes = checks.classes_of(y)
-        cost = 1.0 if self._has_hard_margin else self.C
         costs = checks.sample_costs(cost, self.class_weight, sample_weight, X, classes, y)
-        solutions = self._solve(Rows.from_matrix(X, check=False), y, classes, costs, limits)
-        self._keep(X.shape[1], classes, solutions)
-        return solutions
+        problems = one_against_rest(y, classes, costs)
+        if not self._takes_all_classes:
+            return self._keep(X.shape[1], problems, self._solve(rows, problems, limits))
+        codes, start = np.searchsorted(classes, y), self._starts(len(y), rows.n_features, problems)
+        first = start[0] if start else None
+        return self._keep(X.shape[1], problems, [solve_all_classes(self, rows, codes, len(classes), costs, limits, first)])
 
-    def _solve(self, rows: Rows, y: Array, classes: Array, costs: Array, limits: Limits) -> list[Solution]:
-        """One problem for two classes, else one for each class against the rest; all share X."""
+    def _solve(self, rows: Rows, problems: BinaryProblems, limits: Limits) -> list[Solution]:
+        """One problem for two classes, else one for each class against the rest or for each label; all share X."""
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
-        callback = serialised(self._watcher(), self.verbose)
+        callback = serialised(self.callback, self.verbose)
         scaling, penalty = scaling_of(self), penalty_of_model(self)
-        is_penalized, costs = bool(self.penalize_intercept) or scaling == 0.0, costs_of(costs, rows)
+        is_penalized = bool(self.penalize_intercept) or scaling == 0.0
 
-        def job(positive: Any, start: Array | None) -> Any:
+        def job(make_signs: Any, costs: Array, start: Array | None) -> Any:
             def run(stop: Stop) -> Solution:
-                signs = np.where(y == positive, np.int8(1), np.int8(-1))
-                problem = LinearProblem(rows, signs, costs, LOSSES[self.loss], scaling, is_penalized, penalty=penalty)
+                problem = LinearProblem(
+                    rows, make_signs(), costs_of(costs, rows), LOSSES[self.loss], scaling, is_penalized, penalty=penalty
+                )
                 if stop.is_due and start is None:
                     return unsolved(problem, solver, stop)
                 if self._has_hard_margin:
@@ -153,38 +165,49 @@ class LinearClassifier(checks.PickledByName, Watched):
 
             return run
 
-        positives = classes[1:] if len(classes) == 2 else classes
-        starts: Sequence[Array | None] = self._starts(len(y), rows.n_features + (scaling != 0.0), classes) or [None] * len(
-            positives
-        )
+        n_weights = rows.n_features + (scaling != 0.0)
+        nowhere: list[Array | None] = [None] * len(problems.signs)
+        starts: Sequence[Array | None] = self._starts(rows.n_samples, n_weights, problems) or nowhere
         with single_threaded_blas():
-            return run_jobs([job(*pair) for pair in zip(positives, starts, strict=True)], self.n_jobs, limits.max_seconds)
+            jobs = [job(*each) for each in zip(problems.signs, problems.costs, starts, strict=True)]
+            return run_jobs(jobs, self.n_jobs, limits.max_seconds)
+
+    @property
+    def _takes_all_classes(self) -> bool:
+        return self.multi_class == "crammer_singer"
 
     @property
     def _has_hard_margin(self) -> bool:
         return math.isinf(self.C)
 
-    def _starts(self, n_samples: int, n_weights: int, classes: Array) -> list[Array] | None:
+    def _starts(self, n_samples: int, n_weights: int, problems: BinaryProblems) -> list[Array] | None:
         """Where the problems start: at the last alphas, scaled to the new C, if they fit; with an L1 penalty at the last w."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)
         if not self.warm_start or last is None or self._has_hard_margin or math.isinf(last.C):
             return None
-        if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, classes):
+        if len(last.alphas[0]) != n_samples or not np.array_equal(last.classes, problems.classes):
             return None
-        if penalty_of_model(self).has_kink:
+        n_problems = 1 if self._takes_all_classes else len(problems.signs)
+        if (last.alphas[0].ndim == 2) != self._takes_all_classes or len(last.alphas) != n_problems:
+            return None
+        if penalty_of_model(self).has_kink and not self._takes_all_classes:
             return last.weights if last.weights and len(last.weights[0]) == n_weights else None
         return [alpha * (self.C / last.C) for alpha in last.alphas]
 
-    def _keep(self, n_features: int, classes: Array, solutions: list[Solution]) -> None:
-        self.n_features_in_ = n_features
-        self.classes_ = classes
-        weights = [solution.w[:n_features] for solution in solutions]
-        self.coef_ = weights[0].reshape(1, -1) if len(weights) == 1 else np.stack(weights)
-        self.intercept_ = np.array([solution.b for solution in solutions])
+    def _keep(self, n_features: int, problems: BinaryProblems, solutions: list[Solution]) -> list[Solution]:
+        self.n_features_in_, self.classes_, self.multilabel_ = n_features, problems.classes, problems.is_multilabel
+        if self._takes_all_classes:
+            self.coef_, self.intercept_ = weights_and_intercepts(self, solutions[0].w, n_features)
+        else:
+            rows = [solution.w[:n_features] for solution in solutions]
+            self.coef_ = rows[0].reshape(1, -1) if len(rows) == 1 else np.stack(rows)
+            self.intercept_ = np.array([solution.b for solution in solutions])
         keep_proofs(self, solutions)
         self.ellipsoid_ = one_or_all([solution.ellipsoid for solution in solutions])
         weights = [np.array(solution.w) for solution in solutions] if penalty_of_model(self).has_kink else []
-        self._warm_start = _WarmStart(self.C, classes, [s.alpha for s in solutions], weights) if self.warm_start else None
+        alphas = [solution.alpha for solution in solutions]
+        self._warm_start = _WarmStart(self.C, problems.classes, alphas, weights) if self.warm_start else None
+        return solutions
 
     def _decisions(self, X: Any) -> Decisions:
         """The decisions with the bounds of the ball around w."""
@@ -195,6 +218,8 @@ class LinearClassifier(checks.PickledByName, Watched):
     def _certified_labels(self, X: Any) -> CertifiedLabels:
         """The labels of an X that was checked before. Labels that the ball leaves open are judged again by the ellipsoid."""
         decisions, scheme = self._decisions(X), OneAgainstRest(len(self.classes_))
+        if getattr(self, "multilabel_", False):
+            return CertifiedLabels((decisions.values > 0.0).astype(int), decisions.is_proved)
         codes, proved = scheme.codes(decisions.values), scheme.proved(decisions)
         open_rows = np.flatnonzero(~proved)
         ellipsoids = all_of(getattr(self, "ellipsoid_", None))
@@ -225,5 +250,7 @@ def bounds_of(model: Any) -> Bounds:
     certificates = all_of(model.certificate_)
     # Old files hold no offset bound. A model with a free intercept then proves nothing.
     offsets = all_of(getattr(model, "offset_bound_", [math.inf] * len(certificates)))
-    distances = [certificate.distance_bound for certificate in certificates]
-    return Bounds(np.array(distances, dtype=float), np.array(offsets, dtype=float))
+    distances = np.array([certificate.distance_bound for certificate in certificates], dtype=float)
+    if getattr(model, "multi_class", "ovr") == "crammer_singer":
+        distances = distances * reach_of_a_class(len(model.classes_)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+    return Bounds(distances, np.array(offsets, dtype=float))

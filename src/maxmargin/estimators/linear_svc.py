@@ -45,8 +45,9 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
         Weight of the loss, which is a sum over the samples. ``np.inf`` asks for the hard margin: the separating hyperplane
         with the greatest margin. Where the classes cannot be separated, the fit raises an ``InseparableError``, whose
         ``ray`` proves it.
-    multi_class : {"ovr"}, default "ovr"
-        "crammer_singer" is not supported yet.
+    multi_class : {"ovr", "crammer_singer"}, default "ovr"
+        One problem for each class against the rest, or one for all classes together (Crammer and Singer, 2001). The second
+        ignores ``penalty``, ``loss`` and ``dual``, as in scikit-learn, and has one certificate.
     fit_intercept : bool, default True
     penalize_intercept : bool, default True
         False leaves the intercept out of |w|^2, as a kernel SVM does: the model is then that of ``SVC(kernel="linear")``.
@@ -160,6 +161,8 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """The class with the greatest decision value."""
         scores = self.decision_function(X)
+        if getattr(self, "multilabel_", False):
+            return (scores.reshape(len(scores), -1) > 0.0).astype(int)
         codes = OneAgainstRest(len(self.classes_)).codes(scores.reshape(len(scores), -1))
         predicted: Array = self.classes_[codes]
         return predicted
@@ -213,4 +216,5 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = self.multi_class != "crammer_singer"
         return tags

@@ -71,7 +71,7 @@ PARAMETERS = {
         "l1_ratio": number(0.0, 1.0),
         "loss": one_of("hinge", "squared_hinge"),
         "dual": one_of("auto", True, False),
-        "multi_class": one_of("ovr"),
+        "multi_class": one_of("ovr", "crammer_singer"),
         "intercept_scaling": number(),
         "penalize_intercept": flag(),
         "sharp_proofs": flag(),

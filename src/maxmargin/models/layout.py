@@ -58,9 +58,11 @@ class Layout:
                     return sentence
         if len(header["feature_names"]) not in (0, sizes["features"]):
             return f"it has {len(header['feature_names'])} feature_names for {sizes['features']} features"
+        takes_all_classes = header["parameters"].get("multi_class") == "crammer_singer"
+        n_solved = 1 if takes_all_classes else sizes["problems"]
         for key in ("certificates", "statuses", "traces", "offset_bounds"):
-            if len(header.get(key, ())) not in (0, sizes["problems"]):
-                return f"it has {len(header[key])} {key} for {sizes['problems']} problems"
+            if len(header.get(key, ())) not in (0, n_solved):
+                return f"it has {len(header[key])} {key} for {n_solved} problems"
         if len(header["certificates"]) != len(header["statuses"]):
             return f"it has {len(header['statuses'])} statuses for {len(header['certificates'])} certificates"
         return self.complaint(header, tensors)

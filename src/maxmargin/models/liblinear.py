@@ -25,6 +25,8 @@ from maxmargin.io.outputs import Output, written
 from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
 
 LIBLINEAR_LOSSES: dict[str, Literal["hinge", "squared_hinge"]] = {
+    "MCSVM_CS": "hinge",
+    "L1R_L2LOSS_SVC": "squared_hinge",
     "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
     "L2R_L2LOSS_SVC": "squared_hinge",
     "L2R_L1LOSS_SVC_DUAL": "hinge",
@@ -34,6 +36,11 @@ LIBLINEAR_REGRESSION_LOSSES: dict[str, Literal["epsilon_insensitive", "squared_e
     "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
     "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
 }
+SETTINGS_OF_TYPE: dict[str, dict[str, Any]] = {
+    "MCSVM_CS": {"multi_class": "crammer_singer"},
+    "L1R_L2LOSS_SVC": {"penalty": "l1"},
+}
+"""What else a type says. A model of Crammer and Singer's has a column of weights for each of two classes too."""
 LIBLINEAR_ONE_CLASS = "ONECLASS_SVM"
 LIBLINEAR_TYPES = {
     "hinge": "L2R_L1LOSS_SVC_DUAL",
@@ -58,8 +65,12 @@ def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | LinearSVR | Lin
     if kind.text not in LIBLINEAR_LOSSES:
         return _model_without_classes(header, lines)
     labels = header.labels()
-    w, intercept, settings = _weights(header, lines, 1 if len(labels) == 2 else len(labels))
-    return filled(LinearSVC(loss=LIBLINEAR_LOSSES[kind.text], **settings), labels, w, intercept)
+    is_of_all = kind.text == "MCSVM_CS"
+    w, intercept, settings = _weights(header, lines, 1 if len(labels) == 2 and not is_of_all else len(labels))
+    if is_of_all and len(labels) == 2:
+        w, intercept = w[:1] - w[1:], intercept[:1] - intercept[1:]
+    own = SETTINGS_OF_TYPE.get(kind.text, {})
+    return filled(LinearSVC(loss=LIBLINEAR_LOSSES[kind.text], **settings, **own), labels, w, intercept)
 
 
 def _model_without_classes(header: Header, lines: Iterator[Line]) -> LinearSVR | LinearOneClassSVM:
@@ -109,6 +120,12 @@ def write_liblinear(estimator: Any, path: str | os.PathLike[str] | Output) -> No
         _write(path, f"{kind}nr_class 2\n", estimator.coef_.reshape(1, -1), estimator.intercept_)
         return
     labels, w, intercept = with_positive_first(estimator)
+    if estimator.multi_class == "crammer_singer":
+        kind = "solver_type MCSVM_CS\n"
+        if len(labels) == 2:
+            w, intercept = np.vstack([0.5 * w, -0.5 * w]), np.concatenate([0.5 * intercept, -0.5 * intercept])
+    elif estimator.penalty == "l1":
+        kind = "solver_type L1R_L2LOSS_SVC\n"
     _write(path, f"{kind}nr_class {len(labels)}\nlabel {' '.join(map(str, labels))}\n", w, intercept)
 
 

@@ -15,6 +15,8 @@ FACTORS, RADII = "ellipsoid_factors", "ellipsoid_radii"
 
 
 def _linear_tensors(estimator: Any) -> Tensors:
+    if getattr(estimator, "multilabel_", False):
+        raise ValueError("A model of an indicator matrix y cannot be saved: save one model a label.")
     coef, intercept = dense_weights(estimator)
     tensors = {"coef_": np.ascontiguousarray(coef), "intercept_": np.ascontiguousarray(intercept)}
     ellipsoids = all_of(getattr(estimator, "ellipsoid_", None))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
+from maxmargin.certificate.crammer_singer import certify_crammer_singer
 from maxmargin.certificate.linear import certify
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
@@ -18,7 +19,9 @@ from maxmargin.estimators.linear_fit import scaling_of
 from maxmargin.estimators.linear_one_class import LinearOneClass
 from maxmargin.estimators.linear_regressor import LOSSES as REGRESSION_LOSSES
 from maxmargin.estimators.linear_regressor import LinearRegressor
+from maxmargin.estimators.penalties import penalty_of_model
 from maxmargin.models.kernel_proof import prove_classes, prove_outputs
+from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solving.driver import solve
@@ -83,16 +86,30 @@ def _certified(problem: LinearProblem, w: Array, tol: float, max_seconds: float)
     return certify(problem, w, solve(problem, tol=tol, max_seconds=max_seconds).alpha)
 
 
+def _prove_all_classes(estimator: Any, rows: Rows, y: Any, costs: Array, tol: float, max_seconds: float) -> Certificate:
+    """The machine of Crammer and Singer. Of two classes the file holds the difference: each has half of it."""
+    codes, scaling = np.searchsorted(estimator.classes_, y), scaling_of(estimator)
+    coef, intercept = dense_weights(estimator)
+    if len(estimator.classes_) == 2:
+        coef, intercept = np.vstack([-0.5 * coef, 0.5 * coef]), np.concatenate([-0.5 * intercept, 0.5 * intercept])
+    W = np.vstack([coef.T, intercept / scaling]) if scaling else coef.T
+    problem = CrammerSingerProblem.build(rows, codes, costs, scaling)
+    return certify_crammer_singer(problem, W, solve(problem, tol=tol, max_seconds=max_seconds).alpha)
+
+
 def _prove_linear(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
     """One class against the rest."""
     rows = Rows.from_matrix(X)
     costs = checks.sample_costs(C, estimator.class_weight, None, X, estimator.classes_, y)
+    if getattr(estimator, "multi_class", "ovr") == "crammer_singer":
+        return [_prove_all_classes(estimator, rows, y, costs, tol, max_seconds)]
     scaling = float(estimator.intercept_scaling) if estimator.fit_intercept else 0.0
     coef, intercept = dense_weights(estimator)
     proofs = []
     for k, positive in enumerate(estimator.classes_[1:] if len(estimator.classes_) == 2 else estimator.classes_):
         signs, loss = np.where(y == positive, 1, -1), LOSSES[estimator.loss]
-        problem = LinearProblem.build(rows, signs, costs, loss, scaling, estimator.penalize_intercept)
+        penalty = penalty_of_model(estimator)
+        problem = LinearProblem.build(rows, signs, costs, loss, scaling, estimator.penalize_intercept, penalty)
         w = np.append(coef[k], intercept[k] / scaling) if scaling else coef[k]
         proofs.append(certify(problem, w, solve(problem, tol=tol, max_seconds=max_seconds).alpha))
     return proofs

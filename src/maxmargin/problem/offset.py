@@ -85,15 +85,18 @@ def balanced(s: Array, is_inside: Array) -> Array:
 
 def filled(alpha: Array, upper: Array, prices: Array) -> Array:
     """alpha >= 0 with sum_i alpha_i = sum_i prices_i. The elements are lowered or raised towards their bounds; if that
-    suffices, only those inside their box. One of them takes up what rounding leaves of the sum."""
+    suffices, only those inside their box. One of them takes up what rounding leaves of the sum: an alpha whose elements are
+    all at their bounds keeps all but one there."""
     excess = excess_of(alpha - prices)
     if excess == 0.0:
         return alpha
-    room = alpha if excess > 0.0 else upper - alpha
-    is_inside = (alpha > 0.0) & (alpha < upper)
-    inside = np.where(is_inside, room, 0.0)
-    chosen = inside if abs(excess) <= float(inside.sum()) else room
-    moved = np.clip(alpha - chosen * (excess / float(chosen.sum())), 0.0, upper)
+    moved, is_rounding = alpha.copy(), abs(excess) <= 4.0 * UNIT_ROUNDOFF * float(alpha.sum() + prices.sum())
+    if not is_rounding:
+        room = alpha if excess > 0.0 else upper - alpha
+        is_inside = (alpha > 0.0) & (alpha < upper)
+        inside = np.where(is_inside, room, 0.0)
+        chosen = inside if abs(excess) <= float(inside.sum()) else room
+        moved = np.clip(alpha - chosen * (excess / float(chosen.sum())), 0.0, upper)
     rest = excess_of(moved - prices)
     places = np.flatnonzero((moved - rest > 0.0) & (moved - rest < upper))
     if rest != 0.0 and len(places):

@@ -16,6 +16,7 @@ SOLVERS: dict[str, tuple[str, str]] = {
     "pair-descent": ("linear.pair_descent", "PairDescent"),
     "pegasos": ("linear.pegasos", "Pegasos"),
     "pruned-gradient": ("linear.pruned_gradient", "PrunedGradient"),
+    "sequential-dual": ("linear.crammer_singer", "SequentialDual"),
     "sparse-newton": ("linear.sparse_newton.sparse_newton", "SparseNewton"),
 }
 """Names, and the module and class that each is: loaded when it is asked for."""
@@ -43,6 +44,8 @@ def kernel_solver_named(solver: str | KernelSolver) -> KernelSolver:
 
 def suited(solver: Any, problem: Any) -> Any:
     """The solver itself, or what "auto" is for the penalty of this problem; an error where it cannot fit that penalty."""
+    if hasattr(problem, "n_classes"):
+        return _suited_to_all_classes(solver)
     penalty = getattr(problem, "penalty", None)
     has_kink, fits_kinks = penalty is not None and penalty.has_kink, getattr(solver, "fits_kinks", False)
     if has_kink == fits_kinks:
@@ -51,6 +54,13 @@ def suited(solver: Any, problem: Any) -> Any:
         return _named("sparse-newton", SOLVERS, "SparseNewton()")
     other = "'sparse-newton' or 'auto'" if has_kink else "'auto'"
     raise ValueError(f"The solver {solver.name!r} cannot fit the penalty {penalty!r}: use {other}.")
+
+
+def _suited_to_all_classes(solver: Any) -> Any:
+    """For the machine of Crammer and Singer."""
+    if solver.name not in ("auto", "sequential-dual"):
+        raise ValueError(f"The solver {solver.name!r} cannot fit all classes together: use 'sequential-dual' or 'auto'.")
+    return _named("sequential-dual", SOLVERS, "SequentialDual()") if solver.name == "auto" else solver
 
 
 def _named(solver: Any, solvers: dict[str, tuple[str, str]], example: str) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
+from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
@@ -28,12 +29,13 @@ from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.solution import Progress, Solution, Status
+from maxmargin.solving.start import start_of
 
 Callback = Callable[[Progress], Any]
 
 
 def solve(
-    problem: LinearProblem | KernelProblem,
+    problem: LinearProblem | KernelProblem | CrammerSingerProblem,
     solver: str | Solver | KernelSolver = "auto",
     *,
     tol: float = 1e-4,
@@ -113,7 +115,7 @@ def seed_from(random_state: Any) -> int:
 
 
 def drive(
-    problem: LinearProblem | KernelProblem | NuProblem,
+    problem: LinearProblem | KernelProblem | NuProblem | CrammerSingerProblem,
     solver: Solver | KernelSolver,
     limits: Limits,
     *,
@@ -127,9 +129,9 @@ def drive(
 
     A linear solve uses one thread of BLAS from beginning to end. That limit holds for the whole process. If it were set for
     parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
-    start = _start_of(warm_start, problem)
+    start = start_of(warm_start, problem)
     solver = suited(solver, problem)
-    with single_threaded_blas() if isinstance(problem, LinearProblem) else nullcontext():
+    with single_threaded_blas() if isinstance(problem, (LinearProblem, CrammerSingerProblem)) else nullcontext():
         run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
         return _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
 
@@ -150,28 +152,11 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
     return run.solution(status)
 
 
-def _start_of(warm_start: Array | Solution | None, problem: LinearProblem | KernelProblem | NuProblem) -> Array | None:
-    """A copy of alpha, or of w where the penalty has a kink."""
-    if warm_start is None:
-        return None
-    is_w = isinstance(problem, LinearProblem) and problem.penalty.has_kink
-    length, words = (problem.n_weights, "weights") if is_w else (problem.n_samples, "samples")  # type: ignore[union-attr]
-    name = "w" if is_w else "alpha"
-    if isinstance(warm_start, Solution):
-        warm_start = warm_start.w if is_w else warm_start.alpha
-    start = np.asarray(warm_start, dtype=np.float64)
-    if start.shape != (length,):
-        raise ValueError(f"warm_start must hold one {name} for each of {length} {words}; its shape is {start.shape}.")
-    if not np.isfinite(start).all():
-        raise ValueError("warm_start holds a value that is not finite.")
-    return start
-
-
 @dataclass
 class _Run:
     """One solve under way."""
 
-    problem: LinearProblem | KernelProblem | NuProblem
+    problem: LinearProblem | KernelProblem | NuProblem | CrammerSingerProblem
     solver: Any
     limits: Limits
     callback: Callback | None

@@ -20,6 +20,7 @@ from maxmargin.certificate.rounding import gamma
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
+from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
@@ -92,7 +93,13 @@ class Incumbent(Protocol):
         """How many steps until the next certificate, if the solver does not ask for one before."""
 
 
-def incumbent_of(problem: LinearProblem | KernelProblem | NuProblem, policy: DrivingPolicy = DEFAULT) -> Incumbent:
+def incumbent_of(
+    problem: LinearProblem | KernelProblem | NuProblem | CrammerSingerProblem, policy: DrivingPolicy = DEFAULT
+) -> Incumbent:
+    if isinstance(problem, CrammerSingerProblem):
+        from maxmargin.solving.crammer_singer import CrammerSingerIncumbent
+
+        return CrammerSingerIncumbent(problem, policy)
     if isinstance(problem, NuProblem):
         return NuIncumbent(problem, policy)
     if isinstance(problem, KernelProblem):

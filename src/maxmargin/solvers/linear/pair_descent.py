@@ -120,11 +120,12 @@ class PairState:
 
 
 def _worst(outputs: Array, can_move: Array, most: int) -> Array:
-    """The samples that can move and are farthest below zero, in that order; if none is below, the lowest that can move."""
+    """The samples that can move and are farthest below zero, in that order; if none is below, the lowest that can move. Many
+    may be equally low: rows without an element have the output rho where w is small."""
     chosen = np.flatnonzero(can_move & (outputs < 0.0))
     if not len(chosen):
         movable = np.flatnonzero(can_move)
-        return movable[[np.argmin(outputs[movable])]] if len(movable) else movable
+        return movable[outputs[movable] == outputs[movable].min(initial=np.inf)][:most]
     values = outputs[chosen]
     if len(chosen) > most:
         kept = np.argpartition(values, most)[:most]

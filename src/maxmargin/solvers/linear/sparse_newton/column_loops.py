@@ -7,7 +7,7 @@ import numpy as np
 from maxmargin.data.caching import njit
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def column_products(columns, kept, s, products):
     """products[k] = x_j . s for the k-th column j = kept[k]."""
     values, indices, indptr = columns
@@ -19,7 +19,7 @@ def column_products(columns, kept, s, products):
         products[k] = total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def add_outer_products(rows, chosen, weights, H):
     """H += sum_k weights[k] a a' with the row a = rows[chosen[k]]."""
     values, indices, indptr = rows
@@ -32,7 +32,7 @@ def add_outer_products(rows, chosen, weights, H):
                 target[indices[f]] += scaled * values[f]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def descend(model, u, gradient, moved, limits):
     """Coordinate descent on gradient . d + d'Hd/2 + sum_j l1_j |u_j| in place, where ``gradient`` is that at u.
 
@@ -63,7 +63,7 @@ def descend(model, u, gradient, moved, limits):
     return worst, updates
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def step(H, l1, u, gradient, j):
     """The exact minimum along one coordinate. Returned is the root of twice the decrease of the model's quadratic part."""
     curvature = H[j, j]

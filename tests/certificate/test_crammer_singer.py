@@ -1,0 +1,89 @@
+"""The judge of Crammer and Singer's machine, against exact rational arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from maxmargin.certificate.crammer_singer import certify_crammer_singer
+from maxmargin.problem.crammer_singer import CrammerSingerProblem
+
+layouts = pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+
+
+def made(layout, k: int = 4, scaling: float = 2.0, seed: int = 0, n: int = 10, d: int = 5) -> CrammerSingerProblem:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
+    C = rng.exponential(size=n)
+    C[0] = 0.0
+    return CrammerSingerProblem.build(layout(X), np.arange(n) % k, C, scaling)
+
+
+def point(problem: CrammerSingerProblem, seed: int, share: float):
+    rng = np.random.default_rng(seed)
+    a = rng.random((problem.n_samples, problem.n_classes)) * (rng.random((problem.n_samples, problem.n_classes)) < 0.6)
+    a[problem.own] = 0.0
+    a *= share * (problem.C / np.maximum(a.sum(axis=1), 1e-300))[:, None]
+    b = -a
+    b[problem.own] = a.sum(axis=1)
+    return rng.normal(size=(problem.n_weights, problem.n_classes)), b
+
+
+def exact_gap(problem: CrammerSingerProblem, W, b) -> Fraction:
+    rows = [[Fraction(float(x)) for x in row] for row in problem.rows.dense()]
+    if problem.intercept_scaling:
+        rows = [[*row, Fraction(problem.intercept_scaling)] for row in rows]
+    W = [[Fraction(float(value)) for value in row] for row in W]
+    d, k = len(W), problem.n_classes
+    primal, dual = sum(value**2 for row in W for value in row) / 2, Fraction(0)
+    W_of_a = [[Fraction(0)] * k for _ in range(d)]
+    for row, y, C, coefficients in zip(rows, problem.y, problem.C, b, strict=True):
+        z = [sum(row[j] * W[j][m] for j in range(d)) for m in range(k)]
+        primal += Fraction(float(C)) * max((0 if m == y else 1) + z[m] - z[y] for m in range(k))
+        a = [Fraction(0) if m == y else -Fraction(float(value)) for m, value in enumerate(coefficients)]
+        total, C = sum(a), Fraction(float(C))
+        if total > C:
+            a = [value * C / total for value in a]
+        dual += sum(a)
+        for j in range(d):
+            for m in range(k):
+                W_of_a[j][m] += row[j] * (sum(a) if m == y else -a[m])
+    return primal - dual + sum(value**2 for row in W_of_a for value in row) / 2
+
+
+@layouts
+@pytest.mark.parametrize("scaling", [0.0, 2.0])
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_gap_equals_rational_arithmetic_within_its_own_rounding_bound(layout, scaling, share):
+    for seed in range(3):
+        problem = made(layout, scaling=scaling, seed=seed)
+        W, b = point(problem, seed, share)
+        certificate = certify_crammer_singer(problem, W, b)
+        assert abs(Fraction(certificate.gap) - exact_gap(problem, W, b)) <= Fraction(certificate.rounding_error)
+        assert certificate.rounding_error <= 1e-10 * certificate.gap
+        assert certificate.primal - certificate.dual == pytest.approx(certificate.gap, rel=1e-10)
+        assert certificate.primal == pytest.approx(problem.primal(W))
+        assert certificate.dual == pytest.approx(problem.dual(b))
+
+
+def test_a_point_outside_its_bounds_proves_nothing():
+    problem = made(np.asarray)
+    W, b = point(problem, 1, 1.0)
+    assert not certify_crammer_singer(problem, W, 2.0 * b).is_proof
+    assert not certify_crammer_singer(problem, W, -b).is_proof
+    with pytest.raises(ValueError, match=r"W must have the shape \(6, 4\)"):
+        certify_crammer_singer(problem, W.T, b)
+
+
+def test_the_distance_bound_holds_for_all_classes_together():
+    from maxmargin.solving.driver import solve
+
+    problem = made(np.asarray, n=30)
+    best = solve(problem, tol=1e-10)
+    for seed in range(4):
+        W, b = point(problem, seed, 0.5)
+        certificate = certify_crammer_singer(problem, W, b)
+        assert np.linalg.norm(W - best.w) <= certificate.distance_bound

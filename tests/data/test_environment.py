@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxmargin.data import caching
+from maxmargin.data import caching, rows
+from maxmargin.data.caching import CheckedFile
 from maxmargin.models.checkpoint import Checkpoint, Checkpointed
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.linear.dcd import DCD
@@ -139,3 +140,12 @@ def test_a_full_disk_at_a_checkpoint_is_said_once_and_the_fit_goes_on(tmp_path, 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.array_equal(solution.alpha, solve(problem, DCD(), tol=1e-6).alpha)
+
+
+def test_a_cache_that_names_a_class_that_has_moved_is_taken_for_missing(tmp_path, monkeypatch):
+    file = CheckedFile(str(tmp_path), "loop", "stamp")
+    monkeypatch.setattr(rows, "Passing", type("Passing", (), {"__module__": rows.__name__}), raising=False)
+    file._save_index({"signature": rows.Passing()})
+    assert set(file._load_index()) == {"signature"}
+    monkeypatch.delattr(rows, "Passing")
+    assert file._load_index() == {}

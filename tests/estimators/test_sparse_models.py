@@ -210,3 +210,11 @@ def test_a_column_without_data_and_repeated_columns_are_no_trouble(dtype):
     X, y = data()
     X = np.column_stack([X, X[:, 0], np.zeros(len(X)), X[:, 0]]).astype(dtype)
     assert LinearSVC(penalty="l1", C=1.0, tol=1e-8).fit(X, y).status_ is Status.CERTIFIED
+
+
+def test_a_path_over_C_is_refused_because_its_proof_is_that_of_the_ridge_penalty():
+    from maxmargin import path
+
+    X, y = data()
+    with pytest.raises(ValueError, match="proved for penalty='l2'"):
+        path(LinearSVC(penalty="l1"), X, y, C_range=(0.1, 1.0))

@@ -27,7 +27,8 @@ _said: list[str] = []
 
 
 class Damaged(OSError):
-    """A cache file whose digest is wrong. It is an OSError, because Numba then takes the file for missing, and compiles."""
+    """A cache file whose digest is wrong, or which names what is no longer there. It is an OSError, because Numba then takes
+    the file for missing, and compiles."""
 
 
 class CheckedFile(IndexDataCacheFile):
@@ -54,7 +55,10 @@ class CheckedFile(IndexDataCacheFile):
             content = file.read()
         if content[:DIGEST_BYTES] != self._digest(content[DIGEST_BYTES:]):
             raise Damaged(path)
-        return pickle.loads(content[DIGEST_BYTES:])
+        try:
+            return pickle.loads(content[DIGEST_BYTES:])
+        except (AttributeError, ImportError) as error:  # another version of maxmargin wrote it, and a class has moved since
+            raise Damaged(path) from error
 
     def _save(self, path: str, value: Any) -> None:
         content = self._dump(value)

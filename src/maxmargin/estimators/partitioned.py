@@ -57,7 +57,7 @@ def framings_of_classes(model: Any, classes: Array, sums: Array, n_features: int
 def keep_classes(model: Any, n_features: int, classes: Array, solutions: list[Solution]) -> None:
     """The attributes of a fit. There is no alpha to start another fit from."""
     vars(model).pop("feature_names_in_", None)
-    model._keep(n_features, BinaryProblems(classes, []), solutions)
+    model._keep(n_features, BinaryProblems(classes, [], []), solutions)
     model._warm_start = None
 
 

@@ -10,8 +10,8 @@ SIAM J. Optimization 2, 1992. A step solves :math:`(D + M M') dx - A' d\theta = 
 has few columns, the unknowns are :math:`dw = M' dx` and :math:`d\theta` (S. Fine and K. Scheinberg, JMLR 2, 2001), and each
 unknown is scaled so that its diagonal element is one: the scales of the columns drop out.
 
-Every point lies inside of the box, so that where w = 0 is optimal one least-squares step that is short beside the distances from
-the bounds makes w zero up to rounding."""
+Every point lies inside of the box. Where w = 0 is optimal, one least-squares step that is short beside the distances from the
+bounds makes w zero up to rounding."""
 
 from __future__ import annotations
 

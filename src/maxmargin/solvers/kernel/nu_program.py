@@ -1,8 +1,8 @@
 """A problem with nu as a quadratic program with a factor of its kernel matrix: what the interior-point method takes.
 
 The factor is the matrix of the features, where the kernel has a short map, or else the pivoted Cholesky factor
-(``maxmargin.solvers.kernel.factored``). Where there are two groups, the signed sum of all variables is zero, and the features are
-centred: that changes nothing, and takes away what hides small differences. Groups that are full are constants."""
+(``maxmargin.solvers.kernel.factored``). Where there are two groups, the signed sum of all variables is zero, and the features
+are centred: that changes nothing, and takes away what hides small differences. Groups that are full are constants."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Machines with nu on tables as they come: which fits end certified, and the processor time of all of them together.
 
-The tables of ``tests/raw_catalogue.py`` with at most 300 rows, nothing scaled, nu = 0.05, 0.3, 0.7 and 1, everything else at its
+The tables of ``tests/raw_catalogue.py`` with at most 300 rows, nothing scaled, nu = 0.05, 0.3, 0.7 and 1, all else at its
 default. A fit counts as certified when all of its pairs of classes are. An infeasible nu is refused, and does not count.
 ``NuSVR`` predicts the first column from the others. The tables are in two halves: every other one, beginning with the first
 (``chosen on``: the interior-point method was written while looking at these) or the second (``shown only``).

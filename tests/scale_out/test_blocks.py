@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import zlib
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy import sparse
 
 from maxmargin.io import Blocks, MalformedFile, to_blocks, write_svmlight
 from maxmargin.scale_out import writing
-from maxmargin.scale_out.blocks import ALIGNMENT, LIST
+from maxmargin.scale_out.blocks import ALIGNMENT, LIST, DamagedBlock
 
 
 def data(n=200, d=7, seed=0):
@@ -195,3 +196,18 @@ def test_labels_may_be_words_and_far_many_are_targets(tmp_path, monkeypatch):
     X = np.ones((6, 1))
     assert to_blocks(X, tmp_path / "a", y=np.array(["b", "a", "a", "b", "a", "b"])).classes.tolist() == ["a", "b"]
     assert to_blocks(X, tmp_path / "b", y=np.arange(6) / 2).classes is None
+
+
+def test_a_block_with_an_index_out_of_range_is_refused_even_if_its_checksum_is_right(tmp_path):
+    X, y = data()
+    blocks = to_blocks(X, tmp_path, y=y)
+    entry = blocks.entries[0]
+    content = bytearray((tmp_path / entry.file).read_bytes())
+    at = entry.arrays["indices"][0]
+    content[at : at + 4] = np.int32(2**31 - 1).tobytes()
+    (tmp_path / entry.file).write_bytes(content)
+    description = json.loads((tmp_path / LIST).read_text())
+    description["blocks"][0]["checksum"] = zlib.crc32(content)
+    (tmp_path / LIST).write_text(json.dumps(description))
+    with pytest.raises(DamagedBlock, match="sparse X is broken"):
+        Blocks(tmp_path)[0]

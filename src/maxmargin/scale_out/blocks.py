@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, sound
 from maxmargin.io.files import MalformedFile, explained
 
 FORMAT_KEY, FORMAT, LIST = "maxmargin", "blocks 1", "blocks.json"
@@ -170,17 +170,22 @@ class Blocks:
         buffer = np.empty(entry.n_bytes + ALIGNMENT, np.uint8) if buffer is None else buffer
         content = buffer[-buffer.ctypes.data % ALIGNMENT :][: entry.n_bytes]
         stamp = _fill(path, content)
-        self._check(k, path, content, stamp)
-        return _block(entry, content, self.n_features)
+        block = _block(entry, content, self.n_features)
+        self._check(k, path, content, block, stamp)
+        return block
 
-    def _check(self, k: int, path: Path, content: Array, stamp: tuple[int, int]) -> None:
-        """The checksum at first, and later that the file is the same one."""
+    def _check(self, k: int, path: Path, content: Array, block: Block, stamp: tuple[int, int]) -> None:
+        """Check the checksum and the indices at the first read, and later that the file is the same one."""
         with self._lock:
             is_known = self._seen.get(k) == stamp
         if is_known:
             return
         if zlib.crc32(content.data) != self.entries[k].checksum:
             raise DamagedBlock(path, "the block was altered: its checksum is not the one that was written")
+        try:
+            sound(block.X)
+        except ValueError as error:
+            raise DamagedBlock(path, str(error).rstrip(".")) from None
         with self._lock:
             self._seen[k] = stamp
 
@@ -222,6 +227,9 @@ def _block(entry: Entry, content: Array, n_features: int) -> Block:
         arrays[name] = content[at : at + n_bytes].view(dtype).reshape(shape)
     X = arrays["values"]
     if "indptr" in arrays:
-        X = sparse.csr_matrix((X, arrays["indices"], arrays["indptr"]), shape=(entry.n_rows, n_features), copy=False)
-        X.has_canonical_format = True  # the writer has seen to it
+        matrix = sparse.csr_matrix((entry.n_rows, n_features), dtype=X.dtype)
+        # SciPy's constructor copies arrays that are short parts of a longer one.
+        matrix.data, matrix.indices, matrix.indptr = X, arrays["indices"], arrays["indptr"]
+        matrix.has_canonical_format = True  # the writer has seen to it
+        X = matrix
     return Block(X, arrays["y"], arrays.get("sample_weight"))

@@ -24,9 +24,9 @@ class QuadraticModel(NamedTuple):
     l1: Array
 
     def best_step(self, w: Array, gradient: Array, policy: SparseNewtonPolicy, *, is_rough: bool = False) -> Array:
-        """The step d = u - w to the u that minimises the model, or almost: the last steps lower it by ``forcing``^2 of what the
-        first ones did. After a linear system on the support all coordinates are looked at again. Where columns are large d
-        counts to more digits than u can hold, so that the last system adds to d alone. A rough step leaves both out."""
+        """The step d = u - w to an approximate minimiser u of the model: the last steps lower the model by ``forcing``^2 of
+        what the first steps did. After a linear system on the support all coordinates are checked again. With large columns d
+        is needed to more digits than u can hold, so the last system changes d alone. A rough step leaves out both."""
         from maxmargin.solvers.linear.sparse_newton.column_loops import descend
 
         u, gradient = w.copy(), gradient.copy()
@@ -64,8 +64,8 @@ class QuadraticModel(NamedTuple):
         return int(max(policy.least_sweeps * len(u), factor / (len(u) + policy.step_overhead)))
 
     def _solve_on_support(self, u: Array, gradient: Array) -> None:
-        """A Newton step on the elements that are not zero. What changes its sign becomes zero, or the step ends where the model
-        is least along it: the lower of the two."""
+        """A Newton step on the nonzero elements. Elements that change sign become zero, or the step ends at the least point
+        of the model along it: the lower of the two."""
         support = np.flatnonzero(u)
         if len(support) == 0:
             return

@@ -139,8 +139,8 @@ class SparseNewtonState:
         self.kept = self.kept[self._left]
 
     def _drop(self, lost: Array) -> None:
-        """Set these weights to zero. Margins are not computed anew otherwise: where columns are large they know the steps to
-        more digits than w can hold, and so does the alpha that answers them."""
+        """Set these weights to zero, and compute the margins anew. Margins are never computed anew elsewhere: with large
+        columns the updated margins, and the alpha that responds to them, have more correct digits than w can hold."""
         if np.any(self.w[lost]):
             self.w[lost] = 0.0
             self.margins = self.problem.signs * self.working.block.times(self.w[self.working.chosen])
@@ -178,7 +178,7 @@ class SparseNewtonState:
             self.working = WorkingSet.of(self.working.chosen[stays], self.features, self.problem, self.l1, self.l2)
 
     def newton_step(self) -> None:
-        """One step on the working set, unless its problem is solved well enough: then the others are looked at."""
+        """One step on the working set. If its problem is solved well enough, a pass over all features instead."""
         problem, working, policy = self.problem, self.working, self.policy
         alpha = self.answering_alpha
         v = working.block.transposed_times(alpha * problem.signs)

@@ -45,7 +45,8 @@ class WorkingSet:
         """Bring H to these active samples, by those that enter and leave, or from the beginning where they are many. Returned
         is their share."""
         entering, leaving = active & ~self.active, self.active & ~active
-        n_changed, n_active = np.count_nonzero(entering) + np.count_nonzero(leaving), np.count_nonzero(active)
+        n_changed = int(np.count_nonzero(entering) + np.count_nonzero(leaving))
+        n_active = int(np.count_nonzero(active))
         if n_changed > max(1, rebuild_share * n_active):
             self.H[:] = 0.0
             self.H[np.diag_indices(len(self.H))] = self.l2

@@ -222,7 +222,8 @@ def test_many_pairs_in_one_call_are_the_pairs_of_as_many_calls(n):
     s, v, one_s, one_v = work.s.copy(), work.v.copy(), work.s.copy(), work.v.copy()
     steps = move_pairs(block, s, v, 1e-6, 30)
     assert 0 < steps == sum(move_pairs(block, one_s, one_v, 1e-6, 1) for _ in range(30))
-    assert s.tobytes() == one_s.tobytes() and v.tobytes() == one_v.tobytes()
+    assert s.tobytes() == one_s.tobytes()
+    assert v.tobytes() == one_v.tobytes()
 
 
 def test_pairs_before_systems_leave_fewer_systems_and_the_same_optimum():

@@ -33,9 +33,9 @@ class IRWLSPolicy:
     For the same reason a working set that pairs have brought within its tolerance is left without a system there: on pima
     (C = 10, q = 40) that are nearly all."""
     held_tolerance: float = 5.0
-    """Times ``local_tolerance`` at which a working set is left where the kernel matrix is held, for the same reason: 0.58 to 0.78
-    of the time to a gap of 1e-3 (q = 20, 40, 70) and 0.67 to 0.81 to 1e-6, in the geometric mean of ten problems of 360 to 1,000
-    samples that are not in the paper's tables. Ten times is no faster, and up to 1.5 times slower on some."""
+    """Times ``local_tolerance`` at which a working set is left where the kernel matrix is held, for the same reason. With
+    q = 20, 40, 70: 0.58 to 0.78 of the time to a gap of 1e-3 and 0.67 to 0.81 to 1e-6, in the geometric mean of ten problems
+    of 357 to 1,000 samples that are not in the paper's tables; one took 1.5 times as long (1e-6, q = 20)."""
     start_size: int = 64
     """Samples of the compiled working sets with which a problem of few samples begins, where the size is left to the solver."""
     usual_size: int = 500

@@ -44,7 +44,7 @@ class ZeroPolicy:
 
 @dataclass(frozen=True)
 class NuSMO(BatchedSMO):
-    """The settings are those of :class:`BatchedSMO`; ``shrinks`` is not looked at."""
+    """The settings are those of :class:`BatchedSMO`; ``shrinks`` has no effect."""
 
     @property
     def name(self) -> str:
@@ -91,10 +91,9 @@ class NuSMO(BatchedSMO):
         return not (is_few or state.looks_done) and self.interior.pays(problem, state.steps, self.working_set)
 
     def _go_inside(self, problem: NuProblem, state: Any, target: float) -> None:
-        """The points of the interior-point method, one after the other, each with a certificate. SMO's own is kept, too: where
-        it was not done, no certificate has seen it yet, and that comes first."""
+        """The points of the interior-point method, one after the other, each with a certificate, and SMO's own as the last."""
         points, steps = interior_points(problem, target, self.interior)
-        state.points = points
+        state.points = [*points, self.candidate(problem, state)]
         state.steps += steps
         state.is_stuck = state.is_at_zero = state.looks_done = False
         state.take_next_point()
@@ -226,9 +225,9 @@ class NuState(BatchedSMOState):
         self.looks_done = True
 
     def leap(self) -> None:
-        """The optimum of the face that SMO has found, by one linear system (papers/irwls_svc, Table 1, step 1, with a row for
-        the sum of each group); nothing where it is outside of the box. A system of copies is singular, and its shortest
-        solution will do."""
+        """Move to the optimum of the face that SMO has found, by one linear system (papers/irwls_svc, Table 1, step 1, with a
+        row for the sum of each group). If it is outside the box, nothing moves. With copies the system is singular, and its
+        shortest solution is taken."""
         free = np.flatnonzero(self.is_free)
         if not len(free):
             return

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,7 +60,8 @@ def main() -> None:
 
     options = arguments(__doc__, own)
     warnings.simplefilter("ignore")
-    counts, failures, seconds, missed = Counter[Any](), Counter[Any](), Counter[Any](), []
+    counts, failures, missed = Counter[Any](), Counter[Any](), []
+    seconds: defaultdict[Any, float] = defaultdict(float)
     for half, names in HALVES.items():
         for name in [name for name in names if name in options.sets][: 1 if options.quick else None]:
             for label, model, data in fits(name, options.seconds):

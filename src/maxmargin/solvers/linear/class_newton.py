@@ -28,14 +28,16 @@ from maxmargin.problem.crammer_singer import CrammerSingerProblem
 class ClassNewtonPolicy:
     """When Newton's method takes over, and how exactly it solves what."""
 
-    sweeps: int = 5
+    sweeps: int = 10
     """Sweeps of the dual descent before."""
-    most_weights: int = 20_000
-    """Features times classes up to which it is tried: vectors of W must be cheap beside X."""
+    most_weights: int = 5_000
+    """Features times classes up to which it is tried: more were not measured."""
     dense_share: float = 0.3
     """Share of stored elements from which X is kept dense for it."""
     growth: float = 3.0
-    """What multiplies sigma after a proximal step. It begins with the mean of C: slacks are near one, and b at most C."""
+    """What multiplies sigma after a proximal step."""
+    first_sigma: float = 30.0
+    """The first sigma times the mean of |x_i|^2, at most. It is at most the mean of C too: slacks are near one, b at most C."""
     inner_share: float = 0.1
     """A proximal step is done where half the squared gradient is at most this share of what the step cost."""
     most_inner: int = 30
@@ -48,6 +50,8 @@ class ClassNewtonPolicy:
     """Features up to which the preconditioner has a block for each class, and not the diagonal alone."""
     most_direct: int = 2500
     """Free coefficients up to which a Newton system may be solved by a Cholesky factor in them."""
+    factor_speed: float = 4.0
+    """How many operations of a factor take as long as one of conjugate gradients, which wait for memory: an estimate."""
     slope_share: float = 0.2
     """Share of the first slope at which a line search ends."""
     most_trials: int = 12
@@ -81,13 +85,13 @@ class ClassNewton:
     has_failed: bool = False
     inner: int = 0
     last_cg: int = 0
-    work: float = 0.0
     place: Place = field(init=False)
 
     def __post_init__(self) -> None:
         problem = self.problem
         self.X = _columns(problem, self.policy.dense_share)
-        self.sigma = float(np.mean(problem.C))
+        lengths = float(np.mean(problem.rows.squared_norms(problem.intercept_scaling)))
+        self.sigma = min(float(np.mean(problem.C)), self.policy.first_sigma / max(lengths, 1e-300))
         self.bounds = np.zeros_like(self.b)
         self.bounds[problem.own] = problem.C
         outputs = np.asarray(self.X @ self.W)
@@ -102,7 +106,6 @@ class ClassNewton:
         if not slope < 0.0:
             self.has_failed = True
             return
-        self.work = 4.0 + system.iterations * len(system.act) / len(self.b)
         self.place = self._searched(direction, np.asarray(self.X @ direction), slope)
         self.inner += 1
         self._note(target)
@@ -121,7 +124,7 @@ class ClassNewton:
                 self.sigma *= self.policy.growth
             if is_done or cost > rest:
                 self._move_centre(place.W, place.outputs, place.b)
-            self.inner = 0
+            self.inner, self.last_cg = 0, 0
 
     def _move_centre(self, W: Array, outputs: Array, b: Array) -> None:
         self.centre = b
@@ -176,7 +179,7 @@ class _System:
         """By conjugate gradients, or by a factor where the last ones took longer than that."""
         stored, (d, k) = _stored(self.X), self.gradient.shape
         m = float(self.n_free)
-        direct = m**3 / 3.0 + 2.0 * m * m * (d + k)
+        direct = (m**3 / 3.0 + 2.0 * m * m * (d + k)) / self.policy.factor_speed
         if self.n_free <= self.policy.most_direct and direct < self.newton.last_cg * 4.0 * k * (stored + 0.5 * d * d):
             try:
                 return self._by_factor()

@@ -153,7 +153,7 @@ class SequentialDualState:
         newton = self.newton
         assert newton is not None
         newton.step(policy.target_share * self.newton_share * target)
-        self.steps += max(1, int(newton.work * len(self.b)))
+        self.steps += len(self.b)
         self.looks_done = newton.gap <= self.newton_share * target * max(newton.dual, 0.0)
         if self.looks_done:
             self.newton_share *= policy.target_share

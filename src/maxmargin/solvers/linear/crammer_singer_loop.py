@@ -42,7 +42,9 @@ def outputs_of(rows, i, W, ids, z):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def threshold(D, size, total):
-    """The t with sum_q max(0, D_q - t) = total (C. Michelot, J. Optim. Theory Appl. 50, 1986). Ends by the falling count, whatever rounding does."""
+    """The t with sum_q max(0, D_q - t) = total (C. Michelot, J. Optim. Theory Appl. 50, 1986).
+
+    It ends where the count stops falling, whatever rounding does."""
     t, n = -np.inf, size + 1
     while True:
         count, added = 0, 0.0

@@ -6,8 +6,8 @@ are any. Each array begins at a multiple of 64 bytes. The list has the place, ty
 the file, which is compared when a block is first read by a process. Later reads compare the size and the time of the last
 change.
 
-Blocks are read into memory of our own and never mapped: pages of a map would count as memory of the process for as long as the
-system likes, and a file that another process cuts short would end this one.
+Blocks are read into a buffer and never memory-mapped. Mapped pages would count towards the memory of the process until the
+system drops them, and a file that another process truncates would crash this one.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ class Blocks:
         with explained(path, "it is no list of blocks, or it is damaged"):
             content = json.loads(path.read_text())
             if content.get(FORMAT_KEY) != FORMAT:
-                raise MalformedFile(path, "it is no list of maxmargin's blocks")
+                raise MalformedFile(path, "it is not a list of maxmargin's blocks")
             self.entries = [_entry(each) for each in content["blocks"]]
             self.description: dict[str, Any] = content
         self._seen: dict[int, tuple[int, int]] = {}
         self._lock = threading.Lock()
         if not content["is_complete"]:
-            raise MalformedFile(path, "the blocks were not written to the end; call to_blocks again, and it goes on from here")
+            raise MalformedFile(path, "the blocks are incomplete; call to_blocks again, and it continues from here")
 
     @property
     def n_samples(self) -> int:
@@ -181,7 +181,7 @@ class Blocks:
         if is_known:
             return
         if zlib.crc32(content.data) != self.entries[k].checksum:
-            raise DamagedBlock(path, "the block was altered: its checksum is not the one that was written")
+            raise DamagedBlock(path, "the block has changed: its checksum differs from the one that was written")
         try:
             sound(block.X)
         except ValueError as error:

@@ -23,8 +23,8 @@ from maxmargin.solving.solution import Solution
 
 
 def check_all_classes(model: Any) -> None:
-    """What does not go with ``multi_class="crammer_singer"``. It ignores ``penalty``, ``loss`` and ``dual``, as in
-    scikit-learn."""
+    """Refuse settings that ``multi_class="crammer_singer"`` does not support. It ignores ``penalty``, ``loss`` and ``dual``, as
+    in scikit-learn."""
     if model.fit_intercept and not model.penalize_intercept:
         raise ValueError("penalize_intercept=False goes with multi_class='ovr'; got multi_class='crammer_singer'.")
     if math.isinf(model.C):
@@ -38,7 +38,7 @@ def solve_all_classes(
 ) -> Solution:
     """``codes`` are the numbers of the classes. The w of the solution has one row a feature and one column a class."""
     solver, seed = solver_named(model.solver), seed_from(model.random_state)
-    callback = serialised(model.callback, model.verbose)
+    callback = serialised(model._watcher(), model.verbose)
     problem = CrammerSingerProblem(rows, codes.astype(np.int64), n_classes, costs_of(costs, rows), scaling_of(model))
 
     def run(stop: Stop) -> Solution:

@@ -175,6 +175,7 @@ class LinearIncumbent:
 
     def judge(self, solver: Solver, state: Any, tol: float) -> Answer | None:
         """The solver's own point, or the best pair if that is better."""
+        self._judge.tol = tol
         here = self.judge_own(solver, state)
         if here.certificate.meets(tol):
             return here
@@ -371,7 +372,7 @@ class NuIncumbent(KernelIncumbent):
         return threshold_bound(self.problem, verdict)
 
     def _certify(self, alpha: Array, tol: float | None) -> Any:
-        return certify_nu(self.problem, alpha)
+        return certify_nu(self.problem, alpha, tol=tol)
 
     def _keep_unproved(self, alpha: Array, b: float) -> None:
         if self._verdict is None:

@@ -101,7 +101,7 @@ def main() -> None:
                 ratios += [ratio] if ratio else []
     least = min(ratios, default=float("nan"))
     line = f"Geometric mean {geometric_mean(ratios):.2f}x over {len(ratios)} cells, least {least:.2f}x."
-    parts = [(__doc__ or "").split("\n\n")[1], table, line, "Processor time, one run each, pinned to one core, beside other work."]
+    parts = [(__doc__ or "").split("\n\n")[1], table, line, "Processor time, one run each, on one core, beside other work."]
     write_report(options.results / "crammer_singer.md", "Crammer and Singer's machine", parts, options.quick)
 
 

@@ -193,18 +193,17 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def binary_problem(self, X: Any, y: Any, sample_weight: Any = None) -> LinearProblem:
         """The problem of two classes that ``fit`` solves, with the costs of C = 1: what :func:`maxmargin.path` takes."""
         self._check_parameters()
-        if penalty_of_model(self).has_kink or self.multi_class == "crammer_singer":
+        if self.multi_class == "crammer_singer":
             raise ValueError(
-                "A path over C and leave-one-out are proved for penalty='l2' and multi_class='ovr'; got "
-                f"penalty={self.penalty!r} and multi_class={self.multi_class!r}. With warm_start=True, fits for one C after "
-                "the other start at the last weights."
+                f"A path over C and leave-one-out are proved for multi_class='ovr'; got multi_class={self.multi_class!r}."
             )
         X, y = check_X_y(sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         classes = checks.two_classes_of(y)
         costs = checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y)
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
         signs = np.where(y == classes[1], 1, -1)
-        return LinearProblem.build(X, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
+        penalty = penalty_of_model(self)
+        return LinearProblem.build(X, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept, penalty)
 
     def sparsify(self) -> LinearSVC:
         """Keep ``coef_`` as a sparse matrix, for models most of whose weights are zero."""
@@ -216,7 +215,7 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
         """Undo ``sparsify``."""
         check_is_fitted(self)
         if sparse.issparse(self.coef_):
-            self.coef_ = self.coef_.toarray()
+            self.coef_ = sparse.csr_matrix(self.coef_).toarray()
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -179,6 +179,8 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         checks.number("regret", self.regret, at_least=0.0)
         if self.scoring not in (None, "accuracy") or given.scorer.score.get("sample_weight") is not None:
             raise ValueError("C_range proves accuracy, of samples of equal weight: leave scoring and sample_weight out.")
+        if self.penalty != "l2":
+            raise ValueError(f"C_range is proved for penalty='l2'; got penalty={self.penalty!r}. Cs takes a list of values.")
         classes = checks.two_classes_of(y)
         folds = folds_of(self, model, X, y, sample_weight, given)
         races = [

@@ -109,7 +109,7 @@ def test_parameters_are_those_of_scikit_learn_and_the_documented_additions():
     ours = inspect.signature(LinearSVC).parameters
     theirs = inspect.signature(sklearn.svm.LinearSVC).parameters
     assert list(ours)[: len(theirs)] == list(theirs)
-    added = ["solver", "max_seconds", "warm_start", "n_jobs", "callback", "penalize_intercept", "sharp_proofs"]
+    added = ["solver", "max_seconds", "warm_start", "n_jobs", "callback", "penalize_intercept", "sharp_proofs", "l1_ratio"]
     assert list(ours)[len(theirs) :] == added
     for name in set(theirs) - {"max_iter"}:
         assert ours[name].default == theirs[name].default

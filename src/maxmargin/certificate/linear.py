@@ -63,7 +63,10 @@ def judge_of(problem: LinearProblem) -> Judge:
 
 
 class Judge:
-    """``certify`` for many answers to one problem. It keeps the memory for w(alpha), which matters when w is long."""
+    """``certify`` for many answers to one problem. It keeps the memory for w(alpha), which matters when w is long. Of ``tol``,
+    the relative gap that is asked for, only the judge of sparse models makes use."""
+
+    tol: float = 0.0
 
     def __init__(self, problem: LinearProblem) -> None:
         self.problem = problem

@@ -33,7 +33,8 @@ from maxmargin.problem.offset import excess_of
 
 
 class SparseJudge(Judge):
-    """``certify`` for a penalty with a kink. Column lengths are computed once."""
+    """``certify`` for a penalty with a kink. Column lengths are computed once. The precise pass is left out where the quick one
+    meets ``tol``."""
 
     def certify(self, w: Array, alpha: Array, margins: Array | None = None) -> Certificate:
         w = np.ascontiguousarray(vector(w, self.problem.n_weights, "w"))
@@ -42,7 +43,7 @@ class SparseJudge(Judge):
             if not (np.isfinite(w).all() and np.isfinite(alpha).all() and self.problem.is_feasible(alpha)):
                 return refusal(int(np.count_nonzero(alpha)))
             quick = self._judged(w, alpha, is_precise=False)
-            if not is_in_doubt(quick):
+            if quick.meets(self.tol) or not is_in_doubt(quick):
                 return quick
             precise = self._judged(w, alpha, is_precise=True)
             return precise if precise.gap + precise.rounding_error < quick.gap + quick.rounding_error else quick

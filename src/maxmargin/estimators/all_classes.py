@@ -38,7 +38,7 @@ def solve_all_classes(
 ) -> Solution:
     """``codes`` are the numbers of the classes. The w of the solution has one row a feature and one column a class."""
     solver, seed = solver_named(model.solver), seed_from(model.random_state)
-    callback = serialised(model.callback, model.verbose)
+    callback = serialised(model._watcher(), model.verbose)
     problem = CrammerSingerProblem(rows, codes.astype(np.int64), n_classes, costs_of(costs, rows), scaling_of(model))
 
     def run(stop: Stop) -> Solution:

@@ -76,7 +76,7 @@ def seconds_from(max_seconds: Any) -> float:
     return float(max_seconds)
 
 
-def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
+def validated(estimator: Any, X: Any, y: Any, *, takes_indicator: bool = False) -> tuple[Any, Array]:
     """X and y as scikit-learn's ``validate_data`` and ``check_classification_targets`` return them, with the attributes that
     they set. Those functions take half a millisecond, so arrays that they would not change are checked here instead."""
     from sklearn.utils.multiclass import check_classification_targets
@@ -86,7 +86,7 @@ def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
-    is_table = _is_table(y)
+    is_table = takes_indicator and _is_table(y)
     settings: dict[str, Any] = {"multi_output": True} if is_table else {}
     X, y = validate_data(
         estimator,

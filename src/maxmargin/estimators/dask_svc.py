@@ -102,7 +102,7 @@ class LinearSVC(linear_svc.LinearSVC):
 
     def _solved(self, executor: OnWorkers, framings: list[Framing], limits: Limits) -> list[Solution]:
         stop = Stop.after(limits.max_seconds)
-        plan = Plan(limits, stop, seed_from(self.random_state), serialised(self.callback, self.verbose))
+        plan = Plan(limits, stop, seed_from(self.random_state), serialised(self._watcher(), self.verbose))
         return run_together(executor, [PassesRun(executor, k, plan).solve() for k in range(len(framings))], stop)
 
     def _client(self) -> Any:

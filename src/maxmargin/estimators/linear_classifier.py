@@ -141,7 +141,7 @@ class LinearClassifier(checks.PickledByName, Watched):
     def _solve(self, rows: Rows, problems: BinaryProblems, limits: Limits) -> list[Solution]:
         """One problem for two classes, else one for each class against the rest or for each label; all share X."""
         solver, seed = solver_named(self.solver), seed_from(self.random_state)
-        callback = serialised(self.callback, self.verbose)
+        callback = serialised(self._watcher(), self.verbose)
         scaling, penalty = scaling_of(self), penalty_of_model(self)
         is_penalized = bool(self.penalize_intercept) or scaling == 0.0
 

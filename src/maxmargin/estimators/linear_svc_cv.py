@@ -227,5 +227,10 @@ solver, max_seconds, penalize_intercept, sharp_proofs
     def get_metadata_routing(self) -> Any:
         return router_of(self)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = False
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")

@@ -66,5 +66,5 @@ def opened(blocks: Any) -> Blocks:
 
 
 def _fit(model: Any, limits: Limits, memory: Any, checkpoint: Any) -> BlockFit:
-    callback = serialised(model.callback, model.verbose)
+    callback = serialised(model._watcher(), model.verbose)
     return BlockFit(limits, memory, seed_from(model.random_state), callback, checkpoint)

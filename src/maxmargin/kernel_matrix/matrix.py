@@ -47,7 +47,7 @@ class MatrixPolicy:
 
 
 Consumer = Callable[[Array, int], None]
-"""Takes a tile of kernel values and the number of its first column."""
+"""A function that takes a tile of kernel values and the number of its first column."""
 
 
 @dataclass(eq=False)
@@ -62,8 +62,8 @@ class KeptValues:
 class KernelMatrix:
     """k(x_i, x_j) for all points x, in ``dtype``. ``cache_mb`` is the number of megabytes that rows may take.
 
-    ``kernel_evaluations`` counts the values that were computed, and not found among those kept. Several threads may read a
-    matrix that is held; one that keeps rows belongs to one thread.
+    ``kernel_evaluations`` counts the values that were computed; values read from memory do not count. Several threads may read
+    a matrix that is held. A matrix that keeps rows belongs to one thread.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class KernelMatrix:
 
     @classmethod
     def rounded(cls, kernel: Kernel, points: Points, memory: Array | None = None) -> KernelMatrix:
-        """A matrix in float32 that is held, with each value computed in float64: a distance in float32 is wrong in its last
-        digits, and an RBF value by gamma times that. ``memory`` is the ``whole`` of another matrix of as many points, which is
-        not needed any more: new pages are slow."""
+        """A held matrix in float32 whose values are computed in float64. A distance computed in float32 is wrong in its last
+        digits, and the RBF value by gamma times that error. ``memory`` is the ``whole`` of another matrix of equal size that is
+        no longer needed: reusing memory is faster than taking new pages."""
         n, tiles = len(points), Tiles(kernel, points, np.float64)
         values = zeros_around(n, np.float32) if memory is None else memory
         evaluations = fill(tiles, np.arange(n), np.arange(n), mirrored(values), is_square=True)
@@ -136,7 +136,7 @@ class KernelMatrix:
             self._kept.whole, self._kept.cache = values, None
 
     def forget(self) -> None:
-        """Give the memory of rows back, and that of X in another form. They are made again when they are asked for."""
+        """Free the rows and the converted copy of X. Both are made again when they are needed."""
         self._kept.cache = None
         self.__dict__.pop("tiles", None)
 
@@ -146,12 +146,12 @@ class KernelMatrix:
 
     @property
     def nanoseconds_to_hold(self) -> float:
-        """What it takes one core to compute half of the matrix and to write all of it to new memory."""
+        """Estimated nanoseconds on one core to compute half of the matrix and to write all of it to new memory."""
         a_new_value = self.policy.ns_a_new_byte * self.dtype.itemsize
         return self.n_samples**2 * (0.5 * self.tiles.ns_a_value + a_new_value)
 
     def nanoseconds(self, ahead: int) -> float:
-        """What the values that were computed, and so many more, take one core."""
+        """Estimated nanoseconds on one core for the values computed so far, and ``ahead`` more."""
         return (self.kernel_evaluations + ahead) * self.tiles.ns_a_value
 
     def block(self, chosen: Array, among: Array | None = None, out: Array | None = None) -> Array:

@@ -1,12 +1,13 @@
 r"""The outputs of the machines of all pairs of classes at once, for prediction: :math:`f_{ab}(x) = \sum_j s_j k(z_j, x)`.
 
 A support vector of class a has a coefficient in each of the m - 1 pairs that a belongs to, and none in the other
-:math:`\binom{m-1}{2}`. So the vectors are taken class by class: a tile of kernel values, as large as the caches like, is
-multiplied by the m - 1 coefficients of each of its vectors, which serves all pairs, and forgotten. Vectors are prepared
-once, and samples go to all cores in strips.
+:math:`\binom{m-1}{2}`. So the vectors are taken class by class. A tile of kernel values that fits in the caches is multiplied
+by the m - 1 coefficients of each of its vectors, which serves all pairs, and is then dropped. Vectors are prepared once, and
+strips of samples are shared among the cores.
 
-This is the one engine of prediction, for two classes as for many. Samples in float32 are predicted in float32 where its digits
-suffice, and in float64 wherever a label could depend on the digits that float32 has not: the labels are those of float64.
+This is the only engine of prediction, for two classes and for many. Samples in float32 are predicted in float32 where that is
+precise enough, and again in float64 where a label could depend on the missing digits. So the labels are always those of
+float64.
 
 Predictions that come with a bound on their error have an engine of their own, that of the certificates:
 :func:`maxmargin.certificate.predictions.kernel_decisions`."""
@@ -37,7 +38,7 @@ class PredictionPolicy:
     """Support vectors of a tile: in float64 it takes one megabyte. They are made dense and transposed for each strip of
     samples, which took a third of the time with strips of 256."""
     rows_a_block: int = 4096
-    """Samples for which a function of the user is asked for values at a time, or that are taken from given values."""
+    """Samples per call of a user's kernel function, or per slice of given kernel values."""
     right_to: float = 1e-3
     """The error of a decision value up to which float32 is good enough, estimated by ``roundings``. A sample with a decision
     value within twice this of zero is predicted again in float64."""
@@ -107,8 +108,8 @@ class PairMachines:
         return bool(self.policy.roundings * float(np.finfo(np.float32).eps) * greatest * total <= self.policy.right_to)
 
     def _are_in_doubt(self, values: Array) -> Array:
-        """The samples whose label can depend on digits that float32 has not: a decision value is near zero or not finite, or
-        two classes share the greatest number of votes, so that the sizes of decision values may break the tie."""
+        """The samples whose label may need float64: a decision value is near zero or not finite, or two classes tie for the
+        greatest number of votes, and the decision values break the tie."""
         mask: Array = np.logical_not(np.all(np.abs(values) > 2.0 * self.policy.right_to, axis=1))
         if len(self.n_support) > 2:
             mask |= _have_shared_first_place(values > 0.0, len(self.n_support))

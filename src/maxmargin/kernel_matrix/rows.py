@@ -1,8 +1,8 @@
 """A cache of rows of the kernel matrix that honours its budget.
 
 Memory that is touched for the first time is slow, 0.3 to 4 GB/s on a virtual machine: keeping a new row can take longer than
-computing it again. A row is therefore kept only when what it has cost already would have paid for that. This is the ski-rental
-rule: it never costs more than twice the best decision in hindsight."""
+computing it again. A row is therefore kept only after computing it has already cost as much as keeping it would. This
+ski-rental rule never costs more than twice the best decision in hindsight."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ With the samples in the order of their classes, the kernel matrix of a pair (a, 
 
 .. math:: \begin{pmatrix} K_{aa} & K_{ab} \\ K_{ab}^\top & K_{bb} \end{pmatrix} ,
 
-and of m classes the square :math:`K_{aa}` belongs to m - 1 pairs, :math:`K_{ab}` to one. So what is worth keeping for others is
-the m squares alone, an m-th of the whole matrix; a pair makes its :math:`K_{ab}`, in memory that the thread used for the pair
-before, and reads the rest. Every kernel value in float32 is computed once, where pairs on their own compute each block of a
-working set and each row anew: pairs are small, and their working sets are most of them.
+and with m classes the square :math:`K_{aa}` belongs to m - 1 pairs, :math:`K_{ab}` to one. So only the m squares are worth
+sharing, an m-th of the whole matrix. A pair computes its :math:`K_{ab}`, in memory that the thread used for the pair before,
+and reads the squares. Every kernel value in float32 is computed once. Pairs on their own would compute each block of a working
+set and each row anew: a pair is small, and a working set is most of it.
 
 No certificate reads these values: it computes its own. Solvers that ask for float64 compute their own, too."""
 

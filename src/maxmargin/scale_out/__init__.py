@@ -1,8 +1,8 @@
 """Data larger than memory, and more than one machine: linear fits by passes over partitions of the rows.
 
 A pass is map and reduce: a task is run on every partition, and its results are added. What a partition remembers (its alpha)
-stays where the partition is. A solver is a generator of passes (``passes.py``). It neither knows nor asks who runs them:
-threads over data in memory, a reader over blocks on a disk, or the workers of a Dask cluster.
+stays where the partition is. A solver is a generator of passes (``passes.py``). An executor runs them: threads over data in
+memory, a reader over blocks on a disk, or the workers of a Dask cluster. The solver is the same for all three.
 
 =======================================================================  ==========================================
 what                                                                     where

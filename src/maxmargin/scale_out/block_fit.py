@@ -53,8 +53,8 @@ class Budget:
 
     @property
     def fixed(self) -> int:
-        """What the fit holds whatever it does: two blocks, two arrays of results for each core, alpha, its bounds and what
-        Newton's method adds for each sample, and some vectors as long as w."""
+        """Bytes that every fit needs: two blocks, two arrays of results for each core, alpha, its bounds, Newton's arrays with
+        one element for each sample, and some vectors as long as w."""
         d = self.blocks.n_features + 1
         is_narrow = d <= policy.PASSES.narrow_weights
         samples = self.blocks.n_samples * (policy.SHARES.narrow_sample_bytes if is_narrow else policy.SHARES.wide_sample_bytes)
@@ -88,7 +88,7 @@ class BlockFit:
     checkpoint: str | os.PathLike[str] | None = None
 
     def solve(self, blocks: Blocks, framings: Sequence[Framing]) -> list[Solution]:
-        """All problems, with one visit of a block for all of them."""
+        """Fit all problems, with one visit of a block for all of them."""
         executor = OnDisk(blocks, framings)
         budget = Budget(blocks, bytes_from(self.memory), len(framings))
         room, total, stop = budget.room(), budget.total, Stop.after(self.limits.max_seconds)
@@ -123,7 +123,7 @@ def _saver(saved: PassesCheckpoint | None, executor: OnDisk) -> Callable[[int, A
 
 
 def _key(blocks: Blocks, framings: Sequence[Framing]) -> str:
-    """What the optimum depends on."""
+    """The settings that the optimum depends on."""
     settings = [
         [repr(each.loss), each.intercept_scaling, each.C, repr(each.positive), repr(each.class_costs)] for each in framings
     ]
@@ -160,7 +160,7 @@ def classes_from(labelled: Any) -> Array:
 
 
 def refuse_out_of_core(model: Any) -> None:
-    """What a fit by passes cannot do."""
+    """Refuse settings that fits by passes do not support."""
     scaling = float(model.intercept_scaling) if model.fit_intercept else 0.0
     if not model.penalize_intercept and scaling != 0.0:
         raise ValueError("penalize_intercept=False is not supported by fits in partitions: they penalise the intercept.")

@@ -6,8 +6,8 @@ are any. Each array begins at a multiple of 64 bytes. The list has the place, ty
 the file, which is compared when a block is first read by a process. Later reads compare the size and the time of the last
 change.
 
-Blocks are read into memory of our own and never mapped: pages of a map would count as memory of the process for as long as the
-system likes, and a file that another process cuts short would end this one.
+Blocks are read into a buffer and never memory-mapped. Mapped pages would count towards the memory of the process until the
+system drops them, and a file that another process truncates would crash this one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, sound
 from maxmargin.io.files import MalformedFile, explained
 
 FORMAT_KEY, FORMAT, LIST = "maxmargin", "blocks 1", "blocks.json"
@@ -112,13 +112,13 @@ class Blocks:
         with explained(path, "it is no list of blocks, or it is damaged"):
             content = json.loads(path.read_text())
             if content.get(FORMAT_KEY) != FORMAT:
-                raise MalformedFile(path, "it is no list of maxmargin's blocks")
+                raise MalformedFile(path, "it is not a list of maxmargin's blocks")
             self.entries = [_entry(each) for each in content["blocks"]]
             self.description: dict[str, Any] = content
         self._seen: dict[int, tuple[int, int]] = {}
         self._lock = threading.Lock()
         if not content["is_complete"]:
-            raise MalformedFile(path, "the blocks were not written to the end; call to_blocks again, and it goes on from here")
+            raise MalformedFile(path, "the blocks are incomplete; call to_blocks again, and it continues from here")
 
     @property
     def n_samples(self) -> int:
@@ -170,17 +170,22 @@ class Blocks:
         buffer = np.empty(entry.n_bytes + ALIGNMENT, np.uint8) if buffer is None else buffer
         content = buffer[-buffer.ctypes.data % ALIGNMENT :][: entry.n_bytes]
         stamp = _fill(path, content)
-        self._check(k, path, content, stamp)
-        return _block(entry, content, self.n_features)
+        block = _block(entry, content, self.n_features)
+        self._check(k, path, content, block, stamp)
+        return block
 
-    def _check(self, k: int, path: Path, content: Array, stamp: tuple[int, int]) -> None:
-        """The checksum at first, and later that the file is the same one."""
+    def _check(self, k: int, path: Path, content: Array, block: Block, stamp: tuple[int, int]) -> None:
+        """Check the checksum and the indices at the first read, and later that the file is the same one."""
         with self._lock:
             is_known = self._seen.get(k) == stamp
         if is_known:
             return
         if zlib.crc32(content.data) != self.entries[k].checksum:
-            raise DamagedBlock(path, "the block was altered: its checksum is not the one that was written")
+            raise DamagedBlock(path, "the block has changed: its checksum differs from the one that was written")
+        try:
+            sound(block.X)
+        except ValueError as error:
+            raise DamagedBlock(path, str(error).rstrip(".")) from None
         with self._lock:
             self._seen[k] = stamp
 
@@ -222,6 +227,9 @@ def _block(entry: Entry, content: Array, n_features: int) -> Block:
         arrays[name] = content[at : at + n_bytes].view(dtype).reshape(shape)
     X = arrays["values"]
     if "indptr" in arrays:
-        X = sparse.csr_matrix((X, arrays["indices"], arrays["indptr"]), shape=(entry.n_rows, n_features), copy=False)
-        X.has_canonical_format = True  # the writer has seen to it
+        matrix = sparse.csr_matrix((entry.n_rows, n_features), dtype=X.dtype)
+        # SciPy's constructor copies arrays that are short parts of a longer one.
+        matrix.data, matrix.indices, matrix.indptr = X, arrays["indices"], arrays["indptr"]
+        matrix.has_canonical_format = True  # the writer has seen to it
+        X = matrix
     return Block(X, arrays["y"], arrays.get("sample_weight"))

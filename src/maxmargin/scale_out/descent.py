@@ -2,8 +2,9 @@ r"""Dual coordinate descent by partitions, for many features.
 
 A partition runs sweeps of :class:`maxmargin.DCD` on its own samples against the common w. On one machine the partitions come
 one after the other and each starts from the w that the last one left: block minimisation (H.-F. Yu, C.-J. Hsieh, K.-W. Chang,
-C.-J. Lin, KDD 2010). On many machines they start from one w, and their changes together may go too far. So the step along the
-sum of all changes has the length that maximises the dual (C.-P. Lee and D. Roth, ICML 2015), which is known from a few sums:
+C.-J. Lin, KDD 2010). On many machines all partitions start from one w, and the sum of their changes may be too long a step. So
+the step along the sum of all changes has the length that maximises the dual (C.-P. Lee and D. Roth, ICML 2015), which is known
+from a few sums:
 
 .. math:: \eta = \min\left(1, \frac{\sum_i (p_i - D_{ii} \alpha_i) \Delta_i - e (|\alpha_i + \Delta_i| - |\alpha_i|) - w \cdot
           \Delta w}{|\Delta w|^2 + \sum_i D_{ii} \Delta_i^2}\right) .
@@ -87,7 +88,7 @@ def descend_part(part: Part, common: CommonPoint, visit: Visit) -> Descent:
 
 
 def take_step_part(part: Part, length: float | None) -> None:
-    """The task: take the last step to its length. A partition that has lost its memory has no last step."""
+    """The task: scale the last step to its best length. A partition that has lost its memory has no last step."""
     memory, box = part.memory, part.problem.box
     if memory.before is None or length is None:
         return

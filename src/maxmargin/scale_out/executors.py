@@ -47,8 +47,8 @@ class InMemory:
 
 
 class OnDisk:
-    """Blocks on a disk, one after the other, with a thread that reads one block ahead. What the partitions remember is in
-    memory, and the rows are not."""
+    """Blocks on a disk, one after the other, with a thread that reads one block ahead. The dual variables of the partitions
+    stay in memory; the rows do not."""
 
     is_sequential = True
 

@@ -1,4 +1,5 @@
-"""A whole fit by passes: which method, when a certificate, when the rest fits in memory, and when to end.
+"""A whole fit by passes: the choice of the method, when to compute a certificate, when to solve the rest in memory, and when to
+end.
 
 Few features: the first w comes from a sample of the rows in memory. With a smooth loss Newton's method goes on from there. With
 a piecewise linear loss and a budget of memory, the rows near a kink are solved in memory while the others are taken to stay on
@@ -98,7 +99,7 @@ class PassesRun:
         return self.plan.limits.tol
 
     def solve(self) -> Solving[Solution]:
-        """To the end: certified, at a limit, or where nothing helps any more."""
+        """Run the fit to its end: certified, at a limit, or stuck."""
         try:
             status = yield from self._solve()
         except Interrupted:
@@ -230,7 +231,8 @@ class PassesRun:
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
     def _in_memory(self) -> Solving[Status]:
-        """All rows fit: they are read once, and the fit is an ordinary one. One more pass judges."""
+        """Fit in memory where all rows fit: they are read once, an ordinary solver fits them, and one more pass computes the
+        certificate."""
         self.stage, self.reason = "auto", "all rows fit in memory"
         zeros = np.zeros(self.shape.n_weights)
         remainder: Remainder = yield from self._asked(Pass(settle_part, (zeros, math.inf, False)))

@@ -10,34 +10,34 @@ class BlockPolicy:
     """How rows are kept on a disk."""
 
     block_bytes: int = 1 << 24
-    """Bytes of a block, about: 16 MB are read in some 10 ms, and two of them are in memory."""
+    """Approximate size of a block in bytes. 16 MB are read in about 10 ms, and two blocks are in memory at a time."""
     most_classes: int = 10_000
     """Distinct labels up to which they are listed. Beyond that they are the targets of a regression."""
 
 
 @dataclass(frozen=True)
 class PassPolicy:
-    """How a fit by passes goes about it."""
+    """How a fit by passes chooses its methods, and when it ends."""
 
     narrow_weights: int = 2000
-    """Weights up to which Newton's method is used: its matrix has as many rows."""
+    """Weights up to which Newton's method is used. Its matrix has one row for each weight."""
     most_passes: int = 500
     """Passes after which a fit ends, certified or not."""
     certificate_share: float = 0.7
     """Share of the target that the solver's own gap must reach before a certificate is computed."""
     line_points: int = 24
-    """Lengths of a step that one pass of a line search looks at. Each takes some nanoseconds a sample."""
+    """Step lengths that one pass of a line search tries. Each takes some nanoseconds per sample."""
     shorter: float = 0.45
     """The ratio of one such length to the next longer one: the shortest is 1e-8. At w = 0 no sample may be free, and the first
     step is then a gradient, far too long."""
     nearly_full: float = 0.9
-    """Length from which the next step is tried in full, without a look along it."""
+    """If a step was at least this long, the next step is tried in full, without a line search."""
     good_slope: float = 0.5
-    """Share of the slope at the beginning of a step that may be left at its end, with the other sign, for the step to be taken
-    as it is."""
+    """A full step is accepted if the slope at its end, with the other sign, is at most this share of the slope at its
+    beginning."""
     sweeps_a_visit: int = 3
-    """Sweeps of coordinate descent on a partition at each visit. On the resampled text of ``benchmarks/out_of_core.py`` one
-    sweep takes half again as many reads to 1e-3, ten take as many and longer."""
+    """Sweeps of coordinate descent on a partition at each visit. Reading a block costs more than a sweep over it, so one sweep
+    would waste reads; many sweeps would fit w to one partition. Three is an estimate, not measured."""
     fast_share: float = 0.5
     """A round of coordinate descent that leaves more than this share of the gap counts as slow."""
     remainder_gap: float = 1e-3
@@ -46,8 +46,8 @@ class PassPolicy:
     remainder_share: float = 0.3
     """Share of the target to which the problem of the rows in memory is solved. The rest is for rows that were not settled."""
     sample_tol: float = 1e-4
-    """Relative gap to which the problem of a sample is solved. A sample of 3% of the rows is farther from all rows than
-    that."""
+    """Relative gap to which the problem of a random sample of rows is solved. The solution for 3% of the rows differs from the
+    solution for all rows by more than that."""
     idle_passes: int = 60
     """Passes in a row, none of which lowered the gap to ``idle_share`` of the least so far, that end a fit."""
     checkpoint_seconds: float = 5.0
@@ -61,8 +61,8 @@ class MemoryShares:
     """How a budget of memory is spent."""
 
     rows: float = 0.4
-    """Share of what is left for rows that are kept in memory: a sample at first, then those that the fit hangs on. While they
-    are put together they are there twice, and the solver's copies of them come to as much again."""
+    """Share of the free memory for rows that are kept: first a random sample, later the rows near a kink. While they are
+    concatenated they are in memory twice, and the solver's copies take as much again."""
     sample: float = 0.2
     """The same for the sample that the first weights come from."""
     narrow_sample_bytes: int = 18
@@ -70,8 +70,8 @@ class MemoryShares:
     wide_sample_bytes: int = 16
     """The same with many features: alpha, and one that takes its place."""
     vectors: int = 12
-    """Vectors as long as w that a fit with many features holds: w and its changes, those of the certificate for each core, the
-    merged rows, and the solver's in memory."""
+    """Vectors as long as w that a fit with many features holds: w and its changes, the certificate's vectors for each core, the
+    merged rows, and the vectors of the solver in memory."""
 
 
 BLOCKS = BlockPolicy()

@@ -46,7 +46,9 @@ def source_of(source: Any, reading: Reading) -> Source:
     if sparse.issparse(source) or isinstance(source, np.ndarray):
         return _array(source, reading, None)
     if not isinstance(source, Iterable):
-        raise TypeError(f"Blocks are made of a file, an array, or an iterable of (X, y); got {type(source).__name__}.")
+        raise TypeError(
+            f"The source of blocks must be a file, an array, or an iterable of (X, y); got {type(source).__name__}."
+        )
     _refuse(reading, "an iterable", "y", "sample_weight", "label_column")
     return Source(lambda skip: _generated(source, skip, reading.dtype), None, merges=True)
 
@@ -84,7 +86,7 @@ def _text(path: Path, reading: Reading, skip: int) -> Iterator[Block]:
 def _array(X: Any, reading: Reading, stamp: list[Any] | None) -> Source:
     """Slices of about a block each. A memory-mapped array is read slice by slice."""
     if reading.y is None:
-        raise ValueError("An array has no labels of its own: pass y.")
+        raise ValueError("An array contains no labels: pass y.")
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions; its shape is {X.shape}.")
     y = np.load(reading.y, allow_pickle=False) if isinstance(reading.y, (str, os.PathLike)) else np.asarray(reading.y)

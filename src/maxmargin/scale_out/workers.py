@@ -2,9 +2,9 @@
 
 A partition is pinned to the worker that holds it. A pass sends each worker one task, which visits all of its partitions, adds
 their results up, and sends the sum back: two messages a worker and pass, whatever the number of partitions. What a partition
-remembers never leaves its worker. When a worker dies, Dask computes its chunks again elsewhere, and those partitions begin with
-an alpha of zero. The reply says so by its ``generation``, and a solver goes on from there; a certificate is true as before, as
-it judges the alpha that there is."""
+remembers never leaves its worker. When a worker dies, Dask computes its chunks again elsewhere, and those partitions restart
+with an alpha of zero. The ``generation`` of the reply tells the solver, which continues from there. A certificate stays valid,
+because it judges the current alpha."""
 
 from __future__ import annotations
 

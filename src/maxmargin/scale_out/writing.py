@@ -151,12 +151,12 @@ class _Writer:
         with explained(self.path, "it is no list of blocks, or it is damaged"):
             found = json.loads(self.path.read_text())
             if found.get(FORMAT_KEY) != FORMAT:
-                raise MalformedFile(self.path, "it is no list of maxmargin's blocks, and it is left as it is")
+                raise MalformedFile(self.path, "it is not a list of maxmargin's blocks; it was not changed")
         is_same = json.loads(json.dumps(self.list["source"])) == found["source"]
         if not is_same:
             raise ValueError(f"{self.folder} holds the blocks of another source, or of other settings: name another folder.")
         if found["source"]["stamp"] is None and found["is_complete"]:
-            raise ValueError(f"{self.folder} holds blocks already, and nobody can tell whether they are of this source.")
+            raise ValueError(f"{self.folder} holds blocks already, and whether they come from this source cannot be checked.")
         self.list = found
 
     @property

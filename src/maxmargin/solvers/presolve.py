@@ -9,15 +9,15 @@ proportion to their C.
 y_i x_{ij}`, so in row i's gradient it is :math:`\alpha_i x_{ij}^2`: exactly what :math:`D_{ii}` is. The column is dropped,
 the square added to :math:`D_{ii}`, and :math:`w_j` recovered at the end.
 
-**Columns are centred** where there is an intercept: w stays, b moves by w . c, and a column of times in seconds since 1970 no
-longer drowns its own differences. (The penalty on an intercept then couples it with w: see
+**Columns are centred** if there is an intercept: w stays, and b moves by w . c. Without centring, the differences within a
+column of seconds since 1970 would be lost beside its mean. (The penalty on an intercept then couples it with w: see
 ``maxmargin.solvers.linear.newton.newton``.)
 
 **Few long rows are rotated.** With fewer samples than features X = L Q, L square and the rows of Q orthonormal, so w = Q' v has
 the margins L v and |w| = |v|: as many weights as samples.
 
-Each costs several passes over X and a copy of what is left of it: they are for solvers that see a long run ahead. The
-certificate never sees them, it is computed on the original data."""
+Each reduction costs several passes over X and a copy of the reduced X, so it pays off only before a long run. The certificate
+never uses a reduction: it is computed on the original data."""
 
 from __future__ import annotations
 
@@ -41,16 +41,17 @@ class PresolvePolicy:
     """When a reduction is worth its cost."""
 
     most_counted: int = 1 << 16
-    """Occurrences up to which features are sorted by frequency. The order of more frequent ones among themselves does not
-    matter: all of them are in the near caches."""
+    """Occurrences up to which features are sorted by frequency. The order among more frequent features does not matter: all of
+    them stay in the near caches."""
     dense_share: float = 0.3
-    """Share of the elements that a sparse X must store to be made dense: the copy is then at most three times X."""
+    """A sparse X is made dense if it stores at least this share of its elements: the copy is then at most three times as
+    large."""
     far_from_zero: float = 10.0
-    """Standard deviations from zero to the mean of a column from which it is centred. The condition number of the Hessian grows
-    with the square of that ratio."""
+    """A column is centred if its mean is at least this many standard deviations from zero. The condition number of the Hessian
+    grows with the square of that ratio."""
     few_elements: int = 1 << 18
-    """Stored elements up to which equal rows are looked for without compiled code: that takes milliseconds, compiling half a
-    second."""
+    """Stored elements up to which equal rows are found without compiled code: the search takes milliseconds, compiling takes
+    half a second."""
 
 
 DEFAULT = PresolvePolicy()
@@ -60,7 +61,7 @@ MIXER = np.uint64(0xFF51AFD7ED558CCD)
 
 @dataclass(frozen=True, eq=False)
 class FoldedProblem(LinearProblem):
-    """The dual of a problem some of whose features are in the diagonal. Its w is only a part of the true one."""
+    """The dual of a problem with some features folded into the diagonal. Its w lacks the weights of these features."""
 
     folded: Array = field(default_factory=lambda: np.empty(0))
 
@@ -112,7 +113,7 @@ class RenumberedColumns:
         return alpha
 
     def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
-        """The original's w, in memory that the next call writes to again, and alpha as it is."""
+        """The w of the original problem and alpha unchanged. The next call overwrites w."""
         n_features = self.original.rows.n_features
         compiled.spread(np.ascontiguousarray(w), self.numbers, self.w)
         self.w[n_features:] = w[self.problem.rows.n_features :]
@@ -131,7 +132,7 @@ class CentredColumns:
 
     @classmethod
     def of(cls, problem: LinearProblem, policy: PresolvePolicy = DEFAULT) -> CentredColumns | None:
-        """None where the copy would be much larger than X, or no column is far from zero for its width."""
+        """None if the copy would be much larger than X, or if no column has a mean far from zero for its spread."""
         n_elements = problem.n_samples * problem.rows.n_features
         if problem.intercept_scaling == 0.0 or problem.rows.n_stored < policy.dense_share * n_elements:
             return None

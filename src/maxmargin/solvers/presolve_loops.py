@@ -12,7 +12,7 @@ from maxmargin.data.row_loops import ONE
 from maxmargin.data.rows import Array, CsrRows  # noqa: F401  (the type that these loops are compiled for)
 
 SINGLE = np.uint32(0xFFFFFFFF)
-"""In place of a new number: the feature occurs in one row only."""
+"""Replaces the new number of a feature that occurs in one row only."""
 
 
 class Renumbered(NamedTuple):

@@ -175,6 +175,7 @@ class LinearIncumbent:
 
     def judge(self, solver: Solver, state: Any, tol: float) -> Answer | None:
         """The solver's own point, or the best pair if that is better."""
+        self._judge.tol = tol
         here = self.judge_own(solver, state)
         if here.certificate.meets(tol):
             return here

@@ -283,10 +283,10 @@ def test_least_squares_equals_the_normal_equations():
     [
         ({"learning_rate": 0.0}, "learning_rate must be positive and finite; got 0"),
         ({"learning_rate": np.inf}, "learning_rate must be positive and finite; got inf"),
-        ({"min_preference": 0.0}, r"min_preference must lie in \(0, 1\], as all begin at 1; got 0"),
-        ({"min_preference": 2.0}, r"min_preference must lie in \(0, 1\], as all begin at 1; got 2"),
-        ({"max_preference": 0.5}, "max_preference must be finite and at least 1, as all begin at 1; got 0.5"),
-        ({"max_preference": np.nan}, "max_preference must be finite and at least 1, as all begin at 1; got nan"),
+        ({"min_preference": 0.0}, r"min_preference must lie in \(0, 1\], as each starts at 1; got 0"),
+        ({"min_preference": 2.0}, r"min_preference must lie in \(0, 1\], as each starts at 1; got 2"),
+        ({"max_preference": 0.5}, "max_preference must be finite and at least 1, as each starts at 1; got 0.5"),
+        ({"max_preference": np.nan}, "max_preference must be finite and at least 1, as each starts at 1; got nan"),
         ({"epsilon": -1.0}, "epsilon must be positive; got -1"),
     ],
 )

@@ -134,7 +134,7 @@ def test_after_T_iterations_the_papers_rule_ends_a_solve(bounds):
 
 def test_T_and_the_papers_rule_go_together():
     for settings in ({"T": 10}, {"stop": "paper"}):
-        with pytest.raises(ValueError, match=r"T, the number of iterations, goes with stop='paper', and neither without"):
+        with pytest.raises(ValueError, match=r"T, the number of iterations, and stop='paper' need each other"):
             Pegasos(**settings)
     for T in (0, 2.5):
         with pytest.raises(ValueError, match=rf"T, the number of iterations, must be a whole number of at least 1; got {T}"):

@@ -1,8 +1,8 @@
-"""Kernel rows of the samples that a solver still looks at: when many have been left out, rows get shorter.
+"""Kernel rows of the active samples of a solver: when many samples have been left out, rows get shorter.
 
-Where the whole matrix fits in the budget in float32, it is computed and held as soon as the values that were computed so far
-have cost as much as that would: half of its values, and memory that is touched for the first time (the ski-rental rule, as in
-``maxmargin.kernel_matrix.rows``). A few working sets and their rows are taken to be needed in any case."""
+If the whole matrix fits in the budget in float32, it is computed and held as soon as the values computed so far have cost as
+much as the whole matrix would: half of its values, and writing to new memory (the ski-rental rule, as in
+``maxmargin.kernel_matrix.rows``). The count starts with a few working sets and their rows, which every solve needs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class HoldingPolicy:
     """When rows are made shorter, and when the whole matrix is held."""
 
     worth_exchanging: float = 0.6
-    """The share of the present columns up to which shorter rows are worth it: what was kept of the old rows is lost."""
+    """Rows are made shorter when at most this share of their columns is still needed. The rows kept so far are lost."""
     few_samples: int = 2048
     """The matrix of at most this many samples is held from the start: a working set and its rows are a good part of it."""
     working_set: int = 1024
-    """Samples of the working sets that are counted before they are asked for."""
+    """Samples of each working set that is counted in advance."""
     sets_ahead: int = 2
-    """How many working sets, with the rows of their samples, are counted before they are asked for."""
+    """The number of working sets, with the rows of their samples, that are counted in advance."""
 
 
 class ActiveRows:
-    """``samples`` are those whose columns there are: at first all samples of the kernel matrix."""
+    """``samples`` are the samples that have columns: at first all samples of the kernel matrix."""
 
     def __init__(self, matrix: KernelMatrix, policy: HoldingPolicy | None = None) -> None:
         self.matrix, self.policy = matrix, policy or HoldingPolicy()
@@ -46,7 +46,7 @@ class ActiveRows:
 
     @property
     def others(self) -> Array:
-        """The samples that there are no columns for."""
+        """The samples without columns."""
         return np.flatnonzero(self._place < 0)
 
     @property
@@ -60,7 +60,7 @@ class ActiveRows:
         return self._rows.whole
 
     def narrow_to(self, samples: Array) -> None:
-        """Only these will be asked for. Values that are given or held, and not computed, are not worth copying."""
+        """Restrict the columns to these samples. Values that are given or held are not copied: reading them is cheap."""
         is_there = self.matrix.kernel.is_given or self.whole is not None
         if len(samples) <= self.policy.worth_exchanging * len(self.samples) and not is_there:
             self._exchange(samples)
@@ -77,7 +77,7 @@ class ActiveRows:
         return self._rows.block(here, here, out)
 
     def add_to(self, f: Array, chosen: Array, scales: Array) -> None:
-        """f += sum_k scales_k K[chosen_k, :], at the samples that there are columns for."""
+        """f += sum_k scales_k K[chosen_k, :], for the samples that have columns."""
         self._hold_if_it_pays()
         sums = f[self.samples] if self.is_narrow else f
         self._rows.add_to(sums, self._place[chosen], scales)

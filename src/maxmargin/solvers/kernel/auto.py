@@ -1,18 +1,18 @@
-r"""The default for kernel problems: equal samples are merged, batched SMO finds out who is at which bound, and least squares
-finish the rest.
+r"""The default for kernel problems: equal samples are merged, batched SMO finds which samples are at which bound, and least
+squares compute the free variables.
 
 SMO is quick to find the sets of the IRWLS paper (papers/irwls_svc, Table 1): S2, where alpha is 0, and S3, where it is C. It is
-slow to find the values of S1, the free variables. So once the gap is small, the problem of the free variables and those near
-the margin is solved to rounding by the paper's method (``maxmargin.solvers.kernel.irwls.active_set_newton``), on kernel
-values in float64, with
-all others where they are. Their margins are not even brought up to date: the certificate, which comes next, computes them
-all. If it shows that somebody far from the margin has to move after all, its margins are taken over, and SMO goes on.
+slow to find the values of S1, the free variables. So once the gap is small, the paper's method
+(``maxmargin.solvers.kernel.irwls.active_set_newton``) solves the problem of the free variables and the samples near the margin
+to rounding error, on kernel values in float64, with all other variables fixed. The margins of the other samples are not
+updated: the certificate, which comes next, computes all margins. If it shows that a sample far from the margin has to move, SMO
+takes over the margins of the certificate and continues.
 
-The same is done again when the certificate was refused but its gap is much smaller than before; otherwise only when SMO has
-made the gap small once more.
+After a refused certificate least squares run again at once if the gap is much smaller than before; otherwise when SMO has
+reduced the gap again.
 
-Where SMO has taken longer than a factorisation of the kernel matrix would, and the samples turn out to lie in few dimensions,
-Newton's method takes over (``maxmargin.solvers.kernel.factored``). That is decided by counted work in estimated nanoseconds.
+If SMO has taken longer than a factorisation of the kernel matrix would, and the matrix has a low rank, Newton's method takes
+over (``maxmargin.solvers.kernel.factored``). This decision compares counted work in estimated nanoseconds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KernelAutoPolicy:
     small_gap: float = 1e-3
     """The relative gap above which least squares are too early, unless they cost little."""
     early_gap: float = 1e-2
-    """The relative gap above which they are too early even for ``early_near`` samples."""
+    """The relative gap above which least squares are too early even for ``early_near`` samples."""
     early_near: int = 256
     """Samples near the margin for which least squares take as long as a working set."""
     near: float = 0.05
@@ -63,7 +63,8 @@ class KernelAutoPolicy:
     block_room: float = 0.9
     """The free variables may take this share of the block of least squares. The rest is for samples near the margin."""
     enough: float = 0.1
-    """Least squares were worth it when the gap has fallen to this share. If not, SMO must make the gap that small first."""
+    """Least squares paid off if the gap fell to this share. If not, SMO must reduce the gap to this share before the next
+    try."""
     most_systems: int = 200
     """The most linear systems of a run of least squares."""
     few_samples: int = 256
@@ -101,7 +102,7 @@ class KernelAuto(KernelSolver):
 
     @property
     def shares_values(self) -> bool:
-        """As SMO does."""
+        """It reads shared kernel values, because batched SMO does."""
         return True
 
     @property
@@ -132,7 +133,7 @@ class KernelAuto(KernelSolver):
         return problem.held is not None and problem.held.padded.nbytes <= self.cache_mb * MEGABYTE
 
     def _many(self, problem: KernelProblem, warm_start: Array | None, seed: int, work: Work) -> ManyState:
-        """``work`` is what was done for the problem before."""
+        """``work`` counts what other solvers have done for the same problem."""
         merged = MergedSamples.of(problem, self.policy.merge_saving)
         reduced = merged.problem if merged else problem
         start = merged.reduce(warm_start) if merged and warm_start is not None else warm_start
@@ -158,7 +159,7 @@ class KernelAuto(KernelSolver):
 
 @dataclass
 class KernelAutoState:
-    """One of two: the solver of few samples until it has given up, or the course of many."""
+    """The state of one of two solvers: the solver for few samples until it gives up, then the solver for many."""
 
     seed: int
     few: HeldState | None = None
@@ -204,8 +205,8 @@ class KernelAutoState:
 
 @dataclass
 class ManyState:
-    """The problem that is solved in place of the one that was asked for, and where SMO stands. ``is_finished`` says that the
-    present alpha is that of least squares, so that f is up to date in their block alone."""
+    """The merged problem, and the state of SMO on it. ``is_finished`` means that alpha comes from least squares: f is up to
+    date for the samples of their block only."""
 
     problem: KernelProblem
     merged: MergedSamples | None
@@ -273,12 +274,13 @@ class ManyState:
 
     @property
     def may_finish(self) -> bool:
-        """The free variables fit in a block, with some room for others."""
+        """Whether the free variables fit in a block, with some room for other samples."""
         return self.smo.n_free <= self.policy.block_room * self.most_near
 
     @property
     def is_ready(self) -> bool:
-        """The sets are nearly known: few samples but the free ones can still change theirs."""
+        """Whether the sets S1, S2 and S3 are nearly known: besides the free variables, few samples can still change their
+        set."""
         return self.smo.relative_gap <= self.finish_below and len(self._near()) <= self._most_worth_it
 
     @property
@@ -292,7 +294,7 @@ class ManyState:
         self.stage = FIRST if self.stage is FIRST else AGAIN
         self.solver.advance(self.problem, self.smo, budget._replace(target=goal))
         self.looks_done = self.smo.looks_done
-        if self.smo.looks_done and goal > budget.target:  # good enough for least squares, but for no certificate
+        if self.smo.looks_done and goal > budget.target:  # good enough for least squares, not for a certificate
             self.looks_done = False
             self.smo.go_on()
             if not self.is_ready or self.smo.relative_gap <= budget.target:
@@ -302,20 +304,22 @@ class ManyState:
 
     @property
     def _next_threshold(self) -> float:
-        """Where least squares are tried next, after the last threshold came too early or was no use."""
+        """The gap at which least squares are tried next, after a try that was too early or did not pay off."""
         if self.smo.relative_gap > self.policy.small_gap:
             return self.policy.small_gap
         return self.policy.enough * min(self.finish_below, self.smo.relative_gap)
 
     @property
     def is_small_and_slow(self) -> bool:
-        """Least squares for so few samples cost less than more steps, whatever the gap is. Once."""
+        """Whether to try least squares whatever the gap is: for few samples they cost less than more steps. This happens
+        once."""
         n = self.problem.n_samples
         return not self.was_slow and n <= self.policy.few_samples and self.smo.steps > self.policy.many_epochs * n
 
     @property
     def may_factor(self) -> bool:
-        """SMO has taken as long as a factorisation, and with a factor as long as Newton would."""
+        """Whether SMO has taken as long as a factorisation would, or, if the factor is known, as long as Newton's method
+        would."""
         n, columns = self.problem.n_samples, self._most_columns if self.L is None else self.L.shape[1]
         done = self.policy.ns_a_step_and_sample * self.smo.steps * min(n, self.solver.working_set)
         passes = 1 if self.L is None else self.policy.newton_steps
@@ -341,7 +345,8 @@ class ManyState:
         self.was_factored = self.L is None
 
     def run_newton(self, budget: Budget) -> None:
-        """To rounding: w(alpha) is all that there is of w, and it lies farther from the optimum than Newton's own w."""
+        """The target of Newton's method: rounding error. A kernel problem keeps only w(alpha), which is farther from the
+        optimum than Newton's own w."""
         assert self.newton is not None
         self.newton.advance(budget._replace(target=0.0))
         if self.newton.is_over:
@@ -350,7 +355,7 @@ class ManyState:
             self.gap_before, self.is_finished, self.looks_done = self.smo.relative_gap, True, True
 
     def finish(self) -> None:
-        """Least squares for the free variables and all others near the margin; then it is the certificate's turn."""
+        """Solve for the free variables and the samples near the margin by least squares, then ask for a certificate."""
         smo, near = self.smo, self._near()
         rows = KernelMatrix(self.problem.kernel, self.problem.points, np.float64)
         with single_threaded_blas():
@@ -369,7 +374,8 @@ class ManyState:
         return np.flatnonzero(smo.is_free | (np.abs(smo.cell_errors(smo.b)) <= max(self.policy.near, smo.top - smo.bottom)))
 
     def learn_from_refusal(self) -> None:
-        """The certificate of a finished alpha was refused, and f is exact: finish again at once if it was worth it."""
+        """React to a refused certificate after least squares, with an exact f: run least squares again at once if they paid
+        off."""
         self.looks_done = False
         if not self.is_finished:
             return

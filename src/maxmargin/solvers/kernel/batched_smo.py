@@ -1,23 +1,23 @@
 """SMO on working sets of a thousand, for hardware that multiplies matrices faster than it reads memory.
 
-An outer iteration chooses a working set W, computes the block K_WW alone, moves pairs of W with the second-order choice of
-SMO until W is nearly optimal, and then computes whole rows for those variables only that have changed:
+An outer iteration chooses a working set W and computes the block K_WW. It moves pairs of W, chosen by SMO's second-order rule,
+until W is nearly optimal. Then it computes whole rows for the changed variables only:
 
     f += sum over changed j of (s_j - s_j before) K[j, :]     in float64, whatever the rows are.
 
-While more samples violate optimality than W can hold, W is drawn at random from the violators and the free variables, half
-from each side, and the worst pair (F. Perez-Cruz et al., "Double chunking for solving SVMs for very large datasets", 2004,
-and the rule of papers/irwls_svc): the worst alone make W swing between sets. Later, W is the worst.
+While more samples violate optimality than W can hold, W is drawn at random from the violators and the free variables, half from
+each side, and the worst pair (F. Perez-Cruz et al., "Double chunking for solving SVMs for very large datasets", 2004, and the
+rule of papers/irwls_svc): with the worst violators alone, W alternates between the same sets. Later, W is the worst violators.
 
-Rows are float32 first. What they are wrong by enters f, so f is computed anew in float64 when the target asks for it or a
-certificate was refused; from then on only the *changes* of alpha meet float32, which is iterative refinement. If even that
-does not reach the target, rows become float64.
+Rows are float32 at first, and their rounding errors enter f. When the target needs more precision, or after a refused
+certificate, f is computed anew in float64. From then on only the *changes* of alpha are multiplied by float32 values: this is
+iterative refinement. If it does not reach the target either, rows become float64.
 
 Shrinking: a sample at a bound is set aside when it clears the margin by more than ``far`` times the root-mean-square violation
-of the samples that can still move, and rows get shorter. Joachims' rule asks that of the greatest violation, which is ten times
-the mean and hardly falls at first. Nothing is proved by that. So before the target counts as reached, f is computed for those
-samples set aside that were nearest to the margin, and in the end the certificate computes f for all. Samples that have to move
-after all come back (papers/safe_screening, Algorithm 1).
+of the samples that can still move, and rows get shorter. Joachims' rule uses the greatest violation instead, which is ten times
+the mean and hardly falls at first. Neither rule is a proof. So before the target counts as reached, f is computed for the
+samples set aside nearest to the margin, and at the end the certificate computes f for all samples. A sample that has to move
+after all comes back (papers/safe_screening, Algorithm 1).
 
 Here are the settings, and when to stop; where the solver stands is in ``maxmargin.solvers.kernel.batched_smo_state``, and the
 loops are in ``maxmargin.solvers.kernel.batched_smo_loops``. All of them use the signed variables s_i = y_i alpha_i, and in
@@ -68,7 +68,7 @@ class BatchedSMO(KernelSolver):
 
     @property
     def shares_values(self) -> bool:
-        """It reads the kernel values that pairs of classes share, where there are some."""
+        """It reads the kernel values that pairs of classes share, if there are any."""
         return self.dtype != "float64"
 
     @property
@@ -137,8 +137,9 @@ class BatchedSMO(KernelSolver):
         return state.looks_done or state.is_stuck
 
     def _look_closer(self, problem: KernelProblem, state: BatchedSMOState) -> None:
-        """A certificate was refused, or f is not good enough, or nothing moves: f anew in float64; if the gap has not
-        fallen to half since it was last exact, rows in float64; if that does not help either, give up."""
+        """Raise the precision after a refused certificate, when f is not precise enough, or when nothing moves. First compute f
+        anew in float64. If the gap has not halved since f was last exact, compute rows in float64. If that does not help
+        either, give up."""
         if state.standstill.is_reached and not state.is_complete:
             state.recheck(problem, np.inf)
         state.refresh(problem)
@@ -153,7 +154,7 @@ class BatchedSMO(KernelSolver):
         )
 
     def _iterate(self, problem: KernelProblem, state: BatchedSMOState, max_steps: int) -> None:
-        """One working set: choose it, solve it, tell everyone."""
+        """Choose a working set, solve it, and update f for all active samples."""
         if self.shrinks and not state.is_small:
             state.shrink()
         chosen = state.everyone if self._takes_everyone(state) else state.choose(problem, self._size(state))
@@ -168,11 +169,11 @@ class BatchedSMO(KernelSolver):
             state.standstill.note_no_move()
 
     def _takes_everyone(self, state: BatchedSMOState) -> bool:
-        """Not worth choosing from: nearly all would be chosen, and their block is there."""
+        """Whether to take all samples: nearly all would be chosen anyway, and their kernel block is held."""
         return state.rows.whole is not None and len(state.y) <= self.policy.nearly_all * self.working_set
 
     def _size(self, state: BatchedSMOState) -> int:
-        """As many as there are free variables, from the usual size to the widest."""
+        """The size of a working set: the number of free variables, but at least the usual size and at most the widest."""
         affordable = math.isqrt(int(self.policy.block_share * MEGABYTE * self.cache_mb / state.rows.dtype.itemsize))
         widest = max(self.working_set, min(self.policy.widest * self.working_set, affordable))
         return min(max(state.n_free, self.working_set), widest)

@@ -5,8 +5,8 @@ up to zero, so that two variables move at a time, one up and one down. With the 
 its slope upwards is v - epsilon where s >= 0 and v + epsilon below, downwards v - epsilon where s > 0 and v + epsilon below,
 and a step ends at the kink s = 0. In classification zero is a bound, so that this takes nothing.
 
-q is a multiple of RUN (pad with lower = upper = 0): a reduction over a run has a fixed length, which LLVM vectorises, and only
-the best run is searched for the place.
+q is a multiple of RUN (padded with lower = upper = 0). A reduction over a run has a fixed length, which LLVM vectorises, and
+only the best run is searched for the position of its extreme value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class LocalProblem(NamedTuple):
 
     @property
     def masks(self) -> Array:
-        """Memory for the masks of all variables. It is made here: to allocate inside a loop takes 0.2 s to compile."""
+        """Memory for the masks of all variables, allocated by the caller: an allocation inside a compiled loop takes 0.2 s to
+        compile."""
         return np.empty((2, len(self.v)), self.v.dtype)
 
 
@@ -72,8 +73,8 @@ greater, lesser = _extreme("llvm.maxnum"), _extreme("llvm.minnum")
 
 @njit(inline="always")
 def set_masks(i, local, cannot_rise, cannot_fall):
-    """-inf where s_i is at its upper bound, +inf where it is at its lower one: added to v they rule it out. Elsewhere they make
-    of v the slopes of the dual: they are zero without a tube."""
+    """Masks to add to v: -inf if s_i is at its upper bound and +inf if it is at its lower bound, which rules the sample out.
+    Elsewhere v plus the mask is a slope of the dual; without a tube the mask is zero there."""
     s, epsilon = local.s[i], local.epsilon
     cannot_rise[i] = -np.inf if s >= local.upper[i] else (-epsilon if s >= 0.0 else epsilon)
     cannot_fall[i] = np.inf if s <= local.lower[i] else (-epsilon if s > 0.0 else epsilon)
@@ -106,7 +107,7 @@ def solve_with_offset(local, masks, tolerance, max_steps):
     mask_all(local, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
     step, infinity = number(0.0), number(np.inf)
-    for steps in range(max_steps + 1):  # the last time v alone is brought up to date
+    for steps in range(max_steps + 1):  # the last round only updates v
         # v -= step (K_i - K_j), and the greatest v that can rise and the least that can fall
         top, top_run, bottom = -infinity, np.uint64(0), infinity
         for first in range(np.uint64(0), q, RUN):
@@ -176,7 +177,7 @@ def solve_without_offset(local, masks, tolerance, max_steps):
     mask_all(local, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
     step_i = step_j = v.dtype.type(0.0)
-    for steps in range(max_steps + 1):  # the last time v alone is brought up to date
+    for steps in range(max_steps + 1):  # the last round only updates v
         top, top_run = v.dtype.type(-np.inf), np.uint64(0)
         bottom, bottom_run = v.dtype.type(np.inf), np.uint64(0)
         for first in range(np.uint64(0), q, RUN):

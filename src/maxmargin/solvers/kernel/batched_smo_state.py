@@ -1,4 +1,4 @@
-"""Where batched SMO stands: the point, what is known of f, who is set aside, and the next working set.
+"""The state of batched SMO: the point, the precision of f, the samples set aside, and the choice of the next working set.
 
 The method is described in ``maxmargin.solvers.kernel.batched_smo``."""
 
@@ -27,7 +27,7 @@ class BatchedPolicy:
     more than a step."""
 
     steps_a_variable: int = 20
-    """The most steps of pairs on a working set, for each of its samples."""
+    """Limit on the pair steps on a working set, per sample of the set."""
     local_tolerance: float = 0.02
     """The violation at which a working set is left, as a share of the violation of all samples."""
     local_tolerance_if_few: float = 0.1
@@ -47,17 +47,18 @@ class BatchedPolicy:
     float32_is_good_to: float = 1e-4
     """The relative gap down to which all of f may come from float32 kernel values."""
     single_steps_above: float = 1e-4
-    """The violation of all samples above which the gradient of a working set may be float32. A difference of margins."""
+    """The gradient of a working set may be float32 while the violation of all samples is above this. A difference of
+    margins."""
     float32_range: float = 1e30
-    """Kernel values and squared norms below this may be float32: its greatest number is 3e38."""
+    """Kernel values and squared norms may be float32 if they are below this. The greatest float32 is 3e38."""
     near: float = 0.1
-    """A sample with a margin within this of one has its f computed in float64. What float32 makes f wrong by is far less."""
+    """f is computed in float64 for a sample whose margin is within this of one. The float32 error of f is far smaller."""
     still_iterations: int = 4
-    """Working sets, one after the other, that raise nothing: then f is computed anew."""
+    """f is computed anew after this many working sets in a row that do not raise the dual value."""
     looks_to_be_stuck: int = 3
-    """Closer looks, one after the other, that do not halve the gap: then the solver gives up."""
+    """The solver gives up after this many rises in precision in a row that do not halve the gap."""
     looks_ever: int = 60
-    """The most closer looks of a solve."""
+    """Limit on the rises in precision of a solve."""
     steps_to_stall: int = 2_000_000
     """Steps of pairs before the solver can be said to have stalled: some seconds."""
     many_samples: int = 8192
@@ -69,13 +70,14 @@ class BatchedPolicy:
     iterations_to_shrink: int = 5
     """Working sets from one shrinking to the next."""
     doubtful: float = 1.5
-    """Samples set aside may have moved this many times as far as the greatest move of the others."""
+    """The margin of a sample set aside is assumed to have moved at most this many times as far as the greatest move of the
+    active samples."""
     block_share: float = 0.1
     """The share of the cache's budget that the block of a working set larger than usual may take."""
 
 
 class Work(NamedTuple):
-    """What another solver has done for the same problem."""
+    """Work that another solver has done for the same problem."""
 
     steps: int = 0
     kernel_evaluations: int = 0
@@ -90,13 +92,13 @@ class BatchedSMOState(SignedPoint):
     policy: BatchedPolicy
     stage: ClassVar[Stage] = Stage("batched-smo")
     steps: int = 0
-    usual_steps: int = 0  # of the last working set: one with far fewer is not worth its kernel values
+    usual_steps: int = 0  # steps of the last working set: a set with far fewer steps is not worth its kernel values
     looks_done: bool = False
     is_stuck: bool = False
     drift: float = 0.0  # sum of the changes of alpha that have met float32 kernel values since f was exact
     is_exact: bool = True  # f was computed in float64 from the present alpha
-    is_complete: bool = True  # f is up to date for those left out as well
-    f_before: Array = field(default_factory=lambda: np.empty(0))  # when there was last nobody left out
+    is_complete: bool = True  # f is up to date for the samples set aside as well
+    f_before: Array = field(default_factory=lambda: np.empty(0))  # f when no sample was last set aside
     b_before: float = 0.0
     iterations: int = 0
     caution: float = 1.0  # falls with every certificate that was refused
@@ -152,12 +154,12 @@ class BatchedSMOState(SignedPoint):
         self.is_exact = self.is_complete = True
 
     def take_point(self, s: Array, work: Work) -> None:
-        """A point that another solver has found. f is that of the point before, until a certificate hands in the new one."""
+        """Take over a point of another solver. f stays that of the old point until a certificate delivers the new f."""
         self.s[:] = s
         self._note_handed_over(work)
 
     def take_part(self, samples: Array, s: Array, f: Array, work: Work) -> None:
-        """The same for some of the samples, whose f is known."""
+        """Take over a point that differs at some samples only, whose f is known."""
         self.s[samples], self.f[samples] = s, f
         self._note_handed_over(work)
 
@@ -167,7 +169,7 @@ class BatchedSMOState(SignedPoint):
         self.evaluations_before += work.kernel_evaluations
 
     def go_on(self) -> None:
-        """The target that was reached was not the one that counts."""
+        """Forget that the target was reached: it was a preliminary one."""
         self.looks_done = False
 
     def _note_handed_over(self, work: Work) -> None:
@@ -189,8 +191,8 @@ class BatchedSMOState(SignedPoint):
             self.drift += float(np.abs(change).sum())
 
     def shrink(self) -> None:
-        """Bring those back that have to be among the others, if anything new is known of them; leave out, now and then, those
-        that are far from moving."""
+        """Bring back the samples that may have to move, if their f was updated. From time to time set aside the samples that
+        are far from moving."""
         self.iterations += 1
         others = self.rows.others
         if self._can_move(0.0)[others].any():
@@ -204,7 +206,8 @@ class BatchedSMOState(SignedPoint):
 
     @property
     def _far(self) -> float:
-        """From the margin: several times the mean error of those that can move, and near the end twice the greatest one."""
+        """The distance from the margin at which a sample is set aside: several times the mean violation of the movable samples,
+        and near the end twice the greatest one."""
         error = self.cell_errors(self.b)[self._can_move(0.0)]
         if not len(error):
             return math.inf
@@ -212,28 +215,28 @@ class BatchedSMOState(SignedPoint):
         return max(self.policy.far * usual, min(self.policy.far_enough, 2.0 * greatest))
 
     def _can_move(self, far: float) -> Array:
-        """Not at a bound that their margin, with so much room, says they should be at."""
+        """The samples that can still move: each lacks a bound to hold it, or clears the margin by less than ``far``."""
         rise, fall = self.slopes
         mask: Array = ((self.s < self.upper) & (rise - self.b > -far)) | ((self.s > self.lower) & (fall - self.b < far))
         return mask & (self.lower < self.upper)
 
     @property
     def moved(self) -> float:
-        """How far from their margin, at most, those who were not left out have moved since others were."""
+        """The greatest move of an active sample's margin since other samples were set aside."""
         change = (self.f - self.f_before)[self.rows.samples]
         return float(np.abs(change + (self.b - self.b_before)).max(initial=0.0))
 
     def recheck(self, problem: KernelProblem, doubtful: float) -> None:
-        """f of those that were left out with a margin not further than this from one."""
+        """Update f of the samples set aside whose margin is within this of one."""
         others = self.rows.others
         self.compute_outputs(problem, others[np.abs(self.cell_errors(self.b))[others] < doubtful], self.rows.dtype)
         self.is_complete = True
         self.survey(problem)
 
     def refresh(self, problem: KernelProblem) -> None:
-        """f from s in float64, free of the rounding of kernel values and of the steps that led here, for the free variables
-        and all samples near the margin: where the others are, their gap terms are zero, and rounding does not change that.
-        What was reached with the old f is forgotten, for it may have been too good to be true."""
+        """Compute f anew from s in float64, for the free variables and all samples near the margin. The gap terms of the other
+        samples are zero, and rounding does not change that. The best values reached with the old f are forgotten: rounding may
+        have made them too good."""
         if not self.is_exact:
             is_near = np.abs(self.cell_errors(self.b)) < self.policy.near
             self.compute_outputs(problem, np.flatnonzero(self.is_free | is_near))
@@ -316,7 +319,7 @@ class BatchedSMOState(SignedPoint):
 
 
 def _rising(n: int, parts: list[Array]) -> Array:
-    """All of 0 .. n that are in one of the parts, in rising order."""
+    """The numbers of 0 .. n that are in at least one of the parts, in rising order."""
     is_in = np.zeros(n, np.bool_)
     for part in parts:
         is_in[part] = True

@@ -1,14 +1,14 @@
 r"""Newton's method for kernel problems whose samples lie in few dimensions of the feature space.
 
 SMO moves two variables at a time, and where the kernel matrix has a low rank or columns of very different scales, millions of
-such steps get nowhere. But then :math:`K = L L'` with L of few columns, and the problem is the linear one on the rows of L.
-Newton's method solves that whatever the scales are (``maxmargin.solvers.linear.newton.newton``).
+such steps get nowhere. But then :math:`K = L L'` with few columns in L, and the problem is a linear one whose samples are the
+rows of L. Newton's method solves it whatever the scales are (``maxmargin.solvers.linear.newton.newton``).
 
 L is the pivoted Cholesky factor, as in S. Fine and K. Scheinberg, "Efficient SVM training using low-rank kernel
 representations", JMLR 2, 2001, but to rounding: it stops when no diagonal element of :math:`K - L L'` is more than that. Only
-the rows of the pivots are computed. With an offset the origin of the feature space is moved to one of the samples. That changes
-nothing, as :math:`\sum_i \alpha_i y_i = 0`, and takes away a constant that may be much greater than what tells the samples
-apart."""
+the rows of the pivots are computed. With an offset the origin of the feature space is moved to one of the samples. The dual
+does not change, because :math:`\sum_i \alpha_i y_i = 0`, and this removes a constant that may be much greater than the
+differences between samples."""
 
 from __future__ import annotations
 

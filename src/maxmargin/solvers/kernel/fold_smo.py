@@ -1,16 +1,16 @@
 r"""SMO for the folds of a cross-validation, on one kernel matrix of all samples.
 
-A sample that the fold holds out has the box [0, 0]: it never moves, and its output f is kept like that of every other sample.
-So the matrix is not copied, and the validation outputs cost nothing. Values of C follow each other in rising order. The alpha
-of the last one is stretched by the factor in [1, C' / C] with the greatest dual value, and f = K s is stretched with it.
+A sample that the fold holds out has the box [0, 0]: it never moves, and its output f is updated like every other. So the matrix
+is not copied, and the validation outputs come for free. Values of C follow each other in rising order. The alpha of the last
+one is stretched by the factor in [1, C' / C] with the greatest dual value, and f = K s is stretched with it.
 
-There are two ways to make steps, both with the loops of :mod:`maxmargin.solvers.kernel.batched_smo_loops`. A step on the
-whole matrix takes two of its rows. A step on a working set of q samples takes two rows of a block, but the block and the rows
-of the samples that have moved have to be read, as much as some q steps on the whole matrix. So the first steps are made on the
-whole matrix, and when they were not enough working sets follow (the ski-rental rule).
+There are two ways to make steps, both with the loops of :mod:`maxmargin.solvers.kernel.batched_smo_loops`. A step on the whole
+matrix takes two of its rows. A step on a working set of q samples takes two rows of a block. But first the block must be read,
+and afterwards the rows of the moved samples: together as much as about q steps on the whole matrix. So the first steps are made
+on the whole matrix, and working sets follow if these were not enough (the ski-rental rule).
 
-**The pair.** The primal point is :math:`w = t \, w(\alpha)` with :math:`t \ge 1`: where C is far above alpha, margins that are
-short of one by a little cost far more than a w that is longer by a little."""
+**The pair.** The primal point is :math:`w = t \, w(\alpha)` with :math:`t \ge 1`: if C is far above alpha, margins slightly
+below one cost far more than a slightly longer w."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FoldPolicy:
     working_set: int = 1024
     """Samples of a working set."""
     whole_steps: int = 2048
-    """Steps on the whole matrix before working sets are tried: as much memory as a working set and its rows take."""
+    """Steps on the whole matrix before working sets are tried: they read as much memory as a working set and its rows."""
     steps_a_round: int = 1000
     """Steps on the whole matrix from one look at the gap to the next."""
     steps_a_variable: int = 10
@@ -46,15 +46,15 @@ class FoldPolicy:
     local_tolerance: float = 0.1
     """The violation at which a working set is left, as a share of that of all samples."""
     greatest_tolerance: float = 0.05
-    """Neither is ever greater than this. A difference of margins."""
+    """Upper limit on both violations. A difference of margins."""
     share: float = 0.9
-    """The share of the target that the gap in float32 must come down to: the certificate is made in float64."""
+    """The gap in float32 must fall to this share of the target, because the certificate is computed in float64."""
     stretch_below: float = 1.0
     """The violation below which a longer w is tried. A difference of margins."""
     most_rounds: int = 400
     """Rounds, of either kind, before a fit is given up."""
     idle_rounds: int = 12
-    """Rounds in a row that do not lower the gap by a tenth: then rounding rules, and the fit is given up."""
+    """A fit is given up after this many rounds in a row that do not lower the gap by a tenth: rounding error limits it."""
 
 
 class Reached(NamedTuple):
@@ -89,7 +89,7 @@ class FoldSMO:
         self.lower, self.upper, self.room = np.zeros(n), np.zeros(n), np.zeros(n)
 
     def move_to(self, C: float) -> None:
-        """Begin with another C, which is not less than the last."""
+        """Switch to another C, which must not be less than the last one."""
         self.room = C * self.costs
         self.lower, self.upper = np.minimum(0.0, self.y * self.room), np.maximum(0.0, self.y * self.room)
         if self.C > 0.0:
@@ -145,7 +145,7 @@ class FoldSMO:
         return Reached(relative(primal - dual, primal, dual), stretch, b, 0.0)
 
     def _whole_round(self, violation: float) -> None:
-        v = self.y - self.f  # in float64: an error of f is stretched with every C, a million times in all
+        v = self.y - self.f  # in float64: every new C stretches the error of f, by a factor of a million in all
         tolerance = min(self.policy.whole_tolerance * violation, self.policy.greatest_tolerance)
         local = LocalProblem(self.K, self.diagonal, v, self.s, self.lower, self.upper)
         self.steps += solve_local(local, tolerance, self.policy.steps_a_round, self.has_offset)

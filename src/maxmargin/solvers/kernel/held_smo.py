@@ -8,9 +8,9 @@ variables that SMO has left inside their box (papers/irwls_svc, Table 1, step 1;
 .. math:: \begin{bmatrix} K_{FF} & 1 \\ 1' & 0 \end{bmatrix} \begin{bmatrix} d \\ b \end{bmatrix} = \begin{bmatrix} v_F \\ 0
           \end{bmatrix}
 
-If s + d is inside the box, it is the optimum of that face. If not, the whole method of ``irwls_step`` takes over. Every round
-asks SMO for a violation thirty times smaller than the one before. When a few rounds have not been enough, the solver gives up,
-and whoever has called it can go on from its alpha.
+If s + d is inside the box, it is the optimum of that face. If not, active-set Newton takes over. Every round asks SMO for a
+violation thirty times smaller than the one before. If a few rounds are not enough, the solver gives up, and its caller can
+continue from its alpha.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class HeldSMOPolicy:
     first_violation: float = 1e-3
     """Violation, as a difference of margins, at which SMO ends in the first round."""
     next_violation: float = 1.0 / 30.0
-    """What multiplies that violation in every round after the first."""
+    """Factor on that violation in every round after the first."""
     steps_a_sample: int = 50
-    """Steps of SMO for each sample in a round. Least squares cost less than more of them."""
+    """SMO steps in a round, per sample. Least squares cost less than more steps."""
     most_rounds: int = 4
     """Rounds before the solver for many samples takes over."""
     most_systems: int = 200
-    """Linear systems where the solution of the first one is outside of the box."""
+    """Limit on the linear systems if the solution of the first one is outside the box."""
     near: float = 0.05
     """A sample is near when its margin is within this of one, or within the violation. The near ones take part in those
     systems."""
@@ -56,9 +56,9 @@ class HeldSMOPolicy:
     most_free: int = 128
     """Free variables up to which compiled code solves their system. LAPACK is faster with more."""
     noise: float = 4.0
-    """Units in the last place by which a margin may be wrong. A gap that they explain is rounding."""
+    """Units in the last place by which a margin may be wrong. A gap that such errors can explain counts as rounding error."""
     safety: float = 0.5
-    """Share of the target that the solver's own gap must come down to: the certificate adds its rounding error."""
+    """The solver's own gap must fall to this share of the target, because the certificate adds its rounding error."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
-"""What SMO on a kernel matrix that is held whole needs besides its steps: least squares for tens of free variables, v itself,
-and the offset and gap at v. For a few hundred samples each takes some microseconds, which NumPy's calls would take several
-times over. Vectors may be longer than there are samples: beyond them lower = upper = 0 and K = 0."""
+"""The parts of SMO on a held kernel matrix besides its steps: least squares for tens of free variables, v itself, and the
+offset and gap at v. For a few hundred samples each takes some microseconds; NumPy would take several times as long. Vectors may
+be longer than there are samples: beyond them lower = upper = 0 and K = 0."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from maxmargin.solvers.kernel.batched_smo_loops import best_offset, gap_and_dual
 from maxmargin.solvers.kernel.irwls.cholesky_loops import factor, substitute
 
 LEAST_PIVOT = 1e-10
-"""Of the factor, relative to the diagonal of K: with a smaller one the solution is mostly rounding. Not a
-setting: it follows from float64."""
+"""The least pivot of the factor, relative to the diagonal of K: with a smaller one the solution is mostly rounding error. This
+follows from float64 and is not a setting."""
 MOVED, OUTSIDE, SINGULAR = 0, 1, 2
-"""What ``leap`` did: it moved to the solution of the system; or that is outside of the box; or there is none."""
+"""The outcome of ``leap``: it moved to the solution of the system, the solution is outside the box, or there is no solution."""
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 
 

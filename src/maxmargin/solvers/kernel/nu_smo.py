@@ -43,7 +43,7 @@ class ZeroPolicy:
 
 @dataclass(frozen=True)
 class NuSMO(BatchedSMO):
-    """The settings are those of :class:`BatchedSMO`; ``shrinks`` is not looked at."""
+    """The settings are those of :class:`BatchedSMO`; ``shrinks`` has no effect."""
 
     @property
     def name(self) -> str:
@@ -194,9 +194,9 @@ class NuState(BatchedSMOState):
         return int(steps)
 
     def leap(self) -> None:
-        """The optimum of the face that SMO has found, by one linear system (papers/irwls_svc, Table 1, step 1, with a row for
-        the sum of each group); nothing where it is outside of the box. A system of copies is singular, and its shortest
-        solution will do."""
+        """Move to the optimum of the face that SMO has found, by one linear system (papers/irwls_svc, Table 1, step 1, with a
+        row for the sum of each group). If it is outside the box, nothing moves. With copies the system is singular, and its
+        shortest solution is taken."""
         free = np.flatnonzero(self.is_free)
         if not len(free):
             return

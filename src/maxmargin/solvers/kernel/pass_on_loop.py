@@ -1,4 +1,4 @@
-"""What a sample held is passed on to others when it is left out."""
+"""When a sample is left out, its s_i is distributed among the other samples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FLAGS = {"contract", "nnan", "nsz", "reassoc", "arcp"}
 def pass_on(local, i, b, most_receivers):
     """Set s_i of a LocalProblem to zero, and let others rise by as much.
 
-    Each time the one whose slope v is greatest rises, by a Newton step beyond the offset b, the last one by all that is left.
-    Signs are turned where s_i is negative. What could not be passed on."""
+    Each time the sample with the greatest slope v rises, by a Newton step beyond the offset b; the last one takes all that is
+    left. Signs are reversed if s_i is negative. Returns what could not be distributed."""
     K, v, s, lower, upper = local.K, local.v, local.s, local.lower, local.upper
     i, n = np.uint64(i), np.uint64(v.shape[0])
     sign = 1.0 if s[i] > 0.0 else -1.0

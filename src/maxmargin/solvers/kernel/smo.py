@@ -1,9 +1,9 @@
 """Sequential minimal optimisation with shrinking: Zimmert et al., "Safe screening for support vector machines", 2015,
 Algorithm 1. Without an offset its working sets are of one or of two samples, with an offset of two.
 
-The samples that a rule (``maxmargin.screening.shrinking``) removes are no longer updated, and the gap that drives the rule is
-that of those which are left. When it meets the target, the gradient of all is made up to date, and the gap of the whole
-problem decides. The loops are in ``maxmargin.solvers.kernel.smo_loops``.
+A rule (``maxmargin.screening.shrinking``) removes samples. Removed samples are no longer updated, and the gap that drives the
+rule is the gap of the active samples. When this gap meets the target, the gradient of all samples is updated, and the gap of
+the whole problem decides. The loops are in ``maxmargin.solvers.kernel.smo_loops``.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class SMOPolicy:
     curvature_floor: float = 1e-12
     """A smaller curvature, or a negative one, is raised to this share of the greatest k(x, x), as LIBSVM does."""
     least_noise: float = 4.0
-    """A gradient of this many units in the last place of what it was added up from is taken for rounding."""
+    """A gradient counts as rounding error below this many units in the last place of the terms of its sum."""
     steps_to_stall: int = 2_000_000
     """Steps before the solver can be said to have stalled."""
     closer: float = 0.3
-    """The factor by which the inner target falls when what it led to was not enough."""
+    """Factor on the inner target when reaching it was not enough for the whole problem."""
     steps_to_check: int = 100
-    """The most steps from one look at the gap to the next. A look costs about as much as a step."""
+    """Limit on the steps between two computations of the gap. One computation costs about as much as a step."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class SMO(KernelSolver):
         state.take_outputs(outputs)
 
     def _work(self, state: SMOState, end: int) -> None:
-        """Line 8: steps on the active samples, and whatever rows they ask for."""
+        """Line 8: steps on the active samples, and the kernel rows that they need."""
         known = state.variables, state.rows.cache, state.progress, end, Floors(state.floor, state.least_noise)
         outcome = NEEDS_ROW
         while outcome == NEEDS_ROW:
@@ -168,7 +168,7 @@ class SMO(KernelSolver):
             state.remove(screened.at_zero | screened.at_C)
 
     def _check_all(self, state: SMOState, target: float) -> None:
-        """Lines 12 and 13. What was removed safely is not taken back."""
+        """Lines 12 and 13. Samples that were removed safely do not return."""
         allowed = state.allowed_on_the_wrong_side()
         state.update_removed()
         whole = state.active_set(everyone=True)
@@ -186,7 +186,7 @@ class SMO(KernelSolver):
 
 @dataclass
 class SMOState:
-    """The samples with C_i > 0 by position, the active ones first; kinks of the others are as old as their removal."""
+    """The samples with C_i > 0 by position, the active ones first. The kink of a removed sample dates from its removal."""
 
     variables: PositionArrays
     rows: PositionRows
@@ -302,8 +302,8 @@ class SMOState:
         return ActiveSet(y, C, alpha, kinks, diagonal, self.has_offset, level, self.imbalance, b, gap, self.noise)
 
     def allowed_on_the_wrong_side(self) -> Array:
-        """By how much the gradient of a removed sample may now have the sign that it cannot have at the optimum, if the
-        kernel is positive semidefinite: by as much as w, and the offset, can still move."""
+        """The greatest gradient of the wrong sign that a removed sample may have now, if the kernel is positive semidefinite.
+        It is limited by how far w and the offset can still move."""
         radius = gap_ball(self.gap + self.noise * float(self.variables.C.sum()))
         reach = gradient_reach(self.variables.diagonal, radius) + self.noise
         if self.has_offset:
@@ -342,7 +342,7 @@ class SMOState:
         self.checking_evaluations += self.kernel_evaluations - before
 
     def take_all_back(self) -> None:
-        """Line 12. Those that may go again go at once, unless nothing moves without the others."""
+        """Line 12. Samples that the rule removes again go at once, unless nothing moves without them."""
         self.next_removal = self.steps + (1 if self.is_still else 0)
         self.progress["active"] = self.present
         self.is_still = False
@@ -350,7 +350,7 @@ class SMOState:
         self.resets += 1
 
     def refresh(self) -> None:
-        """All kinks and the dual value from alpha, free of the rounding of the steps that led here."""
+        """Compute all kinks and the dual value anew from alpha, without the rounding error of earlier steps."""
         if not self.is_fresh:
             self._renew(0)
         self._note_refreshed()
@@ -361,7 +361,7 @@ class SMOState:
 
     @property
     def is_fresh(self) -> bool:
-        """No step since all kinks were made anew."""
+        """Whether no step was made since all kinks were computed anew."""
         return self.refreshed_at == self.steps > 0
 
     def _note_refreshed(self) -> None:
@@ -374,7 +374,7 @@ class SMOState:
         self.rows.add_outputs(self.variables.kink, start)
 
     def end_or_refresh(self) -> None:
-        """Nothing moves: once with a gradient free of old rounding, and then it is the end."""
+        """Handle a state in which nothing moves: try once more with a new gradient, then the solver is stuck."""
         if self.was_refreshed_when_still:
             self.looks_done = self.is_stuck = True
         else:
@@ -383,8 +383,8 @@ class SMOState:
             self.refresh()
 
     def look_closer(self, target: float) -> None:
-        """A certificate was refused: all samples, a new gradient, and a target below the present gap, unless that is nothing
-        but rounding."""
+        """React to a refused certificate: bring all samples back, compute the gradient anew, and set a target below the current
+        gap, unless the gap is only rounding error."""
         self.looks_done = False
         self.caution = self.policy.closer * min(self.caution, self.relative_gap / target if target > 0.0 else 1.0)
         self.refresh()

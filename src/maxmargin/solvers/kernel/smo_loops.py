@@ -4,9 +4,9 @@ Samples are held by **position**: the active ones come first, so that every loop
 removed is swapped to the end, in the columns of the cached rows too. With kinks ``t_i = y_i - f_i`` the dual's gradient
 without an offset is ``g_i = y_i t_i``, and a change of ``alpha_i`` by s changes all kinks by ``-s y_i k(x_i, .)``.
 
-A loop that needs a row which is not held returns NEEDS_ROW with its position in ``progress``; called again, it goes on as if
-nothing had happened. Selection: I. Steinwart, D. Hush, C. Scovel, "Training SVMs without offset", JMLR 2011, for singles and
-doubles; R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working set selection using second order information", JMLR 2005, for pairs.
+A loop that needs a row which is not held returns NEEDS_ROW, with the row's position in ``progress``. Called again with the row,
+it continues. Selection: I. Steinwart, D. Hush, C. Scovel, "Training SVMs without offset", JMLR 2011, for singles and doubles;
+R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working set selection using second order information", JMLR 2005, for pairs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ NOBODY = -1
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ascend_without_offset(variables, cache, progress, end, floors, working_set):
-    """That alpha_i moves to its best value which gains most; in a working set of two, with the partner best for it."""
+    """Steps without an offset. Each moves the alpha_i with the greatest gain to its best value; with working sets of two,
+    together with its best partner."""
     _, y, C, alpha, kink, diagonal = variables
     floor, state = floors.curvature, progress[0]
     while state.steps < end:
@@ -180,7 +181,8 @@ def most_gaining(variables, active, floors):
 
 @njit(inline="always")
 def best_partner(variables, row, active, i, floor):
-    """The j that gains most after i has moved: if i is free to follow, its curvature is eliminated (Schur complement)."""
+    """The j with the greatest gain after i has moved. If i is free to move again, its curvature is eliminated (Schur
+    complement)."""
     _, y, C, alpha, kink, diagonal = variables
     g_i = y[i] * kink[i]
     step_i = best_step(g_i, alpha[i], C[i], diagonal[i], floor)
@@ -269,7 +271,7 @@ def add_row(cache, state, i, factor, kink):
 
 @njit(cache=True, nogil=True)
 def swap_out(variables, cache, progress, removable):
-    """Move the removable among the active samples to the end of them, and say how many there were."""
+    """Move the removable active samples behind the other active ones, and return their number."""
     state = progress[0]
     last, k = state.active - 1, 0
     while k <= last:

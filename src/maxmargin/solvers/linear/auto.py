@@ -1,16 +1,16 @@
 """The default solver: it starts with dual coordinate descent, watches the gap, and switches when another method would be
 done sooner.
 
-From the second sweep on, the work that is left is extrapolated from the decay of the gap. If that is more than a Newton
-method would need (before the fifth sweep: far more), and the features are few enough for one, **semismooth Newton** takes
-over from the present alpha. With many features **AVSF** takes over, on data with its features renumbered by frequency and
-those that occur once folded away. For one class **pair descent** comes first, then Newton. A small problem goes to Newton at
-once and is solved to rounding error.
+From the second sweep on, ``auto`` extrapolates the remaining work from the decay of the gap. If the forecast exceeds the cost
+of a Newton method (before the fifth sweep: exceeds it by far), and the features are few enough, **semismooth Newton** takes
+over from the current alpha. With many features **AVSF** takes over. It works on reduced data: features are renumbered by
+frequency, and features that occur once are folded away. For one class **pair descent** comes first, then Newton. A small
+problem goes to Newton at once and is solved to rounding error.
 
 Each method is a phase (``maxmargin.solvers.linear.phases``). A phase that ends hands over an alpha of the original problem,
 from which the next phase starts; no phase touches the state of another.
 
-All of it is decided by counted work in estimated nanoseconds (``maxmargin.solvers.linear.costs``), never by the clock, so the
+Every decision compares counted work in estimated nanoseconds (``maxmargin.solvers.linear.costs``), never clock readings, so the
 same call gives the same answer.
 """
 
@@ -28,7 +28,8 @@ from maxmargin.solvers.linear.switching import Plan, SwitchingPolicy
 
 @dataclass(frozen=True)
 class Auto:
-    """Chooses the method and switches by itself. ``policy`` says when, ``costs`` is the model that it compares methods by."""
+    """Chooses a method and switches to another when that is cheaper. ``policy`` holds the thresholds, ``costs`` the cost
+    model."""
 
     policy: SwitchingPolicy = field(default=SwitchingPolicy(), repr=False)
     costs: LinearCosts = field(default=LinearCosts(), repr=False)
@@ -60,8 +61,8 @@ class Auto:
 
 @dataclass
 class AutoState:
-    """The phase at work. Between two phases there is none, and the alpha that was handed over is the candidate: Ctrl-C may come
-    then."""
+    """The current phase and the counters of the whole solve. Between two phases there is no phase, and the alpha that was
+    handed over is the candidate: Ctrl-C may arrive at that moment."""
 
     plan: Plan
     seed: int

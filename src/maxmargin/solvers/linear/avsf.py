@@ -1,15 +1,16 @@
 """Adaptive variable selection frequencies: T. Glasmachers, U. Dogan, "Accelerated Linear SVM Training with Adaptive Variable
 Selection Frequencies", 2013.
 
-The step is that of dual coordinate descent. But a sample whose last steps raised the dual value by more than the average step
-is visited more often, and one that did not move less often: each has a preference p_i, every sweep has as many places as there
-are samples, and sample i gets a share p_i / sum_j p_j of them (Algorithm 4). After a step with the gain Delta (Algorithm 5)
+The step is that of dual coordinate descent. A sample whose last steps raised the dual value by more than the average step is
+visited more often, and a sample that did not move is visited less often. Each sample has a preference p_i. A sweep has as many
+visits as there are samples, and sample i gets a share p_i / sum_j p_j of them (Algorithm 4). After a step with the gain Delta
+(Algorithm 5)
 
     p_i <- min(max(p_i exp(c (Delta / Delta_ref - 1)), p_min), p_max),
 
 where Delta_ref is the fading average of the gains. (The text of the paper has exp(c (Delta - Delta_ref)); this is the form of
-its Algorithm 5, which does not depend on the scale of the problem.) That takes the place of shrinking: nothing is ever left
-out. It pays where C is large and the features are many. The loop is in ``maxmargin.solvers.linear.avsf_loop``.
+its Algorithm 5, which does not depend on the scale of the problem.) The preferences replace shrinking: no sample is ever left
+out. AVSF pays off where C is large and the features are many. The loop is in ``maxmargin.solvers.linear.avsf_loop``.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ from maxmargin.solvers.linear.dcd import DCDState, coordinates, dual_terms
 class AVSF:
     """Coordinate ascent with adaptive variable selection frequencies.
 
-    ``learning_rate`` is the paper's c, ``min_preference`` and ``max_preference`` are its p_min and p_max. ``epsilon`` is that
-    of its stopping rule: no sample of a uniform sweep violates its condition of optimality by epsilon. With ``stop="paper"`` a
-    solve ends there. With ``stop="gap"`` the rule is an inner test alone: whenever it holds and the gap is still too large,
-    epsilon is tightened.
+    ``learning_rate`` is the paper's c, ``min_preference`` and ``max_preference`` are its p_min and p_max. ``epsilon`` belongs
+    to its stopping rule: in a uniform sweep no sample violates its optimality condition by more than epsilon. With
+    ``stop="paper"`` a solve ends when the rule holds. With ``stop="gap"`` the rule only triggers a check: if the gap is still
+    too large, epsilon is tightened.
     """
 
     learning_rate: float = 1 / 5
@@ -57,9 +58,9 @@ class AVSF:
         if not 0.0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be positive and finite; got {self.learning_rate!r}.")
         if not 0.0 < self.min_preference <= 1.0:
-            raise ValueError(f"min_preference must lie in (0, 1], as all begin at 1; got {self.min_preference!r}.")
+            raise ValueError(f"min_preference must lie in (0, 1], as each starts at 1; got {self.min_preference!r}.")
         if not 1.0 <= self.max_preference < math.inf:
-            raise ValueError(f"max_preference must be finite and at least 1, as all begin at 1; got {self.max_preference!r}.")
+            raise ValueError(f"max_preference must be finite and at least 1, as each starts at 1; got {self.max_preference!r}.")
         if not self.epsilon > 0.0:
             raise ValueError(f"epsilon must be positive; got {self.epsilon!r}.")
 
@@ -108,8 +109,8 @@ class AVSF:
 
 @dataclass
 class AVSFState(DCDState):
-    """The state of dual coordinate descent with a preference for each sample. ``index`` is the schedule (and one place more),
-    ``pool`` the samples that are present."""
+    """The state of dual coordinate descent with a preference for each sample. ``index`` is the schedule, with one spare place
+    at its end. ``pool`` holds the samples with C_i > 0."""
 
     stage: ClassVar[Stage] = Stage("avsf")
 
@@ -123,8 +124,8 @@ class AVSFState(DCDState):
 
     @property
     def violation(self) -> float:
-        """v of the last finished sweep: the greatest projected gradient that it met."""
+        """v of the last finished sweep: the greatest projected gradient of its visits."""
         return float(self.sweep["violation"][0])
 
     def _take_all_back(self) -> None:
-        """Nothing is ever left out."""
+        """AVSF never leaves a sample out."""

@@ -1,7 +1,7 @@
 """The loop of adaptive variable selection frequencies: Glasmachers and Dogan (2013), Algorithms 3, 4 and 5.
 
-``ascend`` runs any number of steps and can stop and go on at any of them: all that it knows is in the arrays and in
-the one-element record ``sweep``. The line of ``schedule`` during a sweep, left to right::
+``ascend`` runs any number of steps and can pause after any of them: its whole state is in the arrays and in the one-element
+record ``sweep``. During a sweep ``schedule`` has this layout, from left to right::
 
     done | drawn, to come | not drawn yet | one place that only Algorithm 4 writes to
     0 ...  cursor   ...   drawn   ...   l = len(present)
@@ -35,8 +35,8 @@ from maxmargin.solvers.linear.coordinate_loops import (
 from maxmargin.solvers.linear.dcd_loop import FETCHED_AHEAD, LOCATED_AHEAD, NONE
 
 COORDINATE = np.dtype([*OF_A_STEP.descr, ("preference", "f8"), ("stands_for", "f8")])
-"""To what a step of dual coordinate descent needs of its sample come the preference p_i and, for the estimate of the gap,
-one over the number of visits that the schedule of the present sweep was expected to hold."""
+"""What a step needs to know of its sample: the fields of dual coordinate descent, the preference p_i, and, for the estimate of
+the gap, one over the expected number of visits of the sample in this sweep."""
 
 SWEEP = np.dtype(
     [
@@ -53,9 +53,9 @@ SWEEP = np.dtype(
         ("reference_gain", "f8"),  # Delta_ref
         ("v", "f8"),  # greatest violation met in this sweep so far
         ("violation", "f8"),  # v of the last finished sweep
-        ("gap", "f8"),  # gap terms met in this sweep so far, each times what it stands for
+        ("gap", "f8"),  # gap terms of this sweep's visits so far, each divided by its expected number of visits
         ("last_gap", "f8"),  # of the last finished sweep
-        ("relative_gap", "f8"),  # what is left of it after that sweep, relative to the dual value
+        ("relative_gap", "f8"),  # estimate of the gap after that sweep, relative to the dual value
         ("dual", "f8"),  # W(alpha)
         ("looks_done", "u8"),
     ]
@@ -71,8 +71,8 @@ class Line(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """``c``, ``p_min`` and ``p_max`` are the paper's; ``target`` is the gap relative to the dual value that is looked for, and
-    zero leaves only the paper's own rule with epsilon."""
+    """``c``, ``p_min`` and ``p_max`` are the paper's. ``target`` is the wanted gap relative to the dual value; with zero only
+    the paper's own rule with epsilon applies."""
 
     c: float
     p_min: float
@@ -164,7 +164,7 @@ def ascend(rows, terms, line, w, sweep, plan):
 def define_schedule(samples, present, schedule, state):
     """Algorithm 4: of the l places sample i gets l p_i / p_sum, rounded up or down at random."""
     length = np.uint64(present.shape[0])
-    if state.is_uniform == ONE:  # the same with every p_i = 1, free of rounding
+    if state.is_uniform == ONE:  # Algorithm 4 with every p_i = 1, without rounding error
         for k in range(length):
             schedule[k] = present[k]
             samples[present[k]].stands_for = 1.0
@@ -178,7 +178,7 @@ def define_schedule(samples, present, schedule, state):
         sample.stands_for = a_place / p
         random = next_random(random)
         n = np.floor(left * (p * (1.0 / N)) + np.int64(random >> TWELVE) * ULP)
-        if not 0.0 <= n <= left:  # one too long, for N is not free of rounding
+        if not 0.0 <= n <= left:  # one visit too many: N carries rounding error
             n = left
         N -= p
         left -= n
@@ -187,18 +187,18 @@ def define_schedule(samples, present, schedule, state):
         for extra in range(ONE, count):
             schedule[j + extra] = i
         j += count
-    for k in range(j, length):  # one too short
+    for k in range(j, length):  # one visit too few
         schedule[k] = present[length - ONE]
     state.random = random
 
 
 @njit(nogil=True, error_model="numpy")
 def end_sweep(samples, present, state, target):
-    """The end of Algorithm 3: a sweep that meets epsilon counts only if it was uniform. So does one that moved nothing.
+    """The end of Algorithm 3: a sweep that meets epsilon, or that moved nothing, counts only if it was uniform.
 
-    The terms of the gap were met on the way, each before its step made it smaller, so by now the gap is lower than their sum,
-    as in dual coordinate descent by about half a sweep's reduction. Measured against the certificate at C = 1 to 1000, the
-    estimate was 0.7 to 1.45 times the gap in four sweeps out of five on a9a and news20_bigram (squared hinge: 0.7 to 2.3),
+    Each gap term was computed before its step made it smaller. So the gap after the sweep is lower than the sum of the terms,
+    by about half of the sweep's reduction (as in dual coordinate descent). Measured against the certificate at C = 1 to 1000,
+    the estimate was 0.7 to 1.45 times the gap in four sweeps out of five on a9a and news20_bigram (squared hinge: 0.7 to 2.3),
     with a median of 1.1 to 1.2 (1.2 to 1.5), and at worst 0.27 and 2.4 times (0.18 and 3.2).
     """
     state.sweeps += ONE

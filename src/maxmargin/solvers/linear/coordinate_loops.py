@@ -1,7 +1,7 @@
 """One step of dual coordinate descent, for the loops of ``dcd_loop`` and ``avsf_loop``: Hsieh et al. (ICML 2008), section 2.
 
-The dual is minimised, so that its gradient is G = sigma_i w . x_i - p_i + D_ii alpha_i. The terms of the dual are one of two
-types, and the loop is compiled for the type at hand:
+The loops minimise minus the dual, whose gradient is G = sigma_i w . x_i - p_i + D_ii alpha_i. The terms of the dual have one of
+two types, and a loop is compiled for each type:
 
 - ``OneSided``: two classes, p_i = 1, and alpha_i >= ``lower`` for all samples, which is 0 or, for least squares, -inf;
 - ``TwoSided``: regression, where -epsilon |alpha_i| adds a kink at 0 (C.-H. Ho and C.-J. Lin, "Large-scale linear support
@@ -19,8 +19,8 @@ from maxmargin.data.caching import njit
 from maxmargin.data.rows import Array
 
 COORDINATE = np.dtype([("alpha", "f8"), ("U", "f8"), ("D", "f8"), ("inverse_Q", "f8")])
-"""What a step needs of its sample, side by side in memory. inverse_Q is 1 / (|x_i|^2 + D_ii), infinite for a
-zero row, and UNKNOWN until the first step, when the row is in the cache anyway."""
+"""What a step needs to know of its sample, side by side in memory. inverse_Q is 1 / (|x_i|^2 + D_ii): infinite for a zero row,
+and UNKNOWN until the first step, which has the row in the cache anyway."""
 TWO_SIDED_COORDINATE = np.dtype([*COORDINATE.descr, ("L", "f8"), ("target", "f8")])
 
 UNKNOWN = 0.0
@@ -88,7 +88,7 @@ def _(terms, alpha, G):
 
 @by_type
 def projected_gradient(terms, sample, up, down):
-    """(8): the slope along which alpha_i can move, and 0 where it cannot fall any further."""
+    """Eq. (8): the slope in the direction in which alpha_i can move, and 0 where no allowed move lowers the objective."""
 
 
 @projected_gradient.when(OneSided)
@@ -111,7 +111,7 @@ def _(terms, sample, up, down):
 
 @by_type
 def is_out_of_reach(terms, sample, up, down, above, below):
-    """(16): whether alpha_i is at a bound, and its slope holds it there by more than the last sweep's violations."""
+    """Eq. (16): whether alpha_i is at a bound and its slope holds it there by more than the thresholds of the last sweep."""
 
 
 @is_out_of_reach.when(OneSided)
@@ -130,7 +130,7 @@ def _(terms, sample, up, down, above, below):
 
 @by_type
 def minimiser(terms, sample, G, up, down, inverse_Q):
-    """(9): the alpha_i with the least dual value along its axis. ``up`` is negative or ``down`` positive."""
+    """Eq. (9): the alpha_i that is optimal along its axis. Call it where ``up`` is negative or ``down`` positive."""
 
 
 @minimiser.when(OneSided)
@@ -179,7 +179,7 @@ def _(terms, sample, G):
 
 @gap_term.when(TwoSided)
 def _(terms, sample, G):
-    if sample.U < np.inf:  # a piecewise linear loss: what D has is a feature that was folded into it
+    if sample.U < np.inf:  # a piecewise linear loss: D holds only features that were folded into it
         return two_sided_gap(sample, 0.0, -G, terms.epsilon)
     return two_sided_gap(sample, sample.D, sample.D * sample.alpha - G, terms.epsilon)
 
@@ -196,7 +196,7 @@ def one_sided_gap(G, alpha, U, D, lower):
 
 @njit(inline="always")
 def two_sided_gap(sample, D, residual, epsilon):
-    """With h(a) = a r - epsilon |a| - D a^2 / 2: what h(alpha) lacks of the greatest h in the box, C times the loss."""
+    """With h(a) = a r - epsilon |a| - D a^2 / 2: the greatest h in the box, which is C times the loss, minus h(alpha)."""
     pull = max(0.0, residual - epsilon) + min(0.0, residual + epsilon)
     best = 0.0
     if pull != 0.0:

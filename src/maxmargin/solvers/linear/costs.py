@@ -1,4 +1,4 @@
-"""What the steps of the linear solvers cost: the model by which ``auto`` compares methods on one problem.
+"""The cost model of the linear solvers. ``auto`` compares methods by it.
 
 ``python -m benchmarks.calibrate`` measures the machine-dependent values again and prints them beside these. Only their ratios
 matter. The same values serve every machine, so that the answer to a call does not depend on the machine."""
@@ -28,7 +28,7 @@ class LinearCosts:
     cached_weights: int = 1 << 16
     """Weights that stay in the near caches: half a megabyte of float64."""
     miss_ns: float = 60.0
-    """Nanoseconds until a row arrives that is in no near cache, where X has more than ``cached_elements``."""
+    """Nanoseconds to fetch a row from memory, where X has more than ``cached_elements`` elements."""
     cached_elements: int = 1 << 20
     """Elements of X that stay in the near caches."""
     newton_step_ns: float = 150_000.0
@@ -73,5 +73,6 @@ class LinearCosts:
 
 
 def newton_weights(problem: LinearProblem) -> int:
-    """The number of rows of Newton's matrix: the weights, or the samples and one where few long rows are rotated."""
+    """The number of rows of Newton's matrix: one for each weight. Where few long rows are rotated, one for each sample and one
+    more."""
     return min(problem.n_weights, problem.n_samples + 1) if is_rotated(problem) else problem.n_weights

@@ -1,8 +1,8 @@
 """The sequential dual method for the machine of Crammer and Singer, with shrinking of classes within samples and of samples.
 
 S. S. Keerthi, S. Sundararajan, K.-W. Chang, C.-J. Hsieh, C.-J. Lin, "A sequential dual method for large scale multi-class
-linear SVMs", KDD 2008. Every sweep adds up the gap terms that its samples have when their turn comes. Where that sum is
-small, all classes and samples are looked at again, and the next sum without any shrunk is an estimate of the whole gap."""
+linear SVMs", KDD 2008. Every sweep adds up the gap terms of its samples at their visits. When that sum is small, all classes
+and samples return, and the next sum over all of them is an estimate of the whole gap."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from maxmargin.solvers.base import Budget, Stage
 
 @dataclass(frozen=True)
 class SequentialDualPolicy:
-    """When all samples and classes are looked at again."""
+    """When shrunk samples and classes return, and how far a problem is solved."""
 
     first_share: float = 0.1
-    """Share of the objective at which the shrunk samples and classes are looked at for the first time."""
+    """Gap of the active samples, as a share of the objective, at which shrunk samples and classes first return."""
     next_share: float = 0.2
-    """What multiplies that share after each look that found the gap too large."""
+    """Factor on that share after each return that found the gap too large."""
     target_share: float = 0.5
-    """Share of the gap that is asked for at which the solver asks for a certificate."""
+    """The solver asks for a certificate when its gap is at most this share of the requested gap."""
     few_coefficients: int = 1000
-    """Samples times classes up to which a problem is solved to ``fine_target``, whatever is asked for."""
+    """Samples times classes up to which a problem is solved to ``fine_target``, whatever gap is requested."""
     fine_target: float = 1e-11
     """The relative gap to which small problems are solved."""
     fine_sweeps: int = 5000
-    """Sweeps after which a small problem has to do with the gap that is asked for."""
+    """Sweeps after which a small problem is solved only to the requested gap."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SequentialDual:
         return state
 
     def advance(self, problem: CrammerSingerProblem, state: SequentialDualState, budget: Budget) -> None:
-        """Sweeps over the samples at work, up to the budget of steps."""
+        """Sweep over the active samples until the budget of steps is used."""
         if state.looks_done:
             state.share, state.looks_done = state.share * self.policy.next_share, False
         end = state.steps + budget.steps
@@ -68,7 +68,7 @@ class SequentialDual:
 
 
 class LoopRows(NamedTuple):
-    """X for the loop: see its head."""
+    """X in the form that the loop takes; see the loop's module."""
 
     values: Array
     indices: Array
@@ -79,7 +79,7 @@ class LoopRows(NamedTuple):
 
 @dataclass
 class SequentialDualState:
-    """The coefficients, W of them, and who is at work."""
+    """The coefficients, their W, and the active samples and classes."""
 
     problem: CrammerSingerProblem
     rows: LoopRows
@@ -98,7 +98,7 @@ class SequentialDualState:
     is_whole: bool = True
 
     def look_at_all(self) -> None:
-        """All samples and classes are at work again. The own class of a sample is the first of its list."""
+        """Make all samples and classes active. The own class of a sample is the first of its list."""
         n, k = self.b.shape
         self.classes = np.tile(np.arange(k, dtype=np.int32), (n, 1))
         self.classes[np.arange(n), self.problem.y], self.classes[:, 0] = 0, self.problem.y
@@ -127,7 +127,7 @@ class SequentialDualState:
 
 
 def _feasible(problem: CrammerSingerProblem, b: Array) -> Array:
-    """Coefficients with the signs and bounds that the dual asks for, near these."""
+    """The given coefficients moved to nearby ones that meet the signs and bounds of the dual."""
     others = np.minimum(np.asarray(b, dtype=np.float64).reshape(problem.n_samples, problem.n_classes), 0.0)
     others[problem.own] = 0.0
     A = -others.sum(axis=1)

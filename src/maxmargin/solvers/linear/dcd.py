@@ -1,12 +1,12 @@
 """Dual coordinate descent: C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan, "A Dual Coordinate
 Descent Method for Large-scale Linear SVM", ICML 2008.
 
-One alpha_i at a time is set to the minimiser of the dual along its axis, eq. (9),
+Each step sets one alpha_i to its optimum along its axis, eq. (9),
 
     alpha_i <- min(max(alpha_i - G / Q_ii, 0), U_i),    G = y_i w . x_i - 1 + D_ii alpha_i,    Q_ii = |x_i|^2 + D_ii,
 
-and w = sum_i alpha_i y_i x_i is kept up to date, so that a step costs two passes over one row. Both losses of the paper
-and its least squares (section 6) are one code path through U and D; the losses of regression have a step of their own
+and updates w = sum_i alpha_i y_i x_i, so that a step costs two passes over one row. U and D select the loss: both losses of the
+paper and its least squares (section 6) share one code path. The losses of regression have a step of their own
 (``coordinate_loops``). The loop is in ``maxmargin.solvers.linear.dcd_loop``.
 """
 
@@ -36,7 +36,7 @@ from maxmargin.solvers.linear.dcd_loop import CYCLIC, ONLINE, PERMUTED, SWEEP, L
 
 
 class Order(Enum):
-    """In which order the coordinates come."""
+    """The order in which coordinates are visited."""
 
     CYCLIC = CYCLIC
     """1, 2, ..., n, again and again: Algorithm 1."""
@@ -48,9 +48,10 @@ class Order(Enum):
 
 @dataclass(frozen=True)
 class Shrinking:
-    """Leave out a sample at a bound whose gradient is beyond ``factor`` times the worst of the last sweep, eq. (16).
+    """Leave out a sample at a bound when its gradient exceeds ``factor`` times the worst gradient of the last sweep, eq. (16).
 
     A factor below one is the paper's more aggressive variant.
+
     """
 
     factor: float = 1.0
@@ -62,27 +63,27 @@ class Shrinking:
 
 @dataclass(frozen=True)
 class DCDPolicy:
-    """When rounding is washed out of w, and when samples that were shrunk are looked at again."""
+    """When w is computed anew to remove rounding error, and when shrunk samples are checked again."""
 
     still_sweeps_online: int = 64
-    """Sweeps without a move after which random draws count as stuck. A whole sweep proves that no coordinate can move; as many
-    random draws, 64 times over, miss one with probability e^-64."""
+    """Sweeps without a move after which random draws count as stuck. One sweep in order proves that no coordinate can move.
+    Random draws prove nothing: 64 sweeps of them miss a given coordinate with probability e^-64."""
     epochs_to_refresh: int = 30
-    """Epochs after which the rounding of the steps in w may show in a certificate. An estimate, not measured."""
+    """Epochs after which the rounding error that steps leave in w may show in a certificate. An estimate, not measured."""
     tighter: float = 0.3
-    """Share of the violation that epsilon becomes when (17) holds and the gap is still too large."""
+    """When (17) holds and the gap is still too large, epsilon becomes this share of the violation."""
     check_epochs: int = 4
-    """Epochs of work on the active samples after which the others are looked at."""
+    """Epochs of work on the active samples after which the shrunk samples are checked."""
     check_slack: float = 2.0
-    """Times the threshold beyond which a sample that was looked at is shrunk again at once."""
+    """A checked sample is shrunk again at once if its gradient exceeds this many times the threshold."""
 
 
 @dataclass(frozen=True)
 class DCD:
-    """Dual coordinate descent. ``epsilon`` is that of the rule (17), M - m < epsilon.
+    """Dual coordinate descent. ``epsilon`` belongs to the stopping rule (17): M - m < epsilon.
 
-    With ``stop="paper"`` a solve ends when (17) holds for all samples. With ``stop="gap"`` the rule is an inner test alone:
-    shrinking turns back to all samples when it holds, and epsilon is tightened if the gap is still too large then."""
+    With ``stop="paper"`` a solve ends when (17) holds for all samples. With ``stop="gap"`` the rule only triggers a check: all
+    shrunk samples return, and if the gap is still too large, epsilon is tightened."""
 
     order: Order = Order.PERMUTED
     shrinking: Shrinking | None = Shrinking()
@@ -173,7 +174,7 @@ class DCDState:
     policy: DCDPolicy = field(default_factory=DCDPolicy)
     stage: ClassVar[Stage] = Stage("dcd")
     has_best_w: ClassVar[bool] = False
-    caution: float = 1.0  # falls with every certificate that was refused
+    caution: float = 1.0  # multiplies targets; falls with every refused certificate
     refreshed_at: int = 0
     was_refreshed_when_still: bool = False
 
@@ -197,12 +198,12 @@ class DCDState:
 
     @property
     def relative_gap(self) -> float:
-        """Of the last finished sweep, as far as the gap terms that it met tell."""
+        """The relative gap after the last finished sweep, estimated from the gap terms of its visits."""
         return float(self.sweep["relative_gap"][0])
 
     @property
     def dual(self) -> float:
-        """D(alpha), up to the rounding of the steps since the last refresh."""
+        """D(alpha), up to the rounding error of the steps since the last refresh."""
         return float(self.sweep["dual"][0])
 
     @property
@@ -215,7 +216,7 @@ class DCDState:
 
     @property
     def is_stuck(self) -> bool:
-        """Nothing moves, not even with a w that is free of the rounding of earlier steps."""
+        """No alpha_i moves, not even after w was computed anew."""
         return self._is_still and self.was_refreshed_when_still
 
     @property
@@ -223,13 +224,13 @@ class DCDState:
         return int(self.sweep["still_sweeps"][0]) >= self.still_sweeps_to_be_stuck
 
     def go_on_unless_rule_holds(self, problem: LinearProblem) -> None:
-        """A sweep that changed nothing looks done too. Without the rule of the paper it ends a solve only if w is free of
-        rounding, and then as stuck."""
+        """A sweep that changed nothing looks done too. With ``stop="gap"`` such a sweep ends a solve, as stuck, only if w was
+        computed anew before it."""
         if self.looks_done and not self.violation < float(self.sweep["epsilon"][0]) and not self.is_stuck:
             self.look_closer(problem)
 
     def look_closer(self, problem: LinearProblem) -> None:
-        """A certificate was refused: take all samples back and ask more of the inner tests."""
+        """React to a refused certificate: bring all samples back and tighten the inner tests."""
         sweep = self.sweep[0]
         self._take_all_back()
         if sweep["violation"] < sweep["epsilon"]:
@@ -252,7 +253,7 @@ class DCDState:
             np.copyto(self.index, self.pool)
 
     def refresh(self, problem: LinearProblem) -> None:
-        """w and the dual value from alpha, free of the rounding of the steps that led here."""
+        """Compute w and the dual value anew from alpha, which removes the rounding error of earlier steps."""
         alpha = self.samples["alpha"]
         self.refreshed_at = self.steps
         self.w[:] = 0.0
@@ -261,14 +262,14 @@ class DCDState:
 
 
 def dual_terms(problem: LinearProblem) -> OneSided | TwoSided:
-    """What the compiled step is chosen by."""
+    """The type that selects the compiled step."""
     if problem.loss.is_regression:
         return TwoSided(problem.box.e)
     return OneSided(problem.y, -np.inf if np.isinf(problem.box.L).any() else 0.0)
 
 
 def coordinates(problem: LinearProblem, dtype: np.dtype[Any], warm_start: Array | None) -> Array:
-    """The records of the samples; in regression they have a target and a lower bound of their own too."""
+    """The records of the samples. In regression each record also has a target and a lower bound."""
     box = problem.box
     if problem.loss.is_regression:
         dtype = np.dtype([*dtype.descr, *TWO_SIDED_COORDINATE.descr[len(COORDINATE.descr) :]])

@@ -1,7 +1,7 @@
 """The loop of dual coordinate descent: Hsieh et al. (ICML 2008), Algorithms 1 and 2 with section 3.2.
 
-``descend`` runs any number of steps and can stop and go on at any of them: all that it knows is in the arrays and in
-the one-element record ``sweep``. The line of ``index`` during a sweep, left to right::
+``descend`` runs any number of steps and can pause after any of them: its whole state is in the arrays and in the one-element
+record ``sweep``. During a sweep ``index`` has this layout, from left to right::
 
     kept so far | shrunk in this sweep | drawn, to come | not drawn yet | shrunk before
     0 ...  kept             ...  cursor      ...     drawn     ...  active   ...   present
@@ -49,9 +49,9 @@ SWEEP = np.dtype(
         ("M_bar", "f8"),  # thresholds of (16), from the sweep before
         ("m_bar", "f8"),
         ("violation", "f8"),  # M - m of the last finished sweep
-        ("gap", "f8"),  # gap terms met in this sweep so far
+        ("gap", "f8"),  # sum of the gap terms of this sweep's visits so far
         ("last_gap", "f8"),  # of the last finished sweep
-        ("relative_gap", "f8"),  # what is left of it after that sweep, relative to the dual value
+        ("relative_gap", "f8"),  # estimate of the gap after that sweep, relative to the dual value
         ("dual", "f8"),  # D(alpha)
         ("looks_done", "u8"),
     ]
@@ -69,8 +69,8 @@ class Line(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """``shrink_factor`` is infinite for no shrinking; ``target`` is the gap relative to the dual value that is looked for, and
-    zero leaves only the rule (17) with epsilon. The last two are fields of ``DCDPolicy``."""
+    """``shrink_factor`` is infinite for no shrinking. ``target`` is the wanted gap relative to the dual value; with zero only
+    the rule (17) with epsilon applies. The last two are fields of ``DCDPolicy``."""
 
     order: int
     shrink_factor: float
@@ -165,7 +165,7 @@ def end_sweep(state, plan):
     state.M_bar = state.M if state.M > 0.0 else np.inf
     state.m_bar = state.m if state.m < 0.0 else -np.inf
     state.still_sweeps = state.still_sweeps + ONE if is_full and state.moves == NONE else NONE
-    # The gap terms were met on the way, so by now the gap is lower than their sum, by about half a sweep's reduction.
+    # Each gap term was computed before its step, so the gap is now lower than their sum by about half of the sweep's reduction.
     reduction = min(1.0, state.gap / state.last_gap) if state.last_gap > 0.0 else 1.0
     state.relative_gap = state.gap * np.sqrt(reduction) / abs(state.dual) if state.dual != 0.0 else np.inf
     if plan.target == 0.0:
@@ -193,9 +193,9 @@ def end_sweep_by_violation(state):
 
 @njit(inline="always")
 def end_sweep_by_gap(state, plan, is_full):
-    """The like of (17) for the gap. When that of the active samples is small enough (the smaller, the cheaper they are), a
-    certificate looks at all. Else those that were shrunk are looked at again when the others no longer move, or have cost a
-    few times as much as that look."""
+    """The counterpart of (17) for the gap. When the gap of the active samples is small enough, a certificate checks all
+    samples; the cheaper the active samples are, the smaller their gap must be. Otherwise shrunk samples are checked when the
+    active ones no longer move, or when the work on the active ones has cost a few times as much as such a check."""
     if state.active + state.active >= state.present:
         state.checked = state.steps
     share = state.active / state.present

@@ -1,10 +1,10 @@
 r"""Pair descent for a free offset with a price: H.-Y. Chou, P.-Y. Lin, C.-J. Lin, "Dual coordinate-descent methods for linear
 one-class SVM and SVDD", SDM 2020.
 
-The dual asks for a fixed :math:`\sum_i \alpha_i`, so that two samples change at a time. An iteration computes all outputs f,
-takes rho as their weighted quantile, and pairs the worst violators: samples below rho whose alpha can rise with samples above
-rho whose alpha can fall. Each pair is brought to its minimum, by outputs computed anew. The outputs give the duality gap, too,
-and that is the test for when to end. The first alpha is one for the samples with the least outputs of w(prices)."""
+The dual fixes :math:`\sum_i \alpha_i`, so a step changes two samples. An iteration computes all outputs f, takes rho as their
+weighted quantile, and pairs the worst violators: a sample below rho whose alpha can rise with a sample above rho whose alpha
+can fall. Each pair is moved to its optimum, with its outputs computed anew. The outputs also give the duality gap, which
+decides when to stop. The first alpha is at its bound for the samples with the least outputs of w(prices)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from maxmargin.solvers.linear.pair_descent_loop import descend_pairs
 
 @dataclass(frozen=True)
 class PairDescent:
-    """``most_pairs`` is the share of the samples of which pairs are made in an iteration, ``sweeps`` how often each of these is
-    paired, ``still_iterations`` how many iterations without a smaller gap are the end. On a9a, cpu_act and ijcnn1 (nu = 0.01,
+    """``most_pairs`` is the share of the samples that are paired in an iteration. ``sweeps`` is how often each of them is
+    paired. ``still_iterations`` iterations in a row without a smaller gap end the solve. On a9a, cpu_act and ijcnn1 (nu = 0.01,
     0.1, 0.5; geometric means) 0.1 and 10 take 14, 3.5 and 30 ms to 1e-3, and 17, 3.6 and 46 ms to 1e-6; 0.05 and 4 take 13, 3.2
     and 33 ms, and 17, 7.2 and 53 ms."""
 
@@ -59,7 +59,7 @@ class PairDescent:
 
 
 class PairState:
-    """alpha with its w, the outputs at the beginning of the iteration, and what they say."""
+    """alpha with its w, the outputs at the beginning of the iteration, and the offset and gap that follow from them."""
 
     stage: ClassVar[Stage] = Stage("pair-descent")
     has_best_w: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class PairState:
         return self.problem.n_samples
 
     def refresh(self) -> None:
-        """w from alpha, free of the rounding of the steps that led here."""
+        """Compute w anew from alpha, which removes the rounding error of earlier steps."""
         self.w = np.append(self.problem.weights(self.alpha)[:-1], 0.0)
         self.plain_outputs: Array | None = None
 
@@ -105,7 +105,7 @@ class PairState:
         self.steps += problem.n_samples
 
     def improve(self, most: int, sweeps: int) -> None:
-        """Pair the worst violators, the first time with the worst of the other side, then with others."""
+        """Pair the worst violators: first with the worst of the other side, then with others."""
         self.plain_outputs = None
         below = _worst(self.outputs, (self.alpha < self._upper), most)
         above = _worst(-self.outputs, (self.alpha > 0.0), most)
@@ -120,8 +120,8 @@ class PairState:
 
 
 def _worst(outputs: Array, can_move: Array, most: int) -> Array:
-    """The samples that can move and are farthest below zero, in that order; if none is below, the lowest that can move. Many
-    may be equally low: rows without an element have the output rho where w is small."""
+    """The movable samples with the lowest values below zero, in that order. If no value is below zero, the lowest movable
+    samples. Many values may be equal: rows without elements all have the same output."""
     chosen = np.flatnonzero(can_move & (outputs < 0.0))
     if not len(chosen):
         movable = np.flatnonzero(can_move)
@@ -134,7 +134,7 @@ def _worst(outputs: Array, can_move: Array, most: int) -> Array:
 
 
 def first_alpha(problem: LinearProblem) -> Array:
-    """At its bound for the samples with the least outputs of w(prices), as many as the sum allows."""
+    """The first alpha: at its bound for the samples with the least outputs of w(prices), as many as the sum allows."""
     prices = problem.offset_prices
     assert prices is not None
     outputs, total = problem.rows.matrix @ problem.weights(prices)[:-1], float(prices.sum())

@@ -1,35 +1,34 @@
 r"""Pegasos: S. Shalev-Shwartz, Y. Singer, N. Srebro, "Pegasos: Primal Estimated sub-GrAdient SOlver for SVM", ICML 2007, with
 Algorithm 3 of A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in the Margin", 2007.
 
-In iteration t a batch of k samples is drawn, w moves against the subgradient of :math:`f(w) = \tfrac\lambda2 |w|^2 + \tfrac1N
-\sum_i \ell(m_i)` as the batch estimates it, with the learning rate 1 / (lambda t), and is projected into a ball that holds
-the optimum:
+Iteration t draws a batch of k samples. w moves against the subgradient of :math:`f(w) = \tfrac\lambda2 |w|^2 + \tfrac1N \sum_i
+\ell(m_i)` as the batch estimates it, with the learning rate 1 / (lambda t), and is projected into a ball that holds the
+optimum:
 
 .. math:: w_{t+1} = \Pi\Big[ (1 - \tfrac1t) w_t + \tfrac{1}{\lambda t k} \sum_{i \in A_t} s_i y_i x_i \Big],
           \qquad s_i = -\ell'(m_i).
 
-lambda = 1 / sum_i C_i makes f the primal of ``maxmargin.problem.linear`` divided by sum_i C_i (1 / (C N) where C is one number;
-where not, a draw counts in proportion to its C_i). The radius of the ball is 1 / sqrt(lambda) for hinge loss (Pegasos,
+With lambda = 1 / sum_i C_i, f is the primal of ``maxmargin.problem.linear`` divided by sum_i C_i. If C is one number, lambda =
+1 / (C N); otherwise a draw counts in proportion to its C_i. The radius of the ball is 1 / sqrt(lambda) for hinge loss (Pegasos,
 Theorem 1), and sqrt(2 / lambda) for the others, as f(0) = 1 and lambda |w*|^2 / 2 <= f(w*).
 
-**Algorithm 3**: margins are stored for all samples now and then, and a draw whose slope follows from the bound (2), with its
-own radius, needs no product. As any multiple c w' has c times the margins of w', the bound is taken from the nearest one: it
-asks for |w - c w'|. Where the features are few that is computed, and the bound is around a centre for each sample (see
-``maxmargin.margin_bounds.coded_centres``; around the means of the classes until that has become cheap beside what was done).
-Where
-they are many, as in text, where the paper's version was slower than none, it is carried along: w . w' changes with every row
-that is added by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by two products with a row that is in
-the cache.
+**Algorithm 3**: from time to time the margins of all samples are stored. A draw whose slope follows from the bound (2), with
+its own radius, needs no product. Any multiple c w' has c times the margins of w', so the bound uses the nearest multiple, which
+needs |w - c w'|. With few features this distance is computed, and each sample is bounded around a centre
+(``maxmargin.margin_bounds.coded_centres``; around the means of the classes until coded centres have become cheap beside the
+work done). With many features, as in text, the paper's version was slower than no pruning. There the distance is updated
+instead of computed: adding a row changes w . w' by a multiple of w' . x_i, which is y_i times the stored margin, and |w|^2 by
+two products with a row that is in the cache.
 
-When margins are stored is decided by the rule of the paper's section 3, but that its b) need not wait for the period: what was
-stored has then paid for itself, and were the share of the pruned to fall steadily, this would be the best time. The period
-doubles each time that it did not pay. ``maxmargin.solvers.linear.pegasos_as_printed`` is Algorithm 3 as the paper has it.
+The rule of the paper's section 3 decides when margins are stored, with one change: its case b) need not wait for the period. In
+case b) the stored margins have paid for themselves, and if the share of pruned draws falls steadily this is the best time. The
+period doubles each time that storing did not pay. ``maxmargin.solvers.linear.pegasos_as_printed`` is Algorithm 3 as the paper
+has it.
 
-**The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times the
-one factor at which D is greatest. By the recursion above w is made of such slopes, so as the draws grow in number w(alpha)
-comes close to w; with a draws for each sample the noise in alpha is C / sqrt(a). Both the noise and the rate 1 / (lambda t)
-end near a relative gap of 1e-2 to 1e-3 in reasonable time: a solver for a quick first answer.
-"""
+**The dual point**: alpha_i is C_i times the mean slope of sample i over its draws in the latter part of the run, times the one
+factor at which D is greatest. By the recursion above w is a sum of such slopes, so w(alpha) approaches w as the number of draws
+grows; with a draws for each sample the noise in alpha is C / sqrt(a). The noise and the rate 1 / (lambda t) both limit Pegasos
+to a relative gap of 1e-2 to 1e-3 in reasonable time: it is a solver for a quick first answer."""
 
 from __future__ import annotations
 
@@ -52,15 +51,15 @@ from maxmargin.solvers.linear.pegasos_state import PegasosPolicy, PegasosState, 
 
 @dataclass(frozen=True)
 class Pegasos:
-    """Stochastic subgradient descent with batches of ``k``, by default 1000 or as many as there are samples. ``overhead``
-    is the paper's c: at most 1 / c of the time may be lost by pruning; an infinite c never prunes.
+    """Stochastic subgradient descent with batches of ``k`` samples, by default 1000 or all samples if they are fewer.
+    ``overhead`` is the paper's c: pruning may cost at most 1 / c of the time. An infinite c never prunes.
 
     ``bounds`` says how a draw is decided without its margin; the iterates are the same. "coded" is our variant, with a
     centre for every sample, and "paper" is Algorithm 3 as printed with the settings of the paper's experiments; a
     ``PrintedBounds`` has others.
 
-    With ``stop="paper"`` a solve ends after ``T`` iterations, which is the only rule that Pegasos has; with ``stop="gap"`` by
-    the certificate."""
+    With ``stop="paper"`` a solve ends after ``T`` iterations, the only rule that the Pegasos paper has. With ``stop="gap"`` the
+    certificate ends it."""
 
     k: int | None = None
     overhead: float = 10.0
@@ -73,8 +72,7 @@ class Pegasos:
         check_stop(self.stop)
         if ends_by_own_rule(self) != (self.T is not None):
             raise ValueError(
-                f"T, the number of iterations, goes with stop='paper', and neither without the other; got T={self.T!r} and "
-                f"stop={self.stop!r}."
+                f"T, the number of iterations, and stop='paper' need each other; got T={self.T!r} and stop={self.stop!r}."
             )
         if self.T is not None and not (isinstance(self.T, int) and self.T >= 1):
             raise ValueError(f"T, the number of iterations, must be a whole number of at least 1; got {self.T!r}.")
@@ -154,7 +152,7 @@ class CodedState(PegasosState):
         self.stored["margin"] = self._margins_stored()
 
     def _prepare(self, may_code: bool) -> None:
-        """Spheres around the origin where w is long; else around the means of the classes, and later around coded centres."""
+        """Spheres around the origin if w is long; otherwise around the means of the classes, and later around coded centres."""
         self.is_coded = may_code
         if self.is_wide:
             radii = Spheres.around_origin(self.problem).radii
@@ -168,4 +166,4 @@ class CodedState(PegasosState):
 
 _NO_CENTRES = Centres(np.empty((0, 0)), np.empty(0), 0.0)
 TINY = np.float32(1e-30)
-"""A radius has to be other than zero to have a sign."""
+"""Replace a radius of zero, which has no sign."""

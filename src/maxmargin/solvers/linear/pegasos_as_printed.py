@@ -1,10 +1,10 @@
 r"""Pegasos with Algorithm 3 as it is printed: A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in
 the Margin", 2007, sections 3 and 4.3.
 
-The margins :math:`m'_i` of all samples are stored at w' now and then, beside the norms :math:`|x_i|`. For every iteration
-:math:`w_\delta = |w - w'|` is computed (line 5), and a drawn sample with :math:`m'_i - w_\delta |x_i| > 1` has no loss
-(line 8), one with :math:`m'_i + w_\delta |x_i| < 1` has the slope one (line 10): for neither is the margin computed. Line
-12 wants the margin for the value of the loss; Pegasos does not use that value, so no product is made for it.
+From time to time the margins :math:`m'_i` of all samples at the current w' are stored, beside the norms :math:`|x_i|`. For
+every iteration :math:`w_\delta = |w - w'|` is computed (line 5), and a drawn sample with :math:`m'_i - w_\delta |x_i| > 1` has
+no loss (line 8), one with :math:`m'_i + w_\delta |x_i| < 1` has the slope one (line 10): for neither is the margin computed.
+Line 12 computes the margin for the value of the loss. Pegasos does not use that value, so this step is skipped.
 
 **When margins are stored.** SortPeriod is (3). As nothing is sorted, SortTime is s d N + d, and EvalTime is that of k
 draws:

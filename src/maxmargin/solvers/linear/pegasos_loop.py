@@ -1,7 +1,7 @@
 """The loop of Pegasos with Algorithm 3 of Guillory and Bilmes (2007); ``maxmargin.solvers.linear.pegasos`` has the mathematics.
 
-w is kept as scale v, so that shrinking and projecting it cost nothing however long it is. All that the loop knows is in its
-arrays and in the one-element record ``record``: it can stop after any iteration and go on.
+w is kept as scale times v, so that shrinking and projecting w take one multiplication. The whole state of the loop is in its
+arrays and in the one-element record ``record``: the loop can pause after any iteration.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from maxmargin.margin_bounds.coded_centres_loop import DIRECTIONS, product_with_
 from maxmargin.margin_bounds.pruned_loss_loops import FAST, slope_of
 
 STORED = np.dtype([("margin", "f4"), ("radius", "f4"), ("code", "u8")])
-"""The margin of a sample at w', how far it is from its centre, negative where y is, and where that is: few bytes, as every draw
-of a sample is a miss of the cache."""
+"""The margin of a sample at w', its distance from its centre (negative where y is), and its centre. Few bytes, because every
+draw of a sample is a cache miss."""
 
 
 class Centres(NamedTuple):
@@ -31,7 +31,7 @@ class Centres(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The draws of an iteration, and room for those that are undecided, and for those with a slope and their slopes."""
+    """The draws of an iteration, and work arrays: the undecided draws, the draws with a slope, and their slopes."""
 
     drawn: Array
     undecided: Array
@@ -118,13 +118,13 @@ INTERNAL: dict[str, Any] = {
 LOCATED_AHEAD, FETCHED_AHEAD = np.uint64(16), np.uint64(8)
 """How many draws ahead a row is located and fetched."""
 ROUNDING = 4e-6
-"""More than float32 margins take from v . w', relatively, between two times that it is computed anew."""
+"""An upper bound on the relative error that float32 margins add to v . w' between two times that it is computed anew."""
 SINGLE = 1e-6
-"""More than rounding to float32 takes from a margin, relatively."""
+"""An upper bound on the relative error of rounding a margin to float32."""
 SPAN_ROUNDING = 1e-9
-"""More than rounding takes from a squared length when a part of it is subtracted, relatively."""
+"""An upper bound on the relative rounding error of a squared length after a part of it is subtracted."""
 SMALLEST_SCALE = 1e-9
-"""Below this scale v is multiplied by it, so that v does not overflow."""
+"""When the scale falls below this, it is multiplied into v, so that v does not overflow."""
 
 
 @njit(**INTERNAL)
@@ -143,7 +143,7 @@ def best_factor(product, sqnorm):
 
 @njit(**INTERNAL, fastmath=FAST)
 def carried_move(point, bias, shifts):
-    """From what was carried along; nothing but the constant feature is known of the centres."""
+    """The same from sums that were updated row by row. Of the centres only the constant feature is known."""
     v, base, state = point.v, point.base, point.record[0]
     last = v.shape[0] - 1
     product, squares = state.scale * state.product, state.scale * state.scale * state.sqnorm
@@ -185,7 +185,8 @@ def measured_move(point, bounds, bias):
 
 @njit(**INTERNAL, fastmath={"contract"})
 def decide(bounds, batch, pieces, moved):
-    """Lines 8 and 10 of Algorithm 3: the draws that the bounds (2) do not decide, and those whose slope must be one."""
+    """Lines 8 and 10 of Algorithm 3: list the draws that the bounds (2) leave undecided, and the draws whose slope must be
+    one."""
     stored, shifts, drawn, undecided, active = bounds.stored, bounds.shifts, batch.drawn, batch.undecided, batch.active
     n_undecided, n_active = np.uint64(0), np.uint64(0)
     shift_negative, shift_positive = shifts[DIRECTIONS], shifts[DIRECTIONS + 1]
@@ -207,7 +208,7 @@ def decide(bounds, batch, pieces, moved):
 
 @njit(**INTERNAL)
 def prefetch_first(rows, y, samples, count):
-    """The rows that a loop begins with, before it fetches others ahead of itself: of a short list they are a large part."""
+    """Fetch the first rows of a loop, before the loop fetches rows ahead of itself. They are a large part of a short list."""
     for s in range(min(LOCATED_AHEAD, count)):
         prefetch_row_start(rows, np.uint64(samples[s]))
         prefetch(y, np.uint64(samples[s]))
@@ -292,7 +293,7 @@ def count_draws(averages, batch, n_active, n_linear):
 
 @njit(inline="always")
 def should_store(state, pruning, k):
-    """Section 3: a), or b), by when what was stored has paid for itself."""
+    """Section 3: whether case a) holds, or case b), in which the stored margins have paid for themselves."""
     has_paid = state.skipped - state.since * state.recent > pruning.store_worth
     return has_paid or (state.since >= pruning.period and state.recent < 0.5 * k)
 
@@ -311,9 +312,9 @@ def note_pruned(state, pruning, k, n_undecided):
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def descend_on_draws(samples, point, batch, descent, bounds, averages, iterations):
-    """So many iterations of Pegasos, each with ``len(batch.drawn)`` draws; fewer if margins should be stored before the next:
-    returns how many were made. C is relative to its mean. ``averages`` counts draws and slopes, if it has a place for every
-    sample."""
+    """Make iterations of Pegasos, each with ``len(batch.drawn)`` draws, and return their number. It is less than the number
+    asked for if margins should be stored first. C is relative to its mean. ``averages`` counts draws and slopes, if it has a
+    place for every sample."""
     state, rows, drawn = point.record[0], samples.rows, batch.drawn
     k = np.float64(drawn.shape[0])
     for done in range(iterations):

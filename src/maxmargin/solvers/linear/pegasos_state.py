@@ -1,4 +1,4 @@
-"""What Pegasos knows between two iterations, however it bounds the margins."""
+"""The state of Pegasos between two iterations, whichever bounds on the margins it uses."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class PegasosPolicy:
     sample_elements: float = 8.0
     """Elements that a sample costs besides those of its row."""
     wide_share: float = 0.25
-    """Share of the elements of a batch that three passes over vectors as long as w may have, for them to be made in every
-    iteration."""
+    """Three passes over vectors as long as w are made in every iteration if they take at most this share of a batch's
+    elements."""
     far_bytes: int = 2**24
     """Bytes of X from which a row that is drawn is not in a cache. Where w is long, w is what is not in the cache."""
     miss_elements: float = 130.0
@@ -39,19 +39,19 @@ class PegasosPolicy:
     miss_factor: float = 2.5
     """Factor on the elements of such a row."""
     skipped_worth: float = 0.6
-    """Draws that a margin not computed saves: its bound was looked at, and some rows are added nevertheless."""
+    """Draws that one skipped margin saves. Less than one: its bound is read, and some rows are added all the same."""
     class_passes: float = 1.5
     """Passes over X that the spheres around the classes cost."""
     coding_passes: float = 6.0
     """Passes over X that the coded centres cost."""
     not_paid: float = 2.0
-    """Factor on the period between two times that margins are stored, when the first did not pay."""
+    """Factor on the period between two stores of all margins, when the last store did not pay."""
     recent_weight: float = 0.1
     """Weight of an iteration in the mean of skipped margins over the last few iterations."""
     least_share: float = 0.02
-    """Share of the margins that must be skipped in that mean. With less, pruning stops until margins are stored again."""
+    """The least share of skipped margins, in that mean. Below it pruning stops until margins are stored again."""
     fewest_iterations: float = 10.0
-    """Iterations since margins were stored before that is judged."""
+    """Iterations after a store before that share is checked."""
 
     def draw_elements(self, problem: LinearProblem) -> float:
         """What a row in the order of memory costs, in elements."""
@@ -95,7 +95,8 @@ class PegasosState(ABC):
         self._slopes = np.zeros(n)
 
     def begin_at(self, alpha: Array) -> None:
-        """As if so many epochs had led to w(alpha) that a draw changes its alpha_i by no more than C_i / warm_epochs."""
+        """Begin at w(alpha), with the counters as if ``warm_epochs`` epochs had led there: a draw then changes its alpha_i by
+        at most C_i / warm_epochs."""
         self._slopes = slopes_from(self.problem, alpha)
         self.v[: self.problem.n_weights] = self.problem.weights(alpha)
         self.record["sqnorm"] = self.v @ self.v
@@ -107,7 +108,7 @@ class PegasosState(ABC):
 
     @property
     def looks_done(self) -> bool:
-        """All of the T iterations are made, where there is a T."""
+        """Whether all T iterations are made, if there is a T."""
         return self.iterations >= self.most_iterations
 
     @property
@@ -140,7 +141,7 @@ class PegasosState(ABC):
 
     @abstractmethod
     def _descend(self, iterations: int) -> None:
-        """Make so many iterations, or fewer if margins should be stored."""
+        """Make the given number of iterations, or fewer if margins should be stored first."""
 
     @abstractmethod
     def _store(self) -> None:
@@ -165,7 +166,8 @@ class PegasosState(ABC):
         self.averaged_from = self.iterations
 
     def slopes(self) -> Array:
-        """The mean slope of each sample over its draws since the averages began; of one not drawn since, that of before."""
+        """The mean slope of each sample over its draws since the averages began. A sample not drawn since then keeps its
+        earlier mean."""
         counts, slopes = (self.averages[name].astype(np.float64) for name in ("count", "slopes"))
         return np.divide(slopes, counts, out=self._slopes.copy(), where=counts > 0.0)
 

@@ -1,4 +1,4 @@
-"""The phases of ``auto``: one method at work on the problem, or on a reduction of it, until it is done or hands over.
+"""The phases of ``auto``. A phase runs one method on the problem, or on a reduction of it, until it is done or hands over.
 
 A phase offers what the next one starts from, an alpha of the original problem, in a :class:`Handover`."""
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Handover(NamedTuple):
-    """What a phase leaves to the next: a dual point of the original problem in memory of its own, why there is a next phase,
-    and how it begins."""
+    """What a phase passes to the next one: a copy of its dual point for the original problem, the reason for the switch, and
+    the function that starts the next phase."""
 
     alpha: Array | None
     reason: str
@@ -32,7 +32,7 @@ class Handover(NamedTuple):
 
 
 class Method:
-    """A solver with its state on the problem that it sees: what every phase is made of."""
+    """A solver, its state, and the problem that it works on. Every phase is made of these."""
 
     def __init__(self, solver: Solver, problem: LinearProblem, alpha: Array | None, seed: int) -> None:
         self.solver, self.problem = solver, problem
@@ -54,7 +54,7 @@ class Phase(ABC):
 
     @abstractmethod
     def advance(self, budget: Budget) -> Handover | None:
-        """Work on, or hand over to another method."""
+        """Continue, or hand over to another method."""
 
     @property
     def steps(self) -> int:
@@ -74,7 +74,7 @@ class Phase(ABC):
 
 
 class Coordinates(Phase):
-    """Dual coordinate descent, sweep by sweep, with an eye on how long it would still take."""
+    """Dual coordinate descent, sweep by sweep, with a forecast of the remaining work after each sweep."""
 
     def __init__(self, plan: Plan, handover: Handover, seed: int, may_switch: bool) -> None:
         method = Method(DCD(), plan.problem, handover.alpha, seed)
@@ -87,7 +87,7 @@ class Coordinates(Phase):
 
     @classmethod
     def begin_last(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
-        """Without another switch."""
+        """A phase of coordinate descent that never hands over."""
         return cls(plan, handover, seed, may_switch=False)
 
     def advance(self, budget: Budget) -> Handover | None:
@@ -106,7 +106,8 @@ class Coordinates(Phase):
 
     @property
     def _to_next_look(self) -> int:
-        """Steps to the end of the sweep, or beyond where so few samples are active that a look would cost more than they."""
+        """Steps to the end of the sweep. More where few samples are active: checking the gap would cost more than their
+        sweep."""
         least = int(self.plan.policy.least_look_share * self.plan.problem.n_samples)
         return max(1, int(self.method.state.steps_to_sweep_end), least)
 
@@ -120,7 +121,7 @@ class Coordinates(Phase):
         return None if begin is None else Handover(self.candidate()[1].copy(), why, begin)
 
     def _faster_method(self, left: float, target: float) -> tuple[Callable[..., Phase] | None, str]:
-        """How the method that needs less than the ``left`` steps begins, and the reason."""
+        """The function that starts a method cheaper than the ``left`` steps, and the reason for the switch."""
         plan, policy, ns = self.plan, self.plan.policy, left * self.plan.descent_step_ns
         is_sure = self.method.state.sweeps >= policy.sure_sweeps
         is_long = is_sure and left > policy.long_factor * self.steps
@@ -134,7 +135,7 @@ class Coordinates(Phase):
         return None, ""
 
     def _steps_left(self, target: float) -> float:
-        """With as many samples active as now."""
+        """The remaining steps, if as many samples stay active as now."""
         if self.method.state.is_stuck:
             return math.inf
         return self.plan.policy.optimism * self.forecast.sweeps_left(target) * self.active
@@ -146,8 +147,8 @@ class Coordinates(Phase):
 
 
 class Ascent(Phase):
-    """AVSF, and now and then a search for a better primal point: the gap of that point, not of w(alpha), says when to ask for a
-    certificate."""
+    """AVSF with an occasional search for a better primal point. The gap of that point, not the gap of w(alpha), decides when to
+    ask for a certificate."""
 
     def __init__(self, plan: Plan, handover: Handover, seed: int, in_single: bool) -> None:
         from maxmargin.solvers.linear.avsf import AVSF
@@ -182,7 +183,8 @@ class Ascent(Phase):
         return None
 
     def _needs_double(self) -> bool:
-        """What float32 cannot do, float64 finishes. A phase that still looks done was refused a certificate."""
+        """Switch from float32 to float64 where float32 is not precise enough. A phase that still looks done was refused a
+        certificate."""
         self.refusals += self.looks_done
         is_enough = self.refusals >= self.plan.policy.most_refusals or (self.looks_done and self.method.state.is_stuck)
         return self.is_in_single and is_enough
@@ -197,7 +199,7 @@ class Ascent(Phase):
 
 
 class Pairs(Phase):
-    """Pair descent where the offset has a price, with an eye on how long it would still take."""
+    """Pair descent for problems whose offset has a price, with a forecast of the remaining work."""
 
     def __init__(self, plan: Plan, handover: Handover, seed: int) -> None:
         from maxmargin.solvers.linear.pair_descent import PairDescent
@@ -218,7 +220,7 @@ class Pairs(Phase):
         return None
 
     def _is_long(self, target: float) -> bool:
-        """Whether Newton's method would be done sooner, as far as the gap tells."""
+        """Whether Newton's method would be done sooner, judged by the decay of the gap."""
         state = self.method.state
         if state.iterations < self.plan.policy.sure_sweeps:
             return False
@@ -259,7 +261,7 @@ class NewtonSteps(Phase):
         if self.plan.suits_products and not self.looks_done and self._is_crawling:
             begin = partial(Ascent, in_single=False)
             return Handover(self.candidate()[1].copy(), "newton's directions are hard to find", begin)
-        can_be_met = budget.target > 0.0  # with a target of zero rounding is the end
+        can_be_met = budget.target > 0.0  # with a target of zero the solve ends at rounding error
         if self.is_stuck and can_be_met and self.plan.has_coordinates and not state.meets(budget.target):
             return Handover(self._better_than_zero(), "newton can go no further", Coordinates.begin_last)
         return None
@@ -270,8 +272,8 @@ class NewtonSteps(Phase):
         return self.steps > self.plan.policy.most_product_steps * self.plan.problem.n_samples
 
     def _better_than_zero(self) -> Array:
-        """Newton is at the end of float64, or its Hessian overflowed: coordinates may do better, one at a time, from here or
-        from zero."""
+        """Hand over to coordinate descent when Newton has reached the precision of float64, or its Hessian overflowed.
+        Coordinate descent starts from Newton's alpha, or from zero."""
         alpha = self.candidate()[1].copy()
         with np.errstate(all="ignore"):
             if not self.plan.problem.dual(alpha) >= 0.0:

@@ -1,8 +1,8 @@
 """A better primal point from the w(alpha) of a dual method.
 
-At large C the primal value of w(alpha) lags far behind the dual value, and most of that can be had back on two lines:
-w(alpha) times a number, and the line from the best point so far to the result. Margins are linear in w, so a point on
-either costs one pass over n margins and none over X; the derivative along a line rises, and a few passes find its root."""
+At large C the primal value of w(alpha) is far worse than its dual value. Two line searches recover most of the difference: one
+over the multiples of w(alpha), and one from the best point so far to the best multiple. Margins are linear in w, so a point on
+either line costs one pass over n margins and none over X. The derivative along a line rises, and a few passes find its root."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from maxmargin.solvers.presolve import RenumberedColumns
 
 @dataclass(frozen=True)
 class SearchPolicy:
-    """How long a line is searched. A pass over n margins is cheap beside the rows of X where these are long."""
+    """How many passes a line search may take. A pass over n margins is cheap beside a pass over X if the rows of X are long."""
 
     elements_a_pass: int = 4
-    """Elements of a row in the mean for each pass over the margins that a search may take."""
+    """A search may take one pass over the margins for each of this many elements of a mean row."""
     fewest_passes: int = 5
     """Passes that a search may take, however short the rows are."""
     most_passes: int = 30
@@ -32,9 +32,9 @@ class SearchPolicy:
     farthest: float = 4.0
     """Largest number by which w(alpha) is multiplied."""
     narrowest: float = 1e-9
-    """Length of the interval, in multiples of the step, at which a search ends."""
+    """A search ends when its interval is shorter than this. The unit is the step."""
     block_weights: int = 1 << 16
-    """Weights that are mixed at a time: half a megabyte, for w can be long."""
+    """Weights that are mixed at a time: half a megabyte. w can be long, and a whole copy would double its memory."""
 
     def passes(self, problem: LinearProblem) -> int:
         row_length = problem.rows.n_stored // problem.n_samples
@@ -65,7 +65,7 @@ class PrimalPoint:
         self._passes = policy.passes(problem)
 
     def offer(self, w: Array, margins: Array, sqnorm: float) -> float:
-        """Look on the ray through w, and between the best point and what was found there; returns the best primal value.
+        """Search the multiples of w, then the line from the best point to the best multiple. Returns the best primal value.
         ``margins`` is scaled in place."""
         t, primal = self._minimum(self._origin, margins, lambda t: (0.5 * t * t * sqnorm, t * sqnorm), self.policy.farthest)
         margins *= t
@@ -76,7 +76,7 @@ class PrimalPoint:
         return self.best.primal
 
     def _move_towards(self, scale: float, found: Point) -> None:
-        """``found`` is the point whose w is ``scale`` times the one it holds."""
+        """Offer a point whose w is ``scale`` times the w of ``found``."""
         best = self.best
         assert best is not None
         product = scale * float(best.w @ found.w)
@@ -94,7 +94,7 @@ class PrimalPoint:
     def _minimum(
         self, start: Array, end: Array, regulariser: Callable[[float], tuple[float, float]], farthest: float
     ) -> tuple[float, float]:
-        """The t in [0, farthest] with the least primal value among those looked at, and that value."""
+        """The t in [0, farthest] with the least primal value among those tried, and that value."""
 
         def look(t: float) -> tuple[float, float]:
             loss, slope = self._loss_along(start, end, t)
@@ -104,7 +104,7 @@ class PrimalPoint:
         return _least(look, farthest, self._passes, self.policy.narrowest)
 
     def _mix(self, target: Array, scale: float, other: Array, other_scale: float) -> None:
-        """target = scale target + other_scale other, with no more memory than a block takes."""
+        """target = scale target + other_scale other, block by block to save memory."""
         size = self.policy.block_weights
         for start in range(0, len(target), size):
             block = slice(start, start + size)
@@ -122,8 +122,7 @@ def _loss_along(problem: LinearProblem) -> Callable[[Array, Array, float], tuple
 
 
 def _least(look: Callable[[float], tuple[float, float]], farthest: float, passes: int, narrowest: float) -> tuple[float, float]:
-    """Where a convex function is least, as far as a few looks tell: false position on its derivative, with the Illinois
-    rule."""
+    """An approximate minimiser of a convex function: false position on its derivative, with the Illinois rule."""
     t, (value, slope) = 1.0, look(1.0)
     best_t, best = t, value
     low, low_slope, high, high_slope = 0.0, np.nan, np.inf, np.nan
@@ -150,8 +149,8 @@ def _between(low: float, low_slope: float, high: float, high_slope: float, farth
 
 
 class PrimalSearch:
-    """The search on a problem that may be reduced: a feature folded into the diagonal of row i has a weight of alpha_i
-    times its value, and all those of a row are together one coordinate h_i = alpha_i sqrt(folded_i) of a longer w."""
+    """The search on a problem that may be reduced. A feature folded into the diagonal of row i has the weight alpha_i times its
+    value. All folded features of row i act as one coordinate h_i = alpha_i sqrt(folded_i) of a longer w."""
 
     def __init__(self, problem: LinearProblem, reduction: RenumberedColumns | None, policy: SearchPolicy = DEFAULT) -> None:
         self.problem = problem
@@ -163,7 +162,7 @@ class PrimalSearch:
         self._crew = Crew(problem.rows.n_stored)
 
     def look(self, w: Array, alpha: Array) -> float:
-        """Offer w(alpha) and its margins, at the cost of half an epoch; returns the best primal value."""
+        """Search from w(alpha) and its margins, at the cost of half an epoch. Returns the best primal value."""
         d, rows, y = self.problem.n_weights, self.problem.compiled_rows, self.problem.signs
         padded = np.zeros(self.problem.rows.n_features + 1)
         padded[:d] = w

@@ -1,11 +1,10 @@
 r"""Gradient descent with pruned evaluations: A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in
 the Margin", 2007, section 4.2.
 
-The paper minimises :math:`f(w) = \tfrac{\lambda}{2} |w|^2 + \tfrac1N \sum_i \ell(m_i)`. Divided by :math:`\sum_i C_i` the
-primal of ``maxmargin.problem.linear`` is just that, with :math:`\lambda = 1 / \sum_i C_i`, which is 1 / (C N) where C is one
-number,
-and every sample in proportion to its C_i. So the two have the same minimiser, and :math:`P = f / \lambda`. The step begins at
-``step`` (but at most 1 / lambda, where one step forgets all of w) and is halved whenever f rises; loss and gradient come from
+The paper minimises :math:`f(w) = \tfrac{\lambda}{2} |w|^2 + \tfrac1N \sum_i \ell(m_i)`. This is the primal of
+``maxmargin.problem.linear`` divided by :math:`\sum_i C_i`, with :math:`\lambda = 1 / \sum_i C_i` (1 / (C N) if C is one number)
+and each sample weighted in proportion to its C_i. So both have the same minimiser, and :math:`P = f / \lambda`. The step begins
+at ``step``, or at 1 / lambda if that is less, and is halved whenever f rises; loss and gradient come from
 ``maxmargin.margin_bounds.pruned_loss`` or, as they are printed, from ``maxmargin.margin_bounds.sorted_sums``. Both are exact.
 
 **Hinge loss** has no gradient at its kink, so, as in the paper, Huber loss of half-width h = ``width`` is minimised in its
@@ -18,14 +17,14 @@ Young, and
 
 .. math:: P(w) - D(\alpha) = \tfrac12 |w - w(\alpha)|^2 = \tfrac12 |\nabla P(w)|^2 .
 
-But slopes of samples at the margin jump to and fro from one w to the next, and the mean of the s_i over many iterations is a
-better point: it is what w is made of, as w_t+1 = (1 - step lambda) w_t + step lambda w(alpha_t). So alpha_i is C_i times the
-mean of s_i over the latter part of the run, times the one factor at which D is greatest; then, for an intercept without
-penalty, balanced.
+The slopes of samples at the margin oscillate from one w to the next, and the mean of the s_i over many iterations is a better
+point. w itself is such a mean: w_t+1 = (1 - step lambda) w_t + step lambda w(alpha_t). So alpha_i is C_i times the mean of s_i
+over the latter part of the run, times the one factor at which D is greatest. For an intercept without penalty alpha is then
+balanced.
 
-How good that gets: first-order methods go down fast and then crawl. On the problems of the tests a relative gap of 1e-3 takes
-hundreds to thousands of iterations, 1e-6 is out of reach where C is large: this is a solver for few digits, and to read
-beside its paper; ``auto`` never chooses it.
+Precision: first-order methods make fast progress at first and slow progress later. On the problems of the tests a relative gap
+of 1e-3 takes hundreds to thousands of iterations, and 1e-6 is out of reach if C is large. Use this solver for few digits, or to
+study its paper; ``auto`` never chooses it.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ from maxmargin.solvers.patience import IdleRounds
 
 @dataclass(frozen=True)
 class DescentPolicy:
-    """What the paper leaves open: how the solver goes on after a refused certificate, and when it gives up. These were set by
-    judgement; no measurement of one alone is recorded."""
+    """What the paper leaves open: how the solver continues after a refused certificate, and when it gives up. The values were
+    set by judgement, not measured one by one."""
 
     closer: float = 0.1
     """Factor on epsilon when a certificate is refused."""
@@ -68,7 +67,7 @@ class DescentPolicy:
 
 
 def cost_from_lambda(penalty: float, n_samples: int) -> float:
-    """The C at which the problem of this package is that of the paper with lambda = ``penalty``: 1 / (lambda N)."""
+    """The C that corresponds to the paper's lambda = ``penalty``: 1 / (lambda N)."""
     if not 0.0 < penalty < math.inf:
         raise ValueError(f"lambda must be positive and finite; got {penalty!r}.")
     return 1.0 / (penalty * n_samples)
@@ -76,13 +75,13 @@ def cost_from_lambda(penalty: float, n_samples: int) -> float:
 
 @dataclass(frozen=True)
 class PrunedGradient:
-    """Gradient descent on the primal. ``step`` is the first step for the mean loss, ``width`` the h of the Huber loss that
-    stands for hinge loss at first, and ``overhead`` the paper's c: at most 1 / c of the time may be lost by pruning. An
-    infinite c never prunes.
+    """Gradient descent on the primal. ``step`` is the first step for the mean loss. ``width`` is the first h of the Huber loss
+    that replaces hinge loss. ``overhead`` is the paper's c: pruning may cost at most 1 / c of the time. An infinite c never
+    prunes.
 
-    ``epsilon`` is that of the paper's stopping rule: an iteration changes the objective by less than epsilon, relatively. With
-    ``stop="paper"`` a solve ends there. With ``stop="gap"`` the solver asks for a certificate there; whenever the gap is still
-    too large, epsilon is tightened, and h too.
+    ``epsilon`` belongs to the paper's stopping rule: an iteration changes the objective by less than epsilon, relatively. With
+    ``stop="paper"`` a solve ends when the rule holds. With ``stop="gap"`` the solver then asks for a certificate; if the gap is
+    still too large, epsilon and h are tightened.
 
     ``evaluation`` says how loss and gradient are computed; both ways are exact. "pruned" is our variant (``PrunedLoss``),
     and "paper" is Algorithms 1 and 2 as printed (``SortedSums``) with the settings of the paper's experiments; a
@@ -189,8 +188,8 @@ class DescentState:
         return self.own_pieces.has_kink and self.width > self.policy.narrowest
 
     def look_closer(self, target: float) -> None:
-        """A certificate was refused: ask for more, and go on with care. Where a rounded hinge is minimised, and to within
-        the target, it is the rounding that was refused."""
+        """React to a refused certificate: tighten epsilon and take back steps that raise the objective. If the rounded hinge is
+        already minimised to the target, its width was the cause, and the width shrinks."""
         is_rounding = self.own_gap <= 0.5 * target * self.objective * self.total_cost or self.change <= self.policy.still
         self.epsilon = max(self.policy.closer * self.epsilon, self.policy.still)
         self.change = self.objective = math.inf
@@ -204,9 +203,9 @@ class DescentState:
             self.loss.reshape(huber(self.width))
 
     def iterate(self) -> None:
-        """One evaluation, and one step. A step that raised the objective is kept, as in the paper. But from a warm start,
-        for squared hinge, whose gradient has no bound, and after a certificate was refused it is taken back, and a step
-        that was good makes the next a little longer."""
+        """One evaluation and one step. A step that raised the objective is kept, as in the paper, except in three cases: after
+        a warm start, for squared hinge (its gradient has no bound), and after a refused certificate. In these cases the step is
+        taken back, and a good step makes the next one a little longer."""
         here = self.loss.evaluate(self.w, self.averages.weight)
         self.iterations += 1
         self.active = here.examined
@@ -237,7 +236,7 @@ class DescentState:
 
 
 class _Averages:
-    """The mean slopes over the latter part of the iterations so far: at least a third of them, but for the first."""
+    """The mean slopes over the latter part of the iterations so far: at least the last third."""
 
     def __init__(self, problem: LinearProblem, loss: PrunedLoss | SortedSums) -> None:
         self.problem, self.loss = problem, loss
@@ -251,7 +250,7 @@ class _Averages:
             self.begin(iterations)
 
     def begin(self, iterations: int) -> None:
-        """Forget what is older, but for its means."""
+        """Start a new average and keep the mean of the old one."""
         if self.weight == 0.0:
             return
         self.last = self._means()

@@ -26,16 +26,16 @@ class SwitchingPolicy:
     first_look_sweeps: int = 2
     """Sweeps of coordinate descent before a switch is considered: the first says little of how the gap will fall."""
     sure_sweeps: int = 5
-    """Sweeps after which the forecast is taken at its word."""
+    """Sweeps after which the forecast needs no safety factor."""
     sure_factor: float = 4.0
-    """Times the cost of Newton's method that the forecast must exceed before ``sure_sweeps``."""
+    """Before ``sure_sweeps``, the forecast must exceed this many times the cost of Newton's method."""
     long_factor: float = 4.0
-    """Times the steps done so far that must be left for AVSF to be worth a switch."""
+    """AVSF is worth a switch when the remaining steps are at least this many times the steps done so far."""
     optimism: float = 2.0
-    """Times the extrapolated work: the decay slows down, and the gap of a shrunk problem is not the whole gap."""
+    """Factor on the extrapolated work: the decay slows down, and the gap of a shrunk problem is not the whole gap."""
     least_look_share: float = 0.25
-    """Share of the samples that lies between two looks at the gap, where the active samples are so few that looking after each
-    of their sweeps would cost more than the sweeps."""
+    """Steps between two checks of the gap where few samples are active, as a share of all samples. A check after each sweep
+    over the active samples would cost more than the sweeps."""
     small_elements: int = HessianPolicy.small_elements
     """Elements n d up to which a problem may be small. Small problems are solved to rounding error, whatever ``tol`` is."""
     small_weights: int = 256
@@ -49,26 +49,26 @@ class SwitchingPolicy:
     most_product_steps: int = 40
     """Newton steps by conjugate gradients before AVSF takes over: the columns are then too much alike."""
     hard_curvature: float = 1.0
-    """C |x|^2 in the mean from which coordinates are slow. Below it the penalty dominates, and a few sweeps are enough."""
+    """Mean of C |x|^2 from which coordinate descent is slow. Below it the penalty dominates, and a few sweeps are enough."""
     merge_saving: float = 0.3
-    """Share of the samples that merging equal rows must save to be done."""
+    """Equal rows are merged when that removes at least this share of the samples."""
     single_target: float = 5e-7
     """Relative gap down to which AVSF keeps its data in float32: about eight units of its roundoff."""
     single_range: float = 1e12
-    """Ratio to one, either way, up to which a value of X may be kept in float32."""
+    """Largest magnitude of a value of X that may be kept in float32; its reciprocal is the smallest."""
     most_refusals: int = 3
     """Refused certificates after which float64 takes over from float32."""
     look_epochs: int = 4
     """Epochs of AVSF between two searches for a better primal point; a search costs half an epoch."""
     look_growth: float = 0.2
-    """Share of the steps of AVSF so far that lies between two such searches, if that is more."""
+    """The same as a share of the AVSF steps so far; the larger of the two counts."""
     block_elements: int = 1 << 20
     """Elements of X that are examined at a time when looking for values out of the range of float32."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What ``auto`` knows of a problem before and while it is solved."""
+    """What ``auto`` knows about a problem."""
 
     problem: LinearProblem
     policy: SwitchingPolicy
@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def reason_for_newton(self) -> str | None:
-        """Why to begin with Newton, if there is a reason."""
+        """The reason to begin with Newton; None if there is none."""
         if self.is_small:
             return "a small problem is finished to rounding error"
         if not self.problem.penalizes_intercept:
@@ -133,9 +133,9 @@ class Plan:
 
     @cached_property
     def suits_products(self) -> bool:
-        """With many features Newton's directions come from conjugate gradients. They are quick where the loss is smooth and
-        there are still more samples than features: on one-hot columns at large C a hundred times as quick as coordinates. On
-        text with more features than samples coordinates are quicker."""
+        """Whether Newton with conjugate gradients suits a problem with many features. It is quick where the loss is smooth and
+        there are more samples than features: on one-hot columns at large C a hundred times as quick as coordinate descent. On
+        text with more features than samples coordinate descent is quicker."""
         has_more_samples = self.problem.n_weights <= self.problem.n_samples
         return self.policy.uses_products and not self.is_narrow and has_more_samples and self._is_smooth
 
@@ -161,7 +161,7 @@ class Plan:
 
 
 class GapSeen(NamedTuple):
-    """The relative gap after so many sweeps."""
+    """The relative gap after a number of sweeps."""
 
     sweeps: int
     relative_gap: float
@@ -169,18 +169,19 @@ class GapSeen(NamedTuple):
 
 @dataclass
 class Forecast:
-    """How the relative gap fell so far, and how many sweeps are left if it goes on falling like that."""
+    """Records how the relative gap fell, and forecasts the remaining sweeps at the same rate."""
 
     seen: list[GapSeen] = field(default_factory=list)
 
     def note(self, sweeps: int, relative_gap: float) -> None:
-        """A gap that is not below those before shows them to be too low: the gap of a few samples is not the whole gap."""
+        """Add an observation. Earlier gaps that are no larger were too low (the gap of a few samples is not the whole gap):
+        drop them."""
         while self.seen and self.seen[-1].relative_gap <= relative_gap:
             self.seen.pop()
         self.seen.append(GapSeen(sweeps, relative_gap))
 
     def sweeps_left(self, target: float) -> float:
-        """If the gap falls on as it did over the latter half of what was seen."""
+        """The remaining sweeps if the gap keeps falling as it did over the latter half of the observations."""
         last = self.seen[-1]
         if last.relative_gap == 0.0:
             return 0.0

@@ -11,12 +11,12 @@ where the paper's :math:`G_{in} = y f_{out}` is what the variables outside contr
 .. math:: \begin{bmatrix} K_{11} & 1 \\ 1' & 0 \end{bmatrix} \begin{bmatrix} d \\ b \end{bmatrix} = \begin{bmatrix} v_1 \\ 0
           \end{bmatrix}
 
-(step 1, written for the change d of s, so that rounding does not build up: e = v - b are the paper's errors) and moves along d,
-or to the projection of s + d onto the box if that gains more, by an exact line search. The sets follow (step 4): what has
-reached a bound leaves S1; when S1 is optimal, those of S2 and S3 whose error has the wrong sign come in. All of them do as long
-as that goes well, and fewer and fewer when steps are cut short. One alone, with steps to the first bound, is the classical
-active-set method: every face is left for good with a greater dual, and it ends. The number of iterations is bounded all the
-same, and the outcome says when the bound was hit.
+(step 1, written for the change d of s, so that rounding errors do not build up; e = v - b are the paper's errors). It moves
+along d by an exact line search, or to the projection of s + d onto the box if that gains more. Then the sets change (step 4): a
+variable that has reached a bound leaves S1, and when S1 is optimal, the variables of S2 and S3 whose error has the wrong sign
+enter S1. At first all of them enter; when steps are cut short, fewer and fewer. With one at a time and steps to the first bound
+this is the classical active-set method: every face is left for good with a greater dual value, so it ends. The number of
+iterations is bounded nevertheless, and the outcome says when the bound was reached.
 
 Table 1 has 1/a_i = e_i y_i / (2C) on the diagonal, which keeps early steps small; in S1 it vanishes at the optimum. Here
 projection and line search do that, and the diagonal has what keeps a singular matrix factorable (``free_factor``)."""
@@ -42,15 +42,15 @@ class ClimbPolicy:
     """The numbers that tune an ascent."""
 
     noise: float = 8.0
-    """A violation of this many units in the last place of what it was added up from is taken for rounding."""
+    """A violation counts as rounding error below this many units in the last place of the terms of its sum."""
     fewer: int = 4
-    """The factor by which the variables that may come into S1 at a time become fewer when steps are cut short."""
+    """Factor on the number of variables that may enter S1 at a time, after a step that was cut short."""
     more: int = 4
-    """The factor by which they become more when a step went all of the way."""
+    """Factor on that number after a full step."""
     idle_steps: int = 3
-    """Full steps in a row that do not halve the violation: then the ascent ends."""
+    """The ascent ends after this many full steps in a row that do not halve the violation."""
     most_failures: int = 3
-    """Systems in a row without a move that gains: then the ascent ends."""
+    """The ascent ends after this many systems in a row without a move that raises the dual value."""
     most_shifts: int = 100
     """The most steps of Newton's method for a projection onto the box and the sum."""
     spare_systems: int = 100
@@ -65,8 +65,8 @@ class Outcome(Enum):
 
 
 class WorkingSet(NamedTuple):
-    """The dual over a few variables: their kernel block in float64, where they are, and its gradient v = y - f there, to
-    which the variables outside contribute."""
+    """The dual over a few variables: their kernel block in float64, their current values, and the gradient v = y - f, which
+    includes the variables outside."""
 
     K: Array
     s: Array
@@ -154,7 +154,7 @@ class _Climb:
         self.in_S1 = self.is_inside
         self.idle = IdleRounds(share=0.5)
         self.failures = 0
-        self.may_project = True  # two projections in a row that leave S1 as it is would be one too many
+        self.may_project = True  # a second projection in a row that leaves S1 unchanged would gain nothing
         self.roots = np.sqrt(np.abs(np.diagonal(work.K)))
 
     @property
@@ -193,7 +193,7 @@ class _Climb:
                 return Outcome.STILL
 
     def step(self) -> bool:
-        """One linear system, and a move. False if there is none that gains."""
+        """Solve one linear system and move. False if no move raises the dual value."""
         before = self.in_S1
         direction = self.newton_direction()
         move = self.best_move(direction)
@@ -228,7 +228,7 @@ class _Climb:
         return direction
 
     def best_move(self, direction: Array) -> _Move:
-        """All of the way if the box allows; else to the first bound, or towards the projection of the far end."""
+        """The full step if the box allows it; otherwise a step to the first bound, or towards the projection of its end."""
         room = self.room(direction)
         straight = self.along(direction, room)
         if room >= 1.0:
@@ -296,14 +296,15 @@ class _Climb:
             self.in_S1 |= (self.v == bottom) & (self.s > self.lower)
 
     def drop_blocked(self, direction: Array) -> bool:
-        """Those at a bound that would have to leave the box go back to where they were. False if there are none."""
+        """Return to S2 or S3 the variables at a bound whose step leads out of the box. False if there are none."""
         blocked = self.in_S1 & (((self.s <= self.lower) & (direction < 0.0)) | ((self.s >= self.upper) & (direction > 0.0)))
         self.in_S1 &= ~blocked
         self.allowance = max(1, self.allowance // self.policy.fewer)
         return bool(blocked.any()) and bool(self.in_S1.any())
 
     def begin_again(self) -> bool:
-        """Nothing gains: from the free variables and fewer of the others, then one. False if that has been tried."""
+        """Handle a state in which no move gains: start again from the free variables and fewer others, then only one. False if
+        that has been tried."""
         self.failures += 1
         self.allowance = 1 if self.failures > 1 else max(1, self.allowance // self.policy.fewer)
         self.in_S1 = self.is_inside
@@ -315,8 +316,9 @@ class _Climb:
         return self.idle.note(top - bottom) < self.policy.idle_steps
 
     def restore_sum(self) -> bool:
-        """What rounding has led the sum astray by goes to the free variable with most room. Whether that was more than the last
-        digits: where K is singular a direction may be so long that its rounding counts, and then the optimum is elsewhere."""
+        """Add the rounding error of the sum to the free variable with most room. Returns whether the error was larger than the
+        last digits: if K is singular, a direction may be so long that its rounding error matters, and the optimum is
+        elsewhere."""
         if not self.has_offset or not self.is_inside.any():
             return False
         astray = self.total - math.fsum(self.s)
@@ -349,7 +351,7 @@ def _with_sum(point: Array, lower: Array, upper: Array, total: float, most_shift
 
 
 def _without(point: Array, excess: float, room: Array) -> Array:
-    """What rounding has left of the excess, which is much when points are far away, is taken from the first that have room."""
+    """Subtract the excess that rounding has left from the first variables with room. It is large when points are far away."""
     before = np.cumsum(room) - room
     taken = np.clip(excess - before, 0.0, room) if excess > 0.0 else np.clip(excess - before, room, 0.0)
     return point - taken

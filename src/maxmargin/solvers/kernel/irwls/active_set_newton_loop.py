@@ -1,6 +1,6 @@
-r"""Active-set Newton for working sets of tens of samples: what ``maxmargin.solvers.kernel.irwls.active_set_newton`` does,
-without its allowances
-and updates of factors, which pay only where systems are large. Where it gets stuck, or takes too long, it says so.
+r"""Active-set Newton for working sets of tens of samples. It is the method of
+``maxmargin.solvers.kernel.irwls.active_set_newton`` without limits on the variables that enter S1 and without updates of
+factors, which pay off only for large systems. The outcome says when the loop is stuck or takes too long.
 
 In signed variables with the gradient v of the dual, an iteration solves K_11 d + b 1 = v_1, 1'd = 0 for the variables of S1,
 and moves along d: all of the way if the box allows, else to the first bound, or to the best point on the way to the projection
@@ -18,7 +18,7 @@ from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS, factor, subst
 from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
 
 NOISE, UNIT_ROUNDOFF = 8.0, 2.0**-53
-"""A violation of this many units in the last place of what it was added up from is nothing but rounding."""
+"""A violation counts as rounding error below this many units in the last place of the terms of its sum."""
 MOST_SHIFTS = 100
 """Newton steps and bisections for the shift of a projection."""
 MOST_FAILURES = 2
@@ -218,8 +218,8 @@ def towards_projection(block, s, in_S1, d, change):
 
 @njit(**OPTIONS)
 def take_excess(block, s, in_S1, change):
-    """What rounding has left of the sum of ``change``, which is much when s + d is far away, is taken from the first that have
-    room."""
+    """Subtract what rounding has left of the sum of ``change`` from the first variables with room. It is large when s + d is
+    far away."""
     excess = change.sum()
     for i in range(len(s)):
         if in_S1[i] and excess != 0.0:
@@ -231,7 +231,7 @@ def take_excess(block, s, in_S1, change):
 
 @njit(**OPTIONS)
 def restore_sum(block, s, v, total):
-    """What rounding has led the sum astray by goes to the free variable with most room."""
+    """Add the rounding error of the sum to the free variable with most room."""
     astray = total - s.sum()
     best, place = abs(astray), -1
     for i in range(len(s)):
@@ -246,7 +246,7 @@ def restore_sum(block, s, v, total):
 
 @njit(**OPTIONS)
 def apply_move(block, s, v, d, product, length):
-    """What ends within rounding of a bound is put there."""
+    """Set variables that are within rounding error of a bound to the bound."""
     for i in range(len(s)):
         if d[i] != 0.0:
             slack = NOISE * UNIT_ROUNDOFF * (block.upper[i] - block.lower[i])
@@ -278,7 +278,7 @@ def drop_blocked(block, s, d, in_S1):
 
 @njit(**OPTIONS)
 def begin_again(block, s, v, in_S1):
-    """S1 is what is inside the box and the worst pair, which can always move. Returns b, between the two."""
+    """Set S1 to the variables inside the box and the worst pair, which can always move. Returns b, between the two errors."""
     top, bottom = extremes_of(block, s, v)
     for i in range(len(s)):
         can_rise, can_fall = s[i] < block.upper[i], s[i] > block.lower[i]

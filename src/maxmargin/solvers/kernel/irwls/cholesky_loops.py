@@ -95,8 +95,8 @@ def substitute_two(U, n, x, z):
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def drop_columns(U, places):
-    """Of the factor U of A = U'U, upper triangular: the rows and columns of A at the ascending ``places`` go. What is left is
-    factored by the leading square of U.
+    """Remove rows and columns of A = U'U at the ascending ``places`` from its upper triangular factor U. The leading square of
+    U becomes the factor of the remaining matrix.
 
     Column p gone, the rows above keep theirs; the triangle T behind it becomes that of T'T + x x', where x is what row p
     held there, by a Givens rotation a row (G. Golub, C. Van Loan, "Matrix computations", section 6.5.4)."""

@@ -1,5 +1,5 @@
-"""The chunking scheme of IRWLS compiled, for small working sets of problems whose kernel matrix is held: choose, solve by
-active-set Newton, bring f up to date, and again."""
+"""The compiled chunking scheme of IRWLS, for small working sets of problems whose kernel matrix is held: choose a working set,
+solve it by active-set Newton, update f, repeat."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 ``Table1`` is the algorithm of F. Perez-Cruz et al. as it is printed (``maxmargin.solvers.kernel.irwls.table_1``).
 ``ActiveSetNewton``, the default, is derived from it: the systems have no weights, and a projection and a line search take
-their place (``maxmargin.solvers.kernel.irwls.active_set_newton``), so that it always ends. SMO solves what an engine does
-not."""
+their place (``maxmargin.solvers.kernel.irwls.active_set_newton``), so that it always ends. SMO solves the working sets that an
+engine fails to solve."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EnginePolicy:
     """The numbers that tune the engines."""
 
     cold_share: float = 0.05
-    """The share of violators at a bound above which a working set is begun from scratch."""
+    """A working set is started from scratch if at least this share of its samples are violators at a bound."""
     least_cold: int = 8
     """The number of violators at a bound up to which no working set is begun from scratch."""
     small_set: int = 128
@@ -90,7 +90,7 @@ class ActiveSetNewton:
         return "active-set Newton"
 
     def pairs(self, size: int) -> int:
-        """Of variables that are moved before the first system of a working set of this size."""
+        """The number of pairs that are moved before the first system of a working set of this size."""
         return round(self.pairs_a_sample * size)
 
     def solve(self, task: Task) -> Solved:
@@ -113,7 +113,7 @@ class ActiveSetNewton:
 
 
 def jitter_of(diagonal: Array, size: int) -> float:
-    """What keeps the matrix of a system of so many samples factorable."""
+    """What is added to the diagonal of a system of this size, so that it can be factored."""
     return EnginePolicy.jitter * UNIT_ROUNDOFF * size * float(np.abs(diagonal).max(initial=0.0))
 
 

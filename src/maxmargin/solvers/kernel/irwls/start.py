@@ -8,11 +8,11 @@ Each iteration solves
           \begin{bmatrix} y - f_{out} - K_{13} s_3 \\ \text{sum} - 1' s_3 \end{bmatrix}
 
 and moves every variable to the set where the answer puts it, many at a time. The paper has D_ii = 1/a_i = e_i y_i / (2C) with
-the errors of the iteration before, and a sample that leaves S3 goes to S2. On kernels of low rank the sets then change for
-ever. With D_ii = delta / (2C), one delta for all, that falls to a quarter or a half when the sets settle, and samples that
-leave S3 for S1, the sets follow in 6 to 15 iterations, 30 to 50 where the rank is low. The end is the optimum of the SVM with a
-hinge that is rounded off over a width of delta / 2, so that no condition is violated by more than delta. Where the sets do not
-settle nothing is lost but the time."""
+the errors of the iteration before, and a sample that leaves S3 goes to S2. On kernels of low rank the sets then never settle.
+With D_ii = delta / (2C), one delta for all, that falls to a quarter or a half when the sets settle, and samples that leave S3
+for S1, the sets follow in 6 to 15 iterations, 30 to 50 where the rank is low. The end is the optimum of the SVM with a hinge
+that is rounded off over a width of delta / 2, so that no condition is violated by more than delta. If the sets do not settle,
+only time is lost."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class Fading:
             self._follow(self.policy.careful, may_go_back=True)
 
     def _follow(self, pace: Pace, may_go_back: bool) -> None:
-        """Narrow delta as fast as the sets can follow; where they cannot, go back to where they could, and more slowly."""
+        """Reduce delta as fast as the sets can follow. If they cannot, return to the last delta at which they settled, and
+        reduce it more slowly."""
         delta, factor, waited = self.first_width, pace.factor, 0
         settled: tuple[float, Array] | None = None
         for _ in range(self.policy.most_iterations):
@@ -118,7 +119,7 @@ class Fading:
                     delta, self.side = max(self.last_width, settled[0] * factor), settled[1].copy()
 
     def _iterate(self, ridge: Array) -> int | None:
-        """Steps 1, 2 and 4: how many variables change sets. None if there is nothing to solve, or no way to."""
+        """Steps 1, 2 and 4. Returns how many variables change sets, or None if there is no system or it has no solution."""
         self.iterations += 1
         check_point()
         in_S1 = self.side == 0

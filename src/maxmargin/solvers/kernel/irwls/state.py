@@ -1,4 +1,4 @@
-"""Where IRWLS stands: s_i = y_i alpha_i, f = K s, how far from optimal they are, and what it took."""
+"""The state of IRWLS: s_i = y_i alpha_i, f = K s, their distance from optimality, and counts of the work done."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ class IRWLSPolicy:
     lower_epsilon: float = 0.1
     """The factor of the paper's eps when its conditions hold and the gap does not meet the target."""
     still_chunks: int = 5
-    """Working sets in a row that raise nothing: then f is computed anew."""
+    """f is computed anew after this many working sets in a row that do not raise the dual value."""
     most_stalls: int = 2
-    """Times that f was computed anew and the gap did not fall to half: then the solver gives up."""
+    """The solver gives up after f was computed anew this many times without halving the gap."""
     most_refusals: int = 4
     """The same for certificates that were refused."""
     steps_to_stall: int = 10_000_000
     """Steps before the solver can be said to have stalled, each variable of a linear system counted as one."""
     most_resets: int = 3
-    """Times that samples left out had to come back: then none is left out any more."""
+    """After left-out samples had to return this many times, no sample is left out any more."""
 
 
 @dataclass
 class IRWLSState(SignedPoint):
-    """The point, how far from optimal it is, and what it took."""
+    """The point, its distance from optimality, and counts of the work done."""
 
     rows: ActiveRows
     diagonal: Array
-    samples: Array  # those with C_i > 0 that are not left out; the f of the others is as old as that
+    samples: Array  # samples with C_i > 0 that are not left out; the f of the others dates from when they were
     has_offset: bool
     is_definite: bool  # if not, relative_gap is LIBSVM's violation
     random: np.random.Generator
@@ -145,14 +145,16 @@ class IRWLSState(SignedPoint):
         return self.looks_done or self.is_stuck
 
     def _look_why_it_stalls(self) -> None:
-        """Nothing rises: with a new f and all samples once more, and if that does not halve the gap it is the end."""
+        """Handle a state in which the dual value does not rise: compute f anew and bring all samples back. If that does not
+        halve the gap, the solver is stuck."""
         has_moved = not self.is_exact or self.active < self.present
         self.refresh()
         self.survey()
         self.is_stuck = not has_moved or self.stalls.note(self.relative_gap) >= self.policy.most_stalls
 
     def look_closer(self) -> None:
-        """A certificate was refused: f anew, unless the certificate has left its own here, and a target closer by."""
+        """React to a refused certificate: compute f anew, unless the certificate has delivered its own, and tighten the
+        target."""
         self.looks_done = False
         self.caution *= 0.5
         self.refresh()
@@ -164,7 +166,7 @@ class IRWLSState(SignedPoint):
         self.is_stuck = idle_refusals >= self.policy.most_refusals or self.relative_gap == 0.0
 
     def refresh(self) -> None:
-        """f of all samples from s, free of the rounding of the steps that led here."""
+        """Compute f of all samples anew from s, without the rounding error of earlier steps."""
         self.take_all_back()
         if not self.is_exact or (self.s.any() and not self.f.any()):
             support = np.flatnonzero(self.s)
@@ -189,7 +191,7 @@ class IRWLSState(SignedPoint):
         self.standstill.note(self.gap, self.dual)
 
     def leave_out(self, rule: ShrinkingRule) -> None:
-        """Samples that a rule takes to be at their bounds for good. They come back when a certificate is refused."""
+        """Leave out the samples that a rule assumes to stay at their bounds. They return when a certificate is refused."""
         if self.resets >= self.policy.most_resets:
             return
         here = self.samples

@@ -23,7 +23,7 @@ SETTLED, NOT_SETTLED, NO_SOLUTION = 0, 1, 2
 """The sets stay as they are and the errors of S1 are within the tolerance; the limit on iterations was reached; a system
 has no solution, because S1 is empty or its matrix is not positive definite."""
 NOISE, UNIT_ROUNDOFF = 8.0, 2.0**-53
-"""An error of this many units in the last place of what it was added up from is nothing but rounding."""
+"""An error counts as rounding below this many units in the last place of the terms of its sum."""
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
@@ -162,8 +162,8 @@ def step_length(change, product, e):
 
 @njit(**OPTIONS)
 def rounding(terms, s, b):
-    """The rounding error of an e: no smaller one has a sign. In S1 y_i e_i = beta_i / a_i may fall to nothing while others are
-    still far from it, and the sign of what rounding leaves would throw the sample out of S1."""
+    """The rounding error of an e: the sign of a smaller e means nothing. In S1 y_i e_i = beta_i / a_i may vanish while other
+    samples are still far from optimal, and the sign of its rounding error would remove the sample from S1."""
     greatest = total = 0.0
     for i in range(len(s)):
         root = np.sqrt(abs(terms.K[i, i]))

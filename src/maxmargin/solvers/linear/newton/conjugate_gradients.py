@@ -1,10 +1,10 @@
 """Newton directions without a matrix, for many features: conjugate gradients on (R + rate S) d = -g.
 
-S = sum over the free samples of C_i x_i x_i' enters only through products with vectors, two passes over the free rows each.
-The preconditioner is the diagonal, which is all of S where no two features share a row: on one-hot columns a few dozen
-products are enough, whatever the counts of their values. A direction that is cut short is a direction of descent all the same.
-The residual asked for falls with the gradient, so that the last Newton steps converge superlinearly (R. S. Dembo, S. C.
-Eisenstat, T. Steihaug, "Inexact Newton methods", SIAM J. Numer. Anal. 19, 1982)."""
+S = sum over the free samples of C_i x_i x_i' enters only through products with vectors, two passes over the free rows each. The
+preconditioner is the diagonal. It is exact where no two features share a row: on one-hot columns a few dozen products are
+enough, however frequent each column is. A direction that is cut short still is a descent direction. The residual asked for
+falls with the gradient, so that the last Newton steps converge superlinearly (R. S. Dembo, S. C. Eisenstat, T. Steihaug,
+"Inexact Newton methods", SIAM J. Numer. Anal. 19, 1982)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from maxmargin.solvers.linear.newton.policy import ProductPolicy
 
 
 class ProductHessian:
-    """The same questions as to ``FreeHessian``, answered by products."""
+    """The interface of ``FreeHessian``, implemented by products with vectors."""
 
     in_float32 = is_careful = False
     is_rough = True
-    """Whether a direction is only about Newton's."""
+    """Whether directions approximate Newton's direction."""
 
     def __init__(self, problem: LinearProblem, C: Array, crew: Crew, policy: ProductPolicy) -> None:
         from maxmargin.solvers.linear.newton import pass_loops as newton
@@ -46,7 +46,7 @@ class ProductHessian:
             self.pending.append(changed.copy())
 
     def update(self, free: Array, n_free: int) -> None:
-        """Learn who is free."""
+        """Take over which samples are free."""
         if self.pending:
             changed = np.concatenate(self.pending)
             self._list(free)
@@ -57,17 +57,17 @@ class ProductHessian:
         self._diagonal = self._summed(self._add_diagonal, self._free)
 
     def _list(self, free: Array) -> None:
-        """The free samples as a list: a test for each row of whether it is free costs a seventh of a product."""
+        """The free samples as a list. Testing each row for being free would cost a seventh of a product."""
         self.pending.clear()
         self._free = np.flatnonzero(free)
 
     def aim(self, gap: float) -> None:
-        """A direction after which the inner gap |g|^2 / 2 would be at most this is enough. Where F is quadratic along the
-        direction, g at its end is the residual."""
+        """Set the inner gap |g|^2 / 2 at which a direction is good enough. Where F is quadratic along the direction, g at its
+        end is the residual."""
         self._enough = gap
 
     def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
-        """The direction -(R + rate S)^-1 g, as far as it is worth; None if it overflows."""
+        """The direction -(R + rate S)^-1 g to the precision that is worth its cost; None if it overflows."""
         inverse = 1.0 / (regulariser.ones + rate * self._diagonal + np.finfo(float).tiny)
         direction, residual = np.zeros_like(gradient), -gradient
         scaled = inverse * residual
@@ -107,7 +107,7 @@ class ProductHessian:
         return self._summed(self._add_product, self._free, v)
 
     def _summed(self, kernel: Any, samples: Array, *arguments: Array) -> Array:
-        """What the threads add up, each over its share of these samples."""
+        """A sum over the given samples, divided among the threads."""
         self._sums[:] = 0.0
         known = (self.rows, samples, self.C, *arguments)
         self.crew.share(len(samples), lambda k, *part: kernel(*known, self._sums[k], *part))

@@ -1,6 +1,5 @@
-"""What a loss gives the dual, as the passes of Newton's method see it: p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2 with
-D_ii =
-softness / C_i, and the bounds of alpha_i. A pass is compiled for the type at hand."""
+"""The dual terms of a loss, in the form that the passes of Newton's method take: p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2
+with D_ii = softness / C_i, and the bounds of alpha_i. A pass is compiled for each type."""
 
 from __future__ import annotations
 

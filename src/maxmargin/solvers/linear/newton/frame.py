@@ -1,8 +1,8 @@
 """The coordinates in which the semismooth Newton method works, and the way back to w.
 
-Targets of a regression are brought to size one. Where the intercept is free, columns far from zero are centred; few long rows
-are rotated until there are as many features as samples (``maxmargin.solvers.presolve``). At the end w may be made a little
-longer, so that rounding falls on the cheap side.
+Targets of a regression are scaled to size one. If the intercept is free, columns far from zero are centred. Few long rows are
+rotated until there are as many features as samples (``maxmargin.solvers.presolve``). At the end w may be made a little longer,
+so that rounding errors cost less.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Reduction = CentredColumns | RotatedRows | ScaledTargets
 
 
 def lengthened(problem: LinearProblem, w: Array) -> Array:
-    """w, a little longer if that lowers a bound on its primal value: by three times the rounding of a margin, or until the
-    least margin is one.
+    """w, made a little longer if that lowers a bound on its primal value: by three times the rounding error of a margin, or
+    until the least margin is one.
 
-    A support vector's margin is one up to rounding. Below one, the rounding costs C_i times itself; above one, alpha_i times
-    itself. Where C is 1e8 and alpha_i is 1, as in data that can be separated, the difference is the whole objective."""
+    A support vector's margin is one up to rounding. A rounding error below one costs C_i times the error; above one it costs
+    alpha_i times the error. If C is 1e8 and alpha_i is 1, as on separable data, the difference can be the whole objective."""
     columns = problem.rows.column_magnitudes()
     magnitude = float(np.abs(w[: len(columns)]) @ columns) + abs(float(w[-1])) * problem.intercept_scaling
     error = UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
@@ -43,11 +43,11 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
 
 
 def with_best_offset(problem: LinearProblem, w: Array, outputs: Array | None = None) -> Array:
-    """w with the offset that is best for it, where the offset has a price. If every lower one is as good, the greatest.
-    ``outputs`` are w . x_i where they are known.
+    """w with its best offset, where the offset has a price. If several offsets are equally good, the greatest. ``outputs`` are
+    w . x_i if they are known.
 
-    Samples on the border are support vectors whose outputs are equal up to rounding. The offset is raised until all of them,
-    however their outputs are rounded, are on the inner side."""
+    The support vectors on the border have outputs that are equal up to rounding. The offset is raised until all of them are on
+    the inner side, whatever the rounding errors of their outputs."""
     w = np.append(w[:-1], 0.0)
     outputs = problem.margins(w) if outputs is None else outputs
     kinks = problem.loss.kinks(outputs, problem.C, problem.targets)  # type: ignore[attr-defined]
@@ -61,8 +61,8 @@ def with_best_offset(problem: LinearProblem, w: Array, outputs: Array | None = N
 
 
 def reduced(problem: LinearProblem) -> list[Reduction]:
-    """What makes Newton's matrix better or smaller: targets of size one in regression, columns centred if the intercept is
-    free, few long rows rotated."""
+    """The reductions that make Newton's matrix smaller or better conditioned: targets of size one in regression, centred
+    columns if the intercept is free, rotation of few long rows."""
     reductions: list[Reduction] = []
     if problem.loss.is_regression:
         reductions.append(ScaledTargets.of(problem))

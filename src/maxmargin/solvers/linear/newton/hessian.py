@@ -1,8 +1,8 @@
 """The Hessian of the semismooth Newton method: R + rate S, with S = sum over the free samples of C_i x_i x_i'.
 
-From one Newton step to the next few samples become free or cease to be, and only those are added to S or taken from it: on
-covtype.binary.scale the whole assembly costs less than the margins do. Sparse rows are accumulated by compiled code, dense ones
-gathered into blocks and multiplied by BLAS, in float32 while that is good enough.
+Between two Newton steps few samples change from free to not free or back. Only these are added to S or subtracted: on
+covtype.binary.scale assembling S costs less than computing the margins. Compiled code accumulates sparse rows. Dense rows are
+gathered into blocks and multiplied by BLAS, in float32 while float32 is precise enough.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def _lapack() -> Any:
 
 
 class Regulariser(NamedTuple):
-    """The R of the penalty w'Rw / 2: one for each weight that is penalised. Where columns are centred by c and the intercept is
-    penalised, its weight is w_last - w . shift with shift = c / intercept_scaling, and R couples it with the others."""
+    """The R of the penalty w'Rw / 2: one for each weight that is penalised. If columns are centred by c and the intercept is
+    penalised, the intercept's weight is w_last - w . shift with shift = c / intercept_scaling, and R couples it with the other
+    weights."""
 
     ones: Array
     shift: Array | None = None
@@ -100,7 +101,7 @@ class FreeHessian:
         return self.problem.compiled_rows
 
     def aim(self, gap: float) -> None:
-        """A direction is Newton's own, whatever gap is enough."""
+        """Do nothing: a direction is always Newton's own, whatever gap is good enough."""
 
     def _allocate(self, size: int, n_sums: int) -> None:
         self.size = size
@@ -113,7 +114,7 @@ class FreeHessian:
             self.pending.append(changed.copy())
 
     def update(self, free: Array, n_free: int) -> None:
-        """Bring S up to date with ``free``: by the changes, or from the beginning when those are more than the samples."""
+        """Bring S up to date with ``free``: by the changes, or from scratch if there are more changes than samples."""
         if sum(map(len, self.pending)) > n_free:
             self.rebuild(free)
         elif self.pending:
@@ -121,7 +122,8 @@ class FreeHessian:
         self.pending.clear()
 
     def change(self) -> Array:
-        """What the samples whose freedom changed add to S: for the matrix of a whole of which these samples are a part."""
+        """The change of S due to samples that became free or ceased to be. The matrix of a partitioned problem is a sum of such
+        changes."""
         self.sums[:] = 0.0
         if self.pending:
             self._add(np.concatenate(self.pending))
@@ -134,8 +136,8 @@ class FreeHessian:
         self._add(np.flatnonzero(free))
 
     def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
-        """The direction -(R + rate S)^-1 g by Cholesky. A matrix that rounding made indefinite is made anew in float64, and
-        then helped by a small multiple of its diagonal. None if it overflows."""
+        """The direction -(R + rate S)^-1 g by Cholesky. If rounding made the matrix indefinite, it is computed anew in float64,
+        and then a small multiple of its diagonal is added. None if it overflows."""
         if self.is_careful and np.count_nonzero(free) * self.size <= self.policy.most_reflected:
             factor = self._reflected(rate, regulariser, np.flatnonzero(free))
         else:
@@ -220,7 +222,8 @@ class FreeHessian:
 
 
 class SummedHessian(FreeHessian):
-    """The same for samples that are elsewhere: S is the sum of what their parts report (``FreeHessian.change``)."""
+    """The Hessian of a problem whose samples are in partitions: S is the sum of what the partitions report
+    (``FreeHessian.change``)."""
 
     def __init__(self, size: int, policy: HessianPolicy) -> None:
         self.pending, self.policy = [], policy
@@ -235,7 +238,7 @@ class SummedHessian(FreeHessian):
         self.sums[:] = 0.0
 
     def rebuild(self, free: Array) -> None:
-        """Nobody has the rows here. A small multiple of the diagonal has to help alone."""
+        """The rows are not here, so S cannot be computed anew. Only a small multiple of the diagonal can help."""
 
 
 class HessianOfFew(FreeHessian):

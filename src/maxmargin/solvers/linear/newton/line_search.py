@@ -11,8 +11,8 @@ from maxmargin.solvers.linear.newton.policy import LineSearchPolicy
 def rising_root(look: Callable[[float], tuple[float, float]], enough: float, policy: LineSearchPolicy) -> float:
     """The t > 0 where a rising function is at most ``enough`` from zero; ``look`` gives its value and its slope.
 
-    Newton from t = 1, kept between two bounds. Where they are far apart they are halved in geometric steps: on columns that
-    nobody scaled the root can be 1e-20."""
+    Newton from t = 1, kept between two bounds. If the bounds are far apart, the interval is halved on a logarithmic scale: on
+    unscaled columns the root can be 1e-20."""
     t, low, high, shrink = 1.0, 0.0, math.inf, 0.25
     for _ in range(policy.most_looks):
         value, slope = look(t)

@@ -19,17 +19,17 @@ Toh, SIAM J. Optim. 20, 2010; for support vector machines: Y. Yan and Q. Li, Opt
 it is exact: F' is piecewise linear and rising along a line, and a safeguarded Newton iteration finds its root in a few
 passes over the margins.
 
-w and the a that answers it are a primal and a dual point, and for the inner problem their gap is exactly |g|^2 / 2. That makes
-the test for when to go outside: |g|^2 / 2 <= 0.3 (D(a) - D(alpha)).
+w and its response a(m) are a primal and a dual point, and their gap in the inner problem is exactly |g|^2 / 2. The inner
+problem counts as solved when |g|^2 / 2 <= 0.3 (D(a) - D(alpha)); then the outer iteration takes its next step.
 
 **Squared hinge, least squares and Huber loss** are smooth as they are. With D_ii = k / C_i the answer is a_i(m) =
 clip((anchor_i + s C_i (1 - m)) / (1 + s k)). Without a proximal term (s = inf) the answer is clip(C_i (1 - m) / k), and Newton
 runs on the primal directly. **An intercept without penalty** is a coordinate without its 1 in H: at the inner optimum its g is
 -sum_i a_i y_i = 0, the equality constraint of the dual.
 
-**Columns as they come.** Cholesky does not care about the scale of a column, but rounding does: a margin is known to about
-1e-16 |w| |x|, and a_i to s C_i times that. Where this noise hides the rise of the dual value, a smaller s makes less of it.
-In regression s C_i is a change of a_i for a unit of the output, so targets are brought to size one."""
+**Unscaled columns.** Cholesky's method does not depend on the scale of a column, but rounding does: the error of a margin is
+about 1e-16 |w| |x|, and the error of a_i is s C_i times that. If this noise hides the rise of the dual value, a smaller s
+reduces it. In regression s C_i is a change of a_i per unit of the output, so targets are scaled to size one."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from maxmargin.solvers.linear.newton.state import NewtonState
 
 @dataclass(frozen=True)
 class Newton:
-    """``penalty`` is the first s above when there is a point to start from, ``cold_penalty`` when there is none: below 1 every
-    sample is free at w = 0, and the first step solves a least-squares problem. ``acceptance`` is the 0.3, ``growth`` what s is
-    multiplied by after an inner problem that took at most so many steps; a longer one multiplies it by ``fall``. With
-    ``polishes`` the answer is taken as far as float64 goes, whatever the target is."""
+    """Semismooth Newton. ``penalty`` is the first s after a warm start, ``cold_penalty`` the first s without one: below 1 every
+    sample is free at w = 0, and the first step solves a least-squares problem. ``acceptance`` is the 0.3 above. ``growth``
+    lists pairs of a number of inner steps and the factor on s after an inner problem of at most that many steps; after a longer
+    one the factor is ``fall``. With ``polishes`` the solver continues to the precision of float64, whatever the target is."""
 
     penalty: float = 2.0
     cold_penalty: float = 0.5
@@ -75,7 +75,7 @@ class Newton:
             return NewtonState(problem, warm_start, self)
 
     def advance(self, problem: LinearProblem, state: NewtonState, budget: Budget) -> None:
-        """Whole Newton steps, each counted as an epoch; at least one, and not so many that Ctrl-C would wait."""
+        """Make whole Newton steps, each counted as an epoch: at least one, and few enough for Ctrl-C to be heard."""
         end = state.steps + min(budget.steps, self.policy.most_steps_a_call * problem.n_samples)
         with single_threaded_blas(), np.errstate(all="ignore"):
             if state.looks_done:
@@ -101,5 +101,5 @@ class Newton:
             return (lengthened(problem, w) if is_lengthened else w), alpha
 
     def factor(self, inner_steps: int) -> float:
-        """What multiplies the penalty after an inner problem of so many steps."""
+        """The factor on the penalty after an inner problem of ``steps`` steps."""
         return next((factor for most, factor in self.growth if inner_steps <= most), self.fall)

@@ -11,7 +11,7 @@ from maxmargin.data.rows import Array
 
 @dataclass
 class PrimalDualPair:
-    """A primal and a dual point that answer each other, and the gap between them."""
+    """A primal point, the dual point that responds to it, and the gap between them."""
 
     gap: float
     w: Array

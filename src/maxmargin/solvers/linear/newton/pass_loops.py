@@ -1,8 +1,6 @@
-"""The passes over the samples that the semismooth Newton method is made of; see ``maxmargin.solvers.linear.newton.newton``
-for the
-mathematics.
+"""The passes of the semismooth Newton method over the samples; ``maxmargin.solvers.linear.newton.newton`` has the mathematics.
 
-Each works on the samples start <= i < stop, so that threads can share the work, and none allocates.
+Each pass works on the samples start <= i < stop, so that threads can share the work. No pass allocates memory.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ from maxmargin.solvers.linear.newton.curves import Curve, Tube
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 IN_ORDER = {"contract", "nsz", "arcp"}
-"""For sums over rows of few stored elements. Where a sum may be reordered the compiler makes a loop that adds sixteen elements
-at a time. A row of ten never enters that loop, and a product takes a third longer."""
+"""Compiler options for sums over short rows. If a sum may be reordered, the compiler makes a loop that adds sixteen elements at
+a time. A row of ten elements never enters that loop, and a product takes a third longer."""
 PASS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
 

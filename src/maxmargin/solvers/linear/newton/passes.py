@@ -1,6 +1,6 @@
-"""What the semismooth Newton method asks of the samples: products with a vector, the answer a(m), the slope along a line,
-and the sum of outer products for its Hessian. Compiled for data of any size; in NumPy for small data, where a compilation
-would take longer than the whole solve."""
+"""The passes of the semismooth Newton method over the samples: products with a vector, the response a(m), the slope along a
+line, and the sum of outer products for the Hessian. They are compiled for data of any size, and in NumPy for small data, where
+compiling would take longer than the whole solve."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Prox(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What ``respond`` writes: the answer, who is free, whose freedom changed, sums, and w(alpha). ``signs`` are only read."""
+    """The output of ``respond``: alpha, which samples are free, which samples changed, sums, and w(alpha). ``signs`` is only
+    read."""
 
     signs: Array
     alpha: Array
@@ -69,15 +70,15 @@ class Response(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a part of the samples adds when it answers another w: the sums of its ``Response``, and the changes of w(alpha) and
-    of the sum of C_i x_i x_i' over the free samples (its lower triangle). Those of several parts add up."""
+    """What a partition of the samples contributes at a new w: the sums of its ``Response``, and the changes of w(alpha) and of
+    the sum of C_i x_i x_i' over the free samples (its lower triangle). The contributions of several partitions are added."""
 
     sums: Array
     w_alpha: Array
     outer: Array
 
     def plus(self, other: Changes) -> Changes:
-        """The changes of both. Those of this one are used up."""
+        """The sum of both contributions. The arrays of this one are overwritten."""
         for mine, its in zip(self, other, strict=True):
             mine += its
         return self
@@ -94,7 +95,7 @@ class Passes(Protocol):
     def hessian(self) -> FreeHessian | ProductHessian: ...
 
     def restart(self, alpha: Array) -> Array:
-        """w(alpha), free of the rounding of earlier changes."""
+        """w(alpha) computed anew, without the rounding error of earlier changes."""
 
     def products(self, w: Array, out: Array) -> None:
         """out_i = y_i (x_i . w)"""
@@ -164,7 +165,7 @@ class CompiledPasses:
         return Response(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
 
     def changes(self, w: Array, prox: Prox, alpha: Array, free: Array) -> Changes:
-        """Answer w, for samples that are a part of a problem: ``alpha`` and ``free`` change in place."""
+        """Respond to w, for the samples of one partition: ``alpha`` and ``free`` change in place."""
         margin = np.empty(self.problem.n_samples)
         self.products(w, margin)
         self._w_alpha[:] = 0.0

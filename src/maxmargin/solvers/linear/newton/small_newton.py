@@ -1,8 +1,7 @@
 """Newton's method for a small problem: one compiled call, and the method in Python where that call has not been enough.
 
-The compiled call (``small_newton_loop``) takes the answer as far as float64 goes. It does without what columns of
-very different scales need. Where its gap or its certificate is not good enough, ``maxmargin.solvers.linear.newton.newton``
-begins anew.
+The compiled call (``small_newton_loop``) solves to the precision of float64. It lacks the safeguards for columns of very
+different scales. If its gap or its certificate is not good enough, ``maxmargin.solvers.linear.newton.newton`` starts again.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ POLISHING = Newton(polishes=True)
 
 @dataclass(frozen=True)
 class SmallNewton:
-    """``careful`` is the method that takes over where the compiled call was not enough; the call has its settings."""
+    """``careful`` is the method that takes over if the compiled call was not enough. The call uses the same settings."""
 
     careful: Newton = POLISHING
 
@@ -63,7 +62,7 @@ class SmallNewton:
             state.go_on(self.careful, budget)
 
     def _settings_for(self, problem: LinearProblem, target: float) -> Settings:
-        """To rounding where that costs next to nothing, else to a part of the target."""
+        """The gap at which the call ends: rounding error for the smallest problems, otherwise a share of the target."""
         policy = self.careful.policy
         if has_few_elements(problem, policy.matrix):
             return self.settings
@@ -88,7 +87,7 @@ class SmallState:
         self.looks_done = self.is_stuck = False
         self.gap, self.best_dual, self.active, self.own_steps = np.inf, 0.0, problem.n_samples, 0
         self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
-        if warm_start is not None:  # the answer may be here already
+        if warm_start is not None:  # the warm start may be optimal already
             self.alpha = np.clip(warm_start, problem.box.L, problem.box.U)
             self.w = problem.weights(self.alpha)
 
@@ -160,8 +159,8 @@ class Memory:
 
 
 def signed_rows(problem: LinearProblem) -> Array:
-    """sigma_i x_i as dense float64 with the constant column, whatever X is: so few elements are soon copied, and one type is
-    soon compiled."""
+    """sigma_i x_i as dense float64 with the constant column, whatever X is. Copying few elements is cheap, and the loop is
+    compiled for one type only."""
     d, signs = problem.rows.n_features, problem.signs.astype(np.float64)
     Z = np.empty((problem.n_samples, problem.n_weights))
     np.multiply(problem.rows.dense(), signs[:, None], out=Z[:, :d])

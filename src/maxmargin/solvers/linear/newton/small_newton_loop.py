@@ -86,8 +86,8 @@ class Weights(NamedTuple):
 
 @njit(**OPTIONS)
 def solve_small(Z, samples, weights, settings):
-    """From the anchor and w to the optimum, as far as float64 goes or ``most_steps`` lead. The rows of Z are sigma_i x_i, with
-    the constant feature. Returns the gap and the dual value of the best pair, the steps made, and the samples free.
+    """Solve from the anchor and w to the precision of float64, in at most ``most_steps`` steps. The rows of Z are sigma_i x_i,
+    with the constant feature. Returns the gap and the dual value of the best pair, the steps made, and the samples free.
 
     Only for problems without an intercept or with a penalised one."""
     C, lower, upper, target, anchor, margin, along, alpha, free, best_alpha = samples

@@ -1,7 +1,7 @@
-"""Where the semismooth Newton method stands: its points, its penalty, and the steps from one to the next.
+"""The state of the semismooth Newton method: its points, its penalty, and its steps.
 
 ``newton.py`` has the mathematics. A *pair* is a primal and a dual point that answer each other. The *anchor* is the centre of
-the proximal term, and an *inner problem* is the one between two moves of the anchor."""
+the proximal term. An *inner problem* is solved between two moves of the anchor."""
 
 from __future__ import annotations
 
@@ -119,8 +119,9 @@ class NewtonState:
         return difference if difference > self.policy.trusted_difference * abs(self.best_dual) else np.inf
 
     def answer(self) -> tuple[Array, Array]:
-        """The best pair so far; or the best w with the better of the two dual points, if their gap is less. After a refusal
-        the pair that met the target before it was polished, or the present pair, refined, is offered in turn with these."""
+        """The best pair so far, or the best w with the better of the two dual points if their gap is less. After a refused
+        certificate, two other pairs take turns with these: the pair that met the target before polishing, and the current pair,
+        refined."""
         if self.refusals == 1 and self.kept is not None:
             return self.kept
         if self.refusals % 2 == 1:
@@ -139,8 +140,8 @@ class NewtonState:
             self.kept = w.copy(), alpha.copy()
 
     def _refined(self) -> tuple[Array, Array]:
-        """The present pair after Newton steps whose gradient w - w(alpha) is known to more than float64, and whose change of
-        alpha is added to alpha: an alpha_i that answers a rounded margin is wrong by rate C_i times the rounding."""
+        """The current pair after Newton steps with the gradient w - w(alpha) in more than float64 precision. The change is
+        added to alpha: computed from a rounded margin, alpha_i would be wrong by rate C_i times the rounding error."""
         w, alpha = self.w.copy(), self.alpha.copy()
         scales, along = self.prox.rate * self.curve.C * self.free, np.empty(len(alpha))
         self.passes.hessian.update(self.free, self.n_free)
@@ -171,7 +172,7 @@ class NewtonState:
         self._begin_inner_problem(self.penalty * factor)
 
     def _move_anchor(self) -> float:
-        """Let the present alpha, made feasible, be the anchor if its dual value is greater; returns by how much it is."""
+        """Make the current alpha, made feasible, the anchor if that raises the dual value. Returns by how much."""
         if self.problem.penalizes_intercept:
             return self._take_anchor(self.alpha, self.dual)
         alpha = self.problem.balanced(self.alpha)
@@ -198,10 +199,11 @@ class NewtonState:
         return self._take_anchor(alpha, dual) > ROUNDING * abs(dual)
 
     def retreat(self, factor: float) -> None:
-        """No step lowers F any more, and still alpha is not good enough for an outer step: rounding hides what it would gain.
+        """Handle an inner problem in which no step lowers F, and alpha is still not good enough for an outer step: rounding
+        hides the gain.
 
-        First the rounding of the steps that led here is washed out. A rise of the dual value that is there all the same, or
-        after a refinement in higher precision, is taken. Else the inner problem is made easier by a smaller penalty."""
+        First w is computed anew. If the dual value rises then, or after a refinement in higher precision, the outer step is
+        taken. Otherwise a smaller penalty makes the inner problem easier."""
         if self._has_converged:
             self._end()
         elif not self.is_washed:
@@ -236,7 +238,7 @@ class NewtonState:
         self._respond()
 
     def _wash(self) -> None:
-        """Compute w(alpha) and the margins anew, free of the rounding of earlier steps."""
+        """Compute w(alpha) and the margins anew, without the rounding error of earlier steps."""
         self.is_washed = True
         self.passes.restart(self.alpha)
         self.passes.products(self.w, self.margin)
@@ -251,8 +253,8 @@ class NewtonState:
         return self.refusals > 0 or (not self.curve.is_smooth and cost > self.policy.noticeable * self.least_primal)
 
     def look_closer(self, target: float) -> None:
-        """A certificate was refused: ask more of the inner test. At the end of what the penalty allows, take a far smaller one,
-        and go on from the best two points. (Where the target is zero every certificate is refused, and the end is the end.)"""
+        """React to a refused certificate: tighten the inner test. If the penalty allows no more progress, take a far smaller
+        one and continue from the best two points. (With a target of zero every certificate is refused, and the solve ends.)"""
         if target == 0.0 and self.is_at_end:
             self.is_stuck = True
             return
@@ -268,15 +270,15 @@ class NewtonState:
         self.is_at_end, self.retreats = False, 0
         self.idle = IdleRounds(self.policy.idle_share)
         self._move_anchor()
-        self.best_pair.gap = np.inf  # as the certificate sees it, it is not that small
+        self.best_pair.gap = np.inf  # the certificate found a larger gap than the solver
         np.copyto(self.w, self.best_w)
         self._wash()
         smaller = min(1.0, self.penalty * self.policy.refused_retreat)
         self._begin_inner_problem(smaller if self.refusals == 1 else min(smaller, self._resolved_penalty))
 
     def _centre_or_give_up(self) -> None:
-        """Centre the columns as a last resort, or give up. A penalised intercept is small beside w . x in most data, where
-        centred columns only add rounding."""
+        """Centre the columns as a last resort, or give up. In most data a penalised intercept is small beside w . x, and
+        centred columns only add rounding error."""
         targets = [reduction for reduction in self.reductions if isinstance(reduction, ScaledTargets)]
         is_plain = len(targets) == len(self.reductions) and not self.price
         centred = CentredColumns.of(self.problem) if is_plain else None
@@ -288,8 +290,8 @@ class NewtonState:
 
     @property
     def _resolved_penalty(self) -> float:
-        """With this s the rounding of a margin of one moves alpha_i by 1e-10 of 1 / |x|^2: what alpha_i is about where the data
-        can be separated, however large C is."""
+        """The s at which the rounding error of a margin of one moves alpha_i by 1e-10 / |x|^2. On separable data alpha_i is
+        about 1 / |x|^2, however large C is."""
         return max(self.policy.least_penalty, float(np.divide(self.policy.resolved, self.curve.C.max() * self._mean_sqnorm)))
 
     def step(self, target: float = 0.0) -> None:
@@ -326,7 +328,7 @@ class NewtonState:
         self._respond()
         hessian = self.passes.hessian
         if hessian.in_float32 and self.n_free == n_free and not hessian.pending and self.inner_gap > 0.1 * inner_gap:
-            hessian.in_float32 = False  # nothing changed and still the step missed: the matrix is not good enough
+            hessian.in_float32 = False  # no sample changed and the step still missed: the matrix is not precise enough
             hessian.rebuild(self.free)
 
     @property

@@ -20,6 +20,15 @@ def column_products(columns, kept, s, products):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def add_row_squares(rows, C, squares):
+    """squares[j] += sum_i C_i x_ij^2"""
+    values, indices, indptr = rows
+    for i in range(C.shape[0]):
+        for e in range(indptr[i], indptr[i + 1]):
+            squares[indices[e]] += C[i] * values[e] * values[e]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def add_outer_products(rows, chosen, weights, H):
     """H += sum_k weights[k] a a' with the row a = rows[chosen[k]]."""
     values, indices, indptr = rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,6 +42,10 @@ class Features(Protocol):
 
     def block(self, chosen: Array) -> Block: ...
 
+    @property
+    def passes_for_all(self) -> float:
+        """What the inner products of all columns cost, in passes over X."""
+
 
 def features_of(problem: LinearProblem) -> Features:
     return SparseFeatures(problem) if problem.rows.is_sparse else DenseFeatures(problem)
@@ -49,12 +54,22 @@ def features_of(problem: LinearProblem) -> Features:
 class SparseFeatures:
     def __init__(self, problem: LinearProblem) -> None:
         self.scaling, self.n_features = problem.intercept_scaling, problem.rows.n_features
-        self.matrix = problem.rows.matrix.tocsc()
-        self.columns = _loop_view(self.matrix)
+        self.by_rows = problem.rows.matrix
+
+    @cached_property
+    def matrix(self) -> Any:
+        """By columns. Where all features are looked at together it is not made."""
+        return self.by_rows.tocsc()
+
+    @cached_property
+    def columns(self) -> Columns:
+        return _loop_view(self.matrix)
 
     def products(self, s: Array, kept: Array) -> Array:
         from maxmargin.solvers.linear.sparse_newton.column_loops import column_products
 
+        if len(kept) >= self.n_features:
+            return _with_constant(self.by_rows.T @ s, self.scaling * float(s.sum()), self.scaling)
         found = np.empty(len(kept))
         inside = kept[: np.searchsorted(kept, self.n_features)]
         column_products(self.columns, inside, s, found)
@@ -62,14 +77,21 @@ class SparseFeatures:
         return found
 
     def squares(self, C: Array) -> Array:
-        squared = sparse.csc_matrix(
-            (np.square(self.columns.values), self.matrix.indices, self.matrix.indptr), self.matrix.shape
-        )
-        return _with_constant(squared.T @ C, self.scaling**2 * float(C.sum()), self.scaling)
+        from maxmargin.solvers.linear.sparse_newton.column_loops import add_row_squares
+
+        squared = np.zeros(self.n_features)
+        add_row_squares(_loop_view(self.by_rows), np.ascontiguousarray(C), squared)
+        return _with_constant(squared, self.scaling**2 * float(C.sum()), self.scaling)
+
+    @property
+    def passes_for_all(self) -> float:
+        lengths = np.diff(self.by_rows.indptr).astype(np.float64)
+        return float(lengths @ lengths) / max(1.0, float(lengths.sum()))
 
     def block(self, chosen: Array) -> SparseBlock:
         has_constant = len(chosen) > 0 and chosen[-1] == self.n_features
-        part = self.matrix[:, chosen[:-1] if has_constant else chosen]
+        inside = chosen[:-1] if has_constant else chosen
+        part = self.by_rows if len(inside) == self.n_features else self.matrix[:, inside]
         if has_constant:
             constant = sparse.csc_matrix(np.full((self.matrix.shape[0], 1), self.scaling))
             part = sparse.hstack([part, constant], format="csr")
@@ -104,6 +126,10 @@ class DenseFeatures:
     def squares(self, C: Array) -> Array:
         squared = np.einsum("i,ij,ij->j", C, self.matrix, self.matrix, dtype=np.float64)
         return _with_constant(squared, self.scaling**2 * float(C.sum()), self.scaling)
+
+    @property
+    def passes_for_all(self) -> float:
+        return float(self.n_features)
 
     def block(self, chosen: Array) -> DenseBlock:
         inside = chosen[: np.searchsorted(chosen, self.n_features)]

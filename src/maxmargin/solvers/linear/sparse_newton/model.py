@@ -24,23 +24,23 @@ class QuadraticModel(NamedTuple):
     H: Array
     l1: Array
 
-    def best_step(self, w: Array, gradient: Array, policy: SparseNewtonPolicy) -> Array:
-        """The step d = u - w to the u that minimises the model, or almost: the last steps lower it by ``forcing``^2 of what the
-        first ones did. After a linear system on the support all coordinates are looked at again. Where columns are large d
-        counts to more digits than u can hold, so that the last system adds to d alone."""
+    def best_step(self, w: Array, gradient: Array, policy: SparseNewtonPolicy, *, is_rough: bool = False) -> Array:
+        """The step d = u - w to an approximate minimiser u of the model: the last steps lower the model by ``forcing``^2 of
+        what the first steps did. After a linear system on the support all coordinates are checked again. With large columns d
+        is needed to more digits than u can hold, so the last system changes d alone. A rough step leaves out both."""
         from maxmargin.solvers.linear.sparse_newton.column_loops import descend
 
         u, gradient = w.copy(), gradient.copy()
         moved = np.empty(len(w), np.int64)
-        tol = policy.forcing * self._first_step(w, gradient)
+        tol = (policy.rough_forcing if is_rough else policy.forcing) * self._first_step(w, gradient)
         for turn in range(policy.most_turns):
             check_point()
             updates = self._affordable_updates(u, policy)
             worst, _ = descend((self.H, self.l1), u, gradient, moved, (tol, updates))
-            if worst <= tol and turn > 0:
+            if worst <= tol and (turn > 0 or is_rough):
                 break
             self._solve_on_support(u, gradient)
-        return (u - w) + self._polish(u, gradient)
+        return u - w if is_rough else (u - w) + self._polish(u, gradient)
 
     def _polish(self, u: Array, gradient: Array) -> Array:
         """The Newton step on the support, if it changes no sign."""
@@ -66,22 +66,35 @@ class QuadraticModel(NamedTuple):
         return int(max(policy.least_sweeps * len(u), factor / (len(u) + policy.step_overhead)))
 
     def _solve_on_support(self, u: Array, gradient: Array) -> None:
-        """A Newton step on the elements that are not zero. What changes its sign becomes zero, if that lowers the model; else
-        the step ends where the first sign changes."""
+        """A Newton step on the nonzero elements. Elements that change sign become zero, or the step ends at the least point
+        of the model along it: the lower of the two."""
         support = np.flatnonzero(u)
         if len(support) == 0:
             return
-        signs = np.sign(u[support])
+        signs, here = np.sign(u[support]), u[support]
         slope = gradient[support] + self.l1[support] * signs
         direction = self._solution(support, -slope)
         if not float(direction @ slope) < 0.0:
             return
-        target = u[support] + direction
-        target[target * signs < 0.0] = 0.0
-        if self._change(support, u, target, gradient) > 0.0:
-            target = _until_first_crossing(u[support], direction)
-        gradient += (target - u[support]) @ self.H[support]
+        target = here + direction
+        crosses = target * signs < 0.0
+        if np.any(crosses):
+            target[crosses] = 0.0
+            target = self._lower_of(support, here, target, direction, gradient[support])
+        gradient += (target - here) @ self.H[support]
         u[support] = target
+
+    def _lower_of(self, support: Array, u: Array, target: Array, direction: Array, gradient: Array) -> Array:
+        """``target``, or the least point along the direction if that is lower."""
+        H, l1 = self.H[np.ix_(support, support)], self.l1[support]
+        slope, curvature = float(gradient @ direction), float(direction @ H @ direction)
+        along = _least_along(u, direction, l1, slope, curvature)
+
+        def change(new: Array) -> float:
+            d = new - u
+            return float(gradient @ d) + 0.5 * float(d @ H @ d) + float(l1 @ (np.abs(new) - np.abs(u)))
+
+        return target if change(target) <= min(0.0, change(along)) else along
 
     def _solution(self, support: Array, right: Array) -> Array:
         """H_SS^-1 right, by a Cholesky factor of H_SS scaled to a diagonal of ones, with a ridge where it is singular."""
@@ -98,20 +111,22 @@ class QuadraticModel(NamedTuple):
             return np.asarray(scale * linalg.cho_solve(factor, scale * right, check_finite=False))
         return np.zeros(len(right))
 
-    def _change(self, support: Array, u: Array, target: Array, gradient: Array) -> float:
-        """By how much the model changes from u to ``target`` on the support."""
-        d = target - u[support]
-        curved = 0.5 * float(d @ self.H[np.ix_(support, support)] @ d)
-        lasso = float(self.l1[support] @ (np.abs(target) - np.abs(u[support])))
-        return float(gradient[support] @ d) + curved + lasso
 
-
-def _until_first_crossing(u: Array, direction: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
+def _least_along(u: Array, direction: Array, l1: Array, slope: float, curvature: float) -> Array:
+    """The least point on the line u + t direction, 0 <= t <= 1, of slope t + curvature t^2 / 2 + sum_j l1_j |u_j + t d_j|. Its
+    slope rises by 2 l1_j |d_j| where element j changes its sign. Where the minimum is such a point, the element is zero."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         crossing = np.where(u * direction < 0.0, -u / direction, np.inf)
-    first = int(np.argmin(crossing))
-    share = min(1.0, float(crossing[first]))
-    target = np.asarray(u + share * direction)
-    if share < 1.0:
-        target[first] = 0.0
+        order = np.argsort(crossing)
+        order = order[: np.searchsorted(crossing[order], 1.0, side="right")]
+        rises = 2.0 * np.cumsum(l1[order] * np.abs(direction[order]))
+    first = slope + float(l1 @ (np.sign(u) * direction))
+    after = first + curvature * crossing[order] + rises
+    k = int(np.searchsorted(after >= 0.0, True))
+    behind = rises[k - 1] if k else 0.0
+    t = min(1.0, -(first + behind) / curvature) if curvature > 0.0 else 1.0
+    if k == len(order) or t < crossing[order[k]]:
+        return np.asarray(u + t * direction)
+    target = np.asarray(u + crossing[order[k]] * direction)
+    target[order[k]] = 0.0
     return target

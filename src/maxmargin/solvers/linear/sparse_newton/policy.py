@@ -13,6 +13,11 @@ class SparseNewtonPolicy:
     """Features that the first working set may hold."""
     growth: float = 1.0
     """Features that are added at most, as a multiple of those that are not zero."""
+    whole_passes: float = 32.0
+    """The first working set holds all features where their inner products cost at most this many passes over X: choosing a
+    set, and copying its columns, would cost more."""
+    whole_features: int = 1024
+    """Features up to which that may be so."""
     most_features: int = 4096
     """Features of a working set up to which their inner products are held: 134 MB."""
     keep_share: float = 0.9
@@ -23,6 +28,10 @@ class SparseNewtonPolicy:
     """Share of the gap that is asked for at which the solver asks for a certificate."""
     forcing: float = 1e-3
     """The longest coordinate step at the end of a Newton step, relative to that at its beginning."""
+    rough_forcing: float = 0.1
+    """The same while the set of active samples changes: the model is that of other samples after the step."""
+    rough_share: float = 0.01
+    """Share of the active samples that must enter or leave for that."""
     most_turns: int = 40
     """Turns of coordinate descent and linear system in one Newton step."""
     least_sweeps: int = 5

@@ -11,8 +11,8 @@ from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
 def step_length(margins: Array, change: Array, C: Array, linear: float, curved: float, policy: SparseNewtonPolicy) -> float:
     """The t in [0, 1] that minimises sum_i C_i (1 - m_i - t q_i)_+^2 + t linear + t^2 curved / 2.
 
-    The L1 norm is replaced by its chord, which lies above it. One is taken where the slope there is not positive, or hardly:
-    a step of Newton's method that is exact ends with a slope of zero, up to rounding."""
+    The L1 norm is replaced by its chord, which lies above it. The full step t = 1 is taken if its slope is negative, or
+    positive only by rounding error: an exact Newton step ends with a slope of zero."""
     if float(np.max(np.abs(change), initial=0.0)) <= policy.short_step:
         return 1.0
     residual = 1.0 - margins

@@ -33,7 +33,8 @@ class SparseNewton:
         l1[problem.n_penalised :] = l2[problem.n_penalised :] = 0.0
         w = np.zeros(n) if warm_start is None else warm_start.copy()
         constant = np.arange(problem.rows.n_features, n)
-        chosen = np.union1d(np.flatnonzero(w), constant)
+        is_whole = n <= self.policy.whole_features and features.passes_for_all <= self.policy.whole_passes
+        chosen = np.arange(n) if is_whole else np.union1d(np.flatnonzero(w), constant)
         working = WorkingSet.of(chosen, features, problem, l1, l2)
         margins = problem.signs * working.block.times(w[chosen])
         kept = np.arange(n)
@@ -49,6 +50,7 @@ class SparseNewton:
             state.target *= 0.1
             state.working_target *= 0.1
             state.looks_done = False
+            state.leave_screened()
             if state.idle > self.policy.most_idle:
                 state.is_stuck = True
         state.target = min(state.target, budget.target)

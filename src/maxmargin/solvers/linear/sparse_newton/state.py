@@ -41,10 +41,13 @@ class WorkingSet:
         none = np.zeros(problem.n_samples, bool)
         return cls(chosen, features.block(chosen), l1[chosen], l2[chosen], H, none)
 
-    def update(self, active: Array, C: Array, rebuild_share: float) -> None:
-        """Bring H to these active samples, by those that enter and leave, or from the beginning where they are many."""
+    def update(self, active: Array, C: Array, rebuild_share: float) -> float:
+        """Bring H to these active samples, by those that enter and leave, or from the beginning where they are many. Returned
+        is their share."""
         entering, leaving = active & ~self.active, self.active & ~active
-        if np.count_nonzero(entering) + np.count_nonzero(leaving) > max(1, rebuild_share * np.count_nonzero(active)):
+        n_changed = int(np.count_nonzero(entering) + np.count_nonzero(leaving))
+        n_active = int(np.count_nonzero(active))
+        if n_changed > max(1, rebuild_share * n_active):
             self.H[:] = 0.0
             self.H[np.diag_indices(len(self.H))] = self.l2
             entering, leaving = active, np.zeros_like(active)
@@ -53,6 +56,7 @@ class WorkingSet:
             weights = np.where(entering[changed], 2.0, -2.0) * C[changed]
             self.block.add_outer(changed, weights, self.H)
         self.active = active.copy()
+        return n_changed / max(1, n_active)
 
 
 @dataclass
@@ -136,8 +140,8 @@ class SparseNewtonState:
         self.kept = self.kept[self._left]
 
     def _drop(self, lost: Array) -> None:
-        """Set these weights to zero. Margins are not computed anew otherwise: where columns are large they know the steps to
-        more digits than w can hold, and so does the alpha that answers them."""
+        """Set these weights to zero, and compute the margins anew. Margins are never computed anew elsewhere: with large
+        columns the updated margins, and the alpha that responds to them, have more correct digits than w can hold."""
         if np.any(self.w[lost]):
             self.w[lost] = 0.0
             self.margins = self.problem.signs * self.working.block.times(self.w[self.working.chosen])
@@ -156,9 +160,11 @@ class SparseNewtonState:
             violators = violators[np.argpartition(-excess[violators], room)[:room]]
         self.working_target = self.policy.gap_share * (min(self.gap, asked) if len(violators) == 0 else self.gap)
         self.needs_look = False
+        if self.looks_done:
+            return
         has_gone = len(self.working.chosen) > np.count_nonzero(inside)
         if len(violators) == 0 and not has_gone:
-            self.is_stuck = self.idle > self.policy.most_idle and not self.looks_done
+            self.is_stuck = self.idle > self.policy.most_idle
             return
         self.idle, self.best_gap = 0, math.inf
         stays = inside & (is_nonzero | (v >= self.policy.keep_share * self.l1[self.kept]))
@@ -166,22 +172,37 @@ class SparseNewtonState:
         chosen = self.kept[stays]
         self.working = WorkingSet.of(chosen, self.features, self.problem, self.l1, self.l2)
 
+    def leave_screened(self) -> None:
+        """Take the features that the last look has screened out of the working set."""
+        stays = np.isin(self.working.chosen, self.kept, assume_unique=True)
+        if not np.all(stays):
+            self.working = WorkingSet.of(self.working.chosen[stays], self.features, self.problem, self.l1, self.l2)
+
     def newton_step(self) -> None:
-        """One step on the working set, unless its problem is solved well enough: then the others are looked at."""
+        """One step on the working set. If its problem is solved well enough, a pass over all features instead."""
         problem, working, policy = self.problem, self.working, self.policy
         alpha = self.answering_alpha
         v = working.block.transposed_times(alpha * problem.signs)
         w = self.w[working.chosen]
         gap = self._working_gap(alpha, v, w)
         self._note_progress(gap)
-        if gap <= self.working_target or self.idle > policy.most_idle:
+        if gap <= self._aim or self.idle > policy.most_idle:
             self.needs_look = True
             return
-        working.update(self.margins < 1.0, problem.C, policy.rebuild_share)
+        changed = working.update(self.margins < 1.0, problem.C, policy.rebuild_share)
         gradient = working.l2 * w - v
-        d = QuadraticModel(working.H, working.l1).best_step(w, gradient, policy)
+        model = QuadraticModel(working.H, working.l1)
+        d = model.best_step(w, gradient, policy, is_rough=changed > policy.rough_share)
         self._move(w, d)
         self.steps += problem.n_samples
+
+    @property
+    def _aim(self) -> float:
+        """The gap at which the problem of the working set counts as solved. Where it holds all features that are left, its gap
+        is the whole one."""
+        if len(self.working.chosen) < len(self.kept):
+            return self.working_target
+        return self.policy.target_share * self.target * self.best_primal
 
     def _note_progress(self, gap: float) -> None:
         """Count the steps in a row after which neither the gap of the working set nor the primal value was better."""

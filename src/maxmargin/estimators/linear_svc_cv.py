@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -167,8 +168,7 @@ solver, max_seconds, penalize_intercept, sharp_proofs
                 solutions = self._search_range(model, X, y, sample_weight, given)
             if self.refit:
                 model = self._model().set_params(C=self.C_, n_jobs=self.n_jobs, callback=self._watcher())
-                with whole.heard():
-                    solutions += model._train(X, y, sample_weight, limits)
+                solutions += model._train(X, y, sample_weight, replace(limits, max_seconds=whole.seconds_left))
                 adopt(self, model)
         return solutions, limits
 

@@ -237,8 +237,7 @@ random_state, solver, fit_intercept, max_seconds
             if self.refit:
                 model = self._model(SVC, C=self.C_, gamma=self.gamma_, n_jobs=self.n_jobs, callback=self._watcher())
                 model._objects_ = None
-                with whole.heard():
-                    solutions += model._train(X, y, sample_weight, limits)
+                solutions += model._train(X, y, sample_weight, replace(limits, max_seconds=whole.seconds_left))
                 model.class_weight_ = model._class_weights(y, sample_weight)
                 adopt(self, model)
         return solutions, limits

@@ -3,15 +3,19 @@
 Each peer gets the loosest tolerance on a grid that brings its primal value within the target of the optimum, found beforehand
 and at no cost to it; only its training is timed. skglm gets X by columns, and squared hinge as a datafit of its own.
 
+A run measures the sets that it is given; the table has the latest cells of every set, which ``sparse_models.json`` keeps.
+
     python -m benchmarks.sparse_models [--sets a9a w7a] [--target 1e-6] [--no-skglm]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +41,7 @@ COSTS = (0.01, 0.1, 1.0, 10.0)
 L1_SQUARED_HINGE = 5
 LIBLINEAR_TOLERANCES = tuple(10.0 ** (-1.0 - 0.5 * k) for k in range(17))
 SKGLM_TOLERANCES = tuple(10.0 ** (1.0 - 0.5 * k) for k in range(21))
+PEERS = ("LIBLINEAR -s 5", "skglm")
 MOST_PEER_SECONDS = 2.0
 """A peer's search ends with the first run that takes longer."""
 
@@ -86,8 +91,8 @@ def excess(problem: LinearProblem, best: Solution, fit: Fit) -> float:
     return (problem.primal(fit.w) - best.certificate.dual) / best.certificate.dual
 
 
-def cell(name: str, data: Data, peers: dict[str, Any], C: float, target: float, table: Table) -> dict[str, float]:
-    """One line of the table; the ratios of the peers that get there."""
+def cell(name: str, data: Data, peers: dict[str, Any], C: float, target: float) -> dict[str, Any]:
+    """One line of the table, and the ratios of the peers that get there."""
     problem = LinearProblem.build(data.X, data.y, C, SquaredHinge(), penalty=L1())
     best = solve(problem, tol=0.01 * target, max_seconds=60.0)
     searches: dict[str, Search] = {}
@@ -99,25 +104,27 @@ def cell(name: str, data: Data, peers: dict[str, Any], C: float, target: float, 
     for peer, search in searches.items():
         if search.found:
             contestants[peer] = partial(peers[peer][0], C, search.found.tolerance)
-    runs = interleaved_by_length(contestants, most_rounds=3)
+    runs = interleaved_by_length(contestants, most_rounds=5)
     ours = fastest_of(runs["ours"])
     kept = ours.model.trace_[-1].active
     seconds = {peer: fastest_of(runs[peer]).seconds for peer in peers if peer in runs}
-    table.add(
+    line = [
         name,
         f"{C:g}",
         seconds_text(ours.seconds),
         f"{ours.model.relative_gap_:.0e}",
-        np.count_nonzero(ours.model.coef_),
+        int(np.count_nonzero(ours.model.coef_)),
         f"{100.0 * (1.0 - kept / data.X.shape[1]):.2f}%",
-        *(
-            f"{seconds_text(seconds[peer])} ({seconds[peer] / ours.seconds:.1f}x)"
-            if peer in seconds
-            else f"> {max(trial.fit.seconds for trial in searches[peer].trials):.1f} s ({searches[peer].best.excess:.0e})"
-            for peer in peers
-        ),
-    )
-    return {peer: value / ours.seconds for peer, value in seconds.items()}
+    ]
+    for peer in PEERS:
+        if peer in seconds:
+            line.append(f"{seconds_text(seconds[peer])} ({seconds[peer] / ours.seconds:.1f}x)")
+        elif peer in searches:
+            longest = max(trial.fit.seconds for trial in searches[peer].trials)
+            line.append(f"> {longest:.1f} s ({searches[peer].best.excess:.0e})")
+        else:
+            line.append("not run")
+    return {"line": line, "ratios": {peer: value / ours.seconds for peer, value in seconds.items()}}
 
 
 def peers_of(data: Data, with_skglm: bool) -> dict[str, Any]:
@@ -139,29 +146,34 @@ def main() -> None:
     sets = ("a9a",) if options.quick else options.sets
     small = loaded("a9a")
     our_fit(Data(small.X[:200], small.y[:200]), 1.0, 1e-3)  # compiles
-    names = ["LIBLINEAR -s 5", *([] if options.no_skglm else ["skglm"])]
     if not options.no_skglm:
         skglm_fit(small.X[:200].tocsc(), small.y[:200], 1.0, 1e-2)
-    table = Table("set", "C", "ours, s", "gap", "not zero", "screened", *names, numbers_from=1)
-    ratios: dict[str, list[float]] = {name: [] for name in names}
+    kept = options.results / "sparse_models.json"
+    cells: dict[str, list[dict[str, Any]]] = {} if options.quick or not kept.exists() else json.loads(kept.read_text())
     for name in sets:
         data = loaded(name)
         peers = peers_of(data, not options.no_skglm)
-        for C in COSTS[1:2] if options.quick else COSTS:
-            for peer, ratio in cell(name, data, peers, C, options.target, table).items():
-                ratios[peer].append(ratio)
-    lines = [
-        f"{peer}: geometric mean {geometric_mean(values):.1f}x over the {len(values)} cells that it reaches, least "
-        f"{min(values, default=float('nan')):.2f}x."
-        for peer, values in ratios.items()
-    ]
+        costs = COSTS[1:2] if options.quick else COSTS
+        cells[name] = [cell(name, data, peers, C, options.target) for C in costs]
+        if not options.quick:
+            kept.write_text(json.dumps(cells, indent=1) + "\n")
+    write(options.results / "sparse_models.md", cells, options.target, options.quick)
+
+
+def write(path: Path, cells: dict[str, list[dict[str, Any]]], target: float, is_quick: bool) -> None:
+    table = Table("set", "C", "ours, s", "gap", "not zero", "screened", *PEERS, numbers_from=1)
+    rows = [row for name in SETS if name in cells for row in cells[name]]
+    for row in rows:
+        table.add(*row["line"])
+    lines = []
+    for peer in PEERS:
+        values = [row["ratios"][peer] for row in rows if peer in row["ratios"]]
+        least = min(values, default=float("nan"))
+        mean = geometric_mean(values)
+        lines.append(f"{peer}: geometric mean {mean:.1f}x over the {len(values)} cells that it reaches, least {least:.2f}x.")
     note = "Run pinned to one core, beside other work. Where a peer does not get there: its longest run, and its excess."
-    write_report(
-        options.results / "sparse_models.md",
-        f"L1 penalty, to a relative gap of {options.target:g}",
-        [(__doc__ or "").split("\n\n")[1], table, *lines, note],
-        options.quick,
-    )
+    head = (__doc__ or "").split("\n\n")[1]
+    write_report(path, f"L1 penalty, to a relative gap of {target:g}", [head, table, *lines, note], is_quick)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
 import certificate_picture  # noqa: E402
+import sparse_path_picture  # noqa: E402
 
 import maxmargin  # noqa: E402
 
@@ -144,3 +145,4 @@ def setup(app: object) -> None:
 
 copy_results()
 certificate_picture.draw(HERE / "_static")
+sparse_path_picture.draw(HERE / "_static")

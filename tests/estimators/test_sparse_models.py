@@ -212,9 +212,11 @@ def test_a_column_without_data_and_repeated_columns_are_no_trouble(dtype):
     assert LinearSVC(penalty="l1", C=1.0, tol=1e-8).fit(X, y).status_ is Status.CERTIFIED
 
 
-def test_a_path_over_C_is_refused_because_its_proof_is_that_of_the_ridge_penalty():
-    from maxmargin import path
+def test_proofs_that_take_a_ball_around_the_optimum_are_refused():
+    from maxmargin import LinearSVCCV, leave_one_out
 
     X, y = data()
-    with pytest.raises(ValueError, match="proved for penalty='l2'"):
-        path(LinearSVC(penalty="l1"), X, y, C_range=(0.1, 1.0))
+    with pytest.raises(ValueError, match="leave_one_out is proved for the L2 penalty only; got L1"):
+        leave_one_out(LinearSVC(penalty="l1"), X, y)
+    with pytest.raises(ValueError, match="C_range is proved for penalty='l2'; got penalty='l1'"):
+        LinearSVCCV(penalty="l1", C_range=(0.1, 1.0)).fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -11,6 +12,7 @@ from sklearn import svm
 
 from maxmargin.certificate.nu import certify_nu
 from maxmargin.data.limits import Stop
+from maxmargin.data.rows import Rows
 from maxmargin.problem.kernels import RBF, Custom, Linear
 from maxmargin.problem.nu import NuProblem, nu_svc, nu_svr, one_class
 from maxmargin.solvers.kernel.nu_smo import NuSMO
@@ -170,3 +172,17 @@ def test_the_largest_nu_is_feasible():
     y = np.where(np.arange(30) < 9, 1, -1)
     problem = nu_svc(rng.normal(size=(30, 2)) + 0.5 * y[:, None], y, RBF(1.0), 0.6)
     assert solved(problem, 1e-6).status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("family", ["nu-svc", "nu-svr"])
+def test_with_a_tolerance_outputs_are_sharper_where_rounding_is_in_the_way(family):
+    """Columns far from zero: the values of the kernel have lost what tells the samples apart, and the precise sums have not."""
+    problem = made(family, 8, 1, Linear(), nu=0.5)
+    moved = replace(problem, samples=replace(problem.samples, rows=Rows.from_matrix(problem.rows.matrix + 1e6)))
+    alpha = moved.nearest_feasible(moved.C * np.random.default_rng(0).choice([0.0, 0.25, 1.0], moved.n_samples))
+    plain, sharp = certify_nu(moved, alpha), certify_nu(moved, alpha, tol=0.0)
+    assert sharp.certificate.rounding_error < 0.01 * plain.certificate.rounding_error
+    exact = exact_gap(moved, alpha, sharp.thresholds)
+    for members, total, theta in zip(moved.members, moved.totals, sharp.thresholds, strict=True):
+        exact -= (sum(map(Fraction, alpha[members].tolist())) - Fraction(float(total))) * Fraction(float(theta))
+    assert abs(exact - Fraction(sharp.certificate.gap)) <= Fraction(sharp.certificate.rounding_error)

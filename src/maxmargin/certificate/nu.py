@@ -12,14 +12,14 @@ by at most :math:`|r| \sum_i q_i |h_i| + (|r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate, Counts, GapParts, Imbalance, assemble, or_zero, refusal
 from maxmargin.certificate.kernel import outputs_of
-from maxmargin.certificate.kernel_sums import KernelSums
+from maxmargin.certificate.kernel_sums import KernelSums, precise_sums
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
@@ -54,8 +54,9 @@ class NuVerdict:
         return math.isfinite(self.certificate.gap) and self.violation <= tol
 
 
-def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None) -> NuVerdict:
-    """Judge alpha with the thresholds that are best for it, or with those given."""
+def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None, tol: float | None = None) -> NuVerdict:
+    """Judge alpha with the thresholds that are best for it, or with those given. With ``tol`` outputs are computed in twice the
+    precision where their rounding is what keeps the certificate from it."""
     alpha = vector(alpha, problem.n_samples, "alpha")
     n = problem.samples.n_samples
     if not problem.is_feasible(alpha):
@@ -65,15 +66,27 @@ def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None) -> NuVerd
     with np.errstate(all="ignore"):
         coefficients = problem.coefficients(alpha)
         support = np.flatnonzero(coefficients)
-        sums = outputs_of(problem.samples, coefficients, support)
-        outputs = problem.of_variables(sums.outputs)
-        if thresholds is None:
-            thresholds = [interval.middle for interval in problem.best_thresholds(outputs)]
-        thresholds = np.asarray(thresholds, dtype=np.float64)
-        certificate = _certificate(problem, alpha, coefficients, sums, thresholds)
-        violated = math.inf if certificate.is_proof else violation(problem, alpha, outputs)
-        evaluations = n * len(support) if problem.samples.held is None else 0
-        return NuVerdict(certificate, thresholds, sums.outputs, sums.errors, evaluations, violated)
+        verdict = _verdict(problem, alpha, coefficients, outputs_of(problem.samples, coefficients, support), thresholds)
+        certificate = verdict.certificate
+        if tol is None or certificate.meets(tol) or certificate.rounding_error <= tol * certificate.scale:
+            return verdict
+        samples, everyone = problem.samples, np.arange(n)
+        precise = precise_sums(samples.kernel, samples.points, support, coefficients[support], everyone)
+        if precise is None:
+            return verdict
+        sharper = _verdict(problem, alpha, coefficients, precise, thresholds)
+        return replace(sharper, kernel_evaluations=verdict.kernel_evaluations + n * len(support))
+
+
+def _verdict(problem: NuProblem, alpha: Array, coefficients: Array, sums: KernelSums, thresholds: Any) -> NuVerdict:
+    n, outputs = problem.samples.n_samples, problem.of_variables(sums.outputs)
+    if thresholds is None:
+        thresholds = [interval.middle for interval in problem.best_thresholds(outputs)]
+    thresholds = np.asarray(thresholds, dtype=np.float64)
+    certificate = _certificate(problem, alpha, coefficients, sums, thresholds)
+    violated = math.inf if certificate.is_proof else violation(problem, alpha, outputs)
+    evaluations = n * int(np.count_nonzero(coefficients)) if problem.samples.held is None else 0
+    return NuVerdict(certificate, thresholds, sums.outputs, sums.errors, evaluations, violated)
 
 
 def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: KernelSums, thresholds: Array) -> Certificate:

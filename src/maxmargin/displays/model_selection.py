@@ -101,7 +101,7 @@ class ModelSelectionDisplay:
         return self.ax_.stairs(self.ceilings, self.Cs, baseline=None, color=COLOURS[2], linewidth=1.4, label="no C is above")
 
     def _zoom(self) -> None:
-        """To the scores: a band from zero to one would hide them."""
+        """Limit the axis to the scores: a band from zero to one would hide them."""
         seen = self.scores[np.isfinite(self.scores)]
         tops = seen if self.ceilings is None else np.append(seen, self.ceilings)
         if len(seen):

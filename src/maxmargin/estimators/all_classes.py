@@ -23,8 +23,8 @@ from maxmargin.solving.solution import Solution
 
 
 def check_all_classes(model: Any) -> None:
-    """What does not go with ``multi_class="crammer_singer"``. It ignores ``penalty``, ``loss`` and ``dual``, as in
-    scikit-learn."""
+    """Refuse settings that ``multi_class="crammer_singer"`` does not support. It ignores ``penalty``, ``loss`` and ``dual``, as
+    in scikit-learn."""
     if model.fit_intercept and not model.penalize_intercept:
         raise ValueError("penalize_intercept=False goes with multi_class='ovr'; got multi_class='crammer_singer'.")
     if math.isinf(model.C):

@@ -27,10 +27,10 @@ class LinearSVC(linear_svc.LinearSVC):
 
     The problem, the parameters and the attributes are those of :class:`maxmargin.LinearSVC`. X is a Dask array with chunks of
     rows, dense or sparse (SciPy's CSR), or a Dask data frame; y and ``sample_weight`` are Dask collections with the same
-    partitions, or arrays. Each worker trains on the chunks that it holds. With few features the fit is Newton's method,
-    exactly: every pass is a sum over the workers. With many it is coordinate descent on each partition, and the step along the
-    sum of their changes has the length that is best for the dual. The certificate is one more pass. A worker that dies costs
-    progress, and never the answer.
+    partitions, or arrays. Each worker trains on the chunks that it holds. With few features the fit is Newton's method: every
+    pass is a sum over the workers. With many features it is coordinate descent on each partition, and the step along the sum of
+    all changes has the length that is best for the dual. The certificate is one more pass. A worker that dies costs progress,
+    never correctness.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ def run_jobs(jobs: Sequence[Job], n_jobs: int | None, max_seconds: float) -> lis
     """Run every job, all of them within ``max_seconds``. When one is stopped, by the callback, Ctrl-C or an error, the others
     stop soon after.
 
-    A job gets an equal share of the time that is left when it begins, so that every class has a model when time is short.
-    What a job does not use is there for those after it.
+    A job gets an equal share of the time that is left when it begins, so that every class has a model when time is short. Time
+    that a job does not use goes to the jobs after it.
     """
     stop = Stop.within(max_seconds)
     n_threads = thread_count(n_jobs, len(jobs))

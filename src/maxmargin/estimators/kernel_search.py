@@ -1,10 +1,10 @@
 """The folds of a search with the RBF kernel of two classes, all on one kernel matrix.
 
 For each gamma the kernel values of all samples are computed once, in float32. Every fold is trained on them for all values of
-C, in rising order (:mod:`maxmargin.solvers.kernel.fold_smo`). Then all models are judged together, in float64 and from the
-data (:mod:`maxmargin.certificate.many_sums`): the relative gap, the ball around the exact optimum, and with it the validation
-labels that are proved. A model whose gap is above ``tol`` is trained again from its exact outputs; where float32 is not good
-enough for that, the estimator of the fold takes over.
+C, in rising order (:mod:`maxmargin.solvers.kernel.fold_smo`). Then all models are judged together, in float64 and from the data
+(:mod:`maxmargin.certificate.many_sums`): the relative gap, the ball around the exact optimum, and with it the validation labels
+that are proved. A model whose gap is above ``tol`` is trained again from its exact outputs; if float32 is not precise enough
+for that, the estimator of the fold takes over.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class SharedPolicy:
     sharper: float = 0.25
     """What multiplies the target each time."""
     worth_waiting: float = 1.0 / 3.0
-    """The share of the values of C that seem to be lost after all folds but one. From it on those folds are judged first, so
-    that the last fold is trained for the others alone. A judgement takes about as long as a fold."""
+    """If at least this share of the values of C seems unable to win after all folds but one, these folds are judged first. The
+    last fold is then trained for the other values only. Judging takes about as long as training a fold."""
 
 
 class Trained(NamedTuple):

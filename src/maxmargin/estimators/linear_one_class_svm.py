@@ -26,8 +26,8 @@ class LinearOneClassSVM(OutlierMixin, Presented, LinearOneClass, BaseEstimator):
     sample weights s_i and their sum S: the problem of ``OneClassSVM(kernel="linear")`` and of LIBLINEAR -s 21. The time of a
     fit grows with the number of stored elements of X, not with the square of the number of samples.
 
-    The half-space :math:`w \cdot x \ge \rho` is as far from the origin as it can be. So the origin has a meaning: do not centre
-    the columns. If the origin lies amid the samples, w = 0 is optimal and nothing is learned.
+    The half-space :math:`w \cdot x \ge \rho` is as far from the origin as it can be. So the origin matters: do not centre the
+    columns. If the origin lies among the samples, w = 0 is optimal and nothing is learned.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class LinearOneClassSVM(OutlierMixin, Presented, LinearOneClass, BaseEstimator):
     solver : str or solver object, default "auto"
         "auto", "pair-descent" or "newton".
     max_seconds : float, optional
-        Limit on the time of the fit, heard within a second.
+        Limit on the time of the fit. The fit stops within a second of it.
     warm_start : bool, default False
         Start from the last fit's dual variables when the number of samples is the same.
     callback : callable, optional
@@ -89,7 +89,7 @@ class LinearOneClassSVM(OutlierMixin, Presented, LinearOneClass, BaseEstimator):
             return self._train(X, sample_weight, limits), limits
 
     def score_samples(self, X: Any) -> Array:
-        """w . x: the greater, the more a sample is like those of the fit."""
+        """w . x: the greater, the more typical the sample."""
         return np.asarray(safe_sparse_dot(self._validated(X), self.coef_.T, dense_output=True)).ravel()
 
     def decision_function(self, X: Any) -> Array:

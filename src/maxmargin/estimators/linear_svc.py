@@ -27,15 +27,15 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     r"""Linear support vector classification, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \ell(y_i (w \cdot x_i + b))` for each class against the rest, with
-    scikit-learn's parameters, defaults and attributes. What is added: ``tol`` is the relative duality gap, the fit goes
-    on until the certificate shows it, and every answer says how far from the optimum it can be.
+    scikit-learn's parameters, defaults and attributes. In addition, ``tol`` is the relative duality gap, a fit continues until
+    its certificate proves this gap, and every fit says how far from the optimum it can be.
 
     Parameters
     ----------
     penalty : {"l2", "l1", "elasticnet"}, default "l2"
         "l1" replaces :math:`\tfrac12 |w|^2` by :math:`|w|_1`, so that most weights are exactly zero; "elasticnet" by
-        :math:`r |w|_1 + \tfrac{1 - r}{2} |w|^2` with r = ``l1_ratio``. Both go with squared hinge loss, as in scikit-learn.
-        The gap of an L1 penalty proves the objective; it bounds no distance of the weights.
+        :math:`r |w|_1 + \tfrac{1 - r}{2} |w|^2` with r = ``l1_ratio``. Both need squared hinge loss, as in scikit-learn. With
+        an L1 penalty the gap proves the objective, but does not bound the distance of the weights from the optimal ones.
     loss : {"squared_hinge", "hinge"}, default "squared_hinge"
     dual : {"auto", True, False}, default "auto"
         For compatibility. Every fit solves the primal and the dual together: the gap between them is the certificate.
@@ -52,13 +52,13 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     penalize_intercept : bool, default True
         False leaves the intercept out of |w|^2, as a kernel SVM does: the model is then that of ``SVC(kernel="linear")``.
     intercept_scaling : float, default 1.0
-        The intercept is the weight of a constant feature of this value; like every weight it is regularised, and the less
-        the larger this value.
+        The intercept is the weight of a constant feature of this value. It is penalised like every weight; the larger this
+        value, the weaker its penalty.
     l1_ratio : float, default 0.5
         The share of the L1 norm in the penalty "elasticnet", between 0 and 1.
     sharp_proofs : bool, default False
-        Keep an ellipsoid around the exact optimum after a fit, with which ``certified_predict`` proves far more at the same
-        gap: a matrix of n_features x n_features for each binary problem, up to 4,096 features.
+        Keep an ellipsoid around the exact optimum after a fit. With it ``certified_predict`` proves far more labels at the same
+        gap. It takes a matrix of n_features x n_features for each binary problem; up to 4,096 features.
     class_weight : dict or "balanced", optional
         C_i is C times the weight of the sample's own class times its ``sample_weight``, in every binary problem: exactly a
         sample weight. (LIBLINEAR, with more than two classes, weights only the positive class of each binary problem.)
@@ -71,11 +71,11 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     solver : str or solver object, default "auto"
         "auto", "dcd", "avsf", "newton", "sparse-newton" (for the penalties "l1" and "elasticnet"), "pruned-gradient",
         "pegasos" (the last two are first-order methods: ask for a ``tol`` of 1e-2 or 1e-3), or for example
-        ``DCD(shrinking=None)``. ``DCD(stop="paper")`` ends by the stopping rule of its paper: ``tol`` does not
-        count then, and no warning is raised.
+        ``DCD(shrinking=None)``. ``DCD(stop="paper")`` ends by the stopping rule of its paper: ``tol`` is ignored then, and no
+        warning is raised.
     max_seconds : float, optional
-        Limit on the time of the fit, all classes together, heard within a second. Each class gets an equal share of the time
-        that is left when it begins; one for which no time is left has the answer zero.
+        Limit on the time of the fit, all classes together. The fit stops within a second of it. Each class gets an equal share
+        of the time that is left when it begins; a class for which no time is left has weights of zero.
     warm_start : bool, default False
         Start from the last fit's dual variables when the number of samples and the classes are the same; they are
         scaled to the new C.
@@ -136,7 +136,8 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
         blocks : Blocks or path
             What :func:`maxmargin.io.to_blocks` wrote, or its folder. Weights of samples are in the blocks.
         memory : int or str, optional
-            How many bytes the fit may use, such as ``"2G"``; half of the machine's memory by default.
+            The memory that the fit may use: a number of bytes, or a text such as ``"2G"``. By default half of the machine's
+            memory.
         checkpoint : path, optional
             A file that the state of the fit is saved to every few seconds. The same call resumes from it. It is removed when
             the fit is certified.
@@ -176,8 +177,8 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
         norm of the row with ``intercept_scaling`` appended; with a free one, ``offset_bound_`` is added to the right hand
         side. With several classes the lower end of the greatest value must be above the upper ends of all others.
 
-        The labels are those of ``predict``. The smaller the gap, the more are proved: r is of the size of its square root.
-        With ``sharp_proofs`` what this leaves open is tried again with an ellipsoid in place of the ball
+        The labels are those of ``predict``. The smaller the gap, the more are proved: r is of the size of its square root. With
+        ``sharp_proofs`` the labels that this leaves open are tried again with an ellipsoid instead of the ball
         (:mod:`maxmargin.certificate.ellipsoid`), which proves at a gap of 1e-6 about what the ball proves at 1e-8 and below.
 
         Returns
@@ -192,18 +193,17 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def binary_problem(self, X: Any, y: Any, sample_weight: Any = None) -> LinearProblem:
         """The problem of two classes that ``fit`` solves, with the costs of C = 1: what :func:`maxmargin.path` takes."""
         self._check_parameters()
-        if penalty_of_model(self).has_kink or self.multi_class == "crammer_singer":
+        if self.multi_class == "crammer_singer":
             raise ValueError(
-                "A path over C and leave-one-out are proved for penalty='l2' and multi_class='ovr'; got "
-                f"penalty={self.penalty!r} and multi_class={self.multi_class!r}. With warm_start=True, fits for one C after "
-                "the other start at the last weights."
+                f"A path over C and leave-one-out are proved for multi_class='ovr'; got multi_class={self.multi_class!r}."
             )
         X, y = check_X_y(sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         classes = checks.two_classes_of(y)
         costs = checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y)
         scaling = float(self.intercept_scaling) if self.fit_intercept else 0.0
         signs = np.where(y == classes[1], 1, -1)
-        return LinearProblem.build(X, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept)
+        penalty = penalty_of_model(self)
+        return LinearProblem.build(X, signs, costs, LOSSES[self.loss], scaling, self.penalize_intercept, penalty)
 
     def sparsify(self) -> LinearSVC:
         """Keep ``coef_`` as a sparse matrix, for models most of whose weights are zero."""
@@ -212,10 +212,10 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
         return self
 
     def densify(self) -> LinearSVC:
-        """Take ``sparsify`` back."""
+        """Undo ``sparsify``."""
         check_is_fitted(self)
         if sparse.issparse(self.coef_):
-            self.coef_ = self.coef_.toarray()
+            self.coef_ = sparse.csr_matrix(self.coef_).toarray()
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -37,11 +37,11 @@ class LinearSVCCV(LinearSVC):
     Parameters
     ----------
     Cs : int or list of float, default 13
-        The values to try. A number means so many values from 1e-3 to 1e3, at equal ratios.
+        The values to try. A number means that many values from 1e-3 to 1e3, at equal ratios.
     C_range : (float, float), optional
-        In place of a list: the least and the greatest C. Fits are added until it is proved that no C of the range has a
-        cross-validated accuracy that is better by more than ``regret``. For two classes and accuracy, with an intercept that is
-        penalised, or none. ``tol`` is that of the final model.
+        Instead of a list: the least and the greatest C. Fits are added until it is proved that no C of the range has a
+        cross-validated accuracy that is better by more than ``regret``. Only for two classes and accuracy, with a penalised
+        intercept or none. ``tol`` applies to the final model.
     regret : float, default 0.005
         With ``C_range``: how much better another C may be, in accuracy.
     cv : int, splitter or iterable, optional
@@ -183,6 +183,8 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         checks.number("regret", self.regret, at_least=0.0)
         if self.scoring not in (None, "accuracy") or given.scorer.score.get("sample_weight") is not None:
             raise ValueError("C_range proves accuracy, of samples of equal weight: leave scoring and sample_weight out.")
+        if self.penalty != "l2":
+            raise ValueError(f"C_range is proved for penalty='l2'; got penalty={self.penalty!r}. Cs takes a list of values.")
         classes = checks.two_classes_of(y)
         folds = folds_of(self, model, X, y, sample_weight, given)
         races = [

@@ -23,8 +23,8 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
     r"""Linear support vector regression, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \ell(y_i - w \cdot x_i - b)` with scikit-learn's parameters, defaults and
-    attributes. What is added: ``tol`` is the relative duality gap, the fit goes on until the certificate shows it, and
-    every answer says how far from the optimum it can be.
+    attributes. In addition, ``tol`` is the relative duality gap, a fit continues until its certificate proves this gap, and
+    every fit says how far from the optimum it can be.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
         residual r = y - prediction.
     fit_intercept : bool, default True
     intercept_scaling : float, default 1.0
-        The intercept is the weight of a constant feature of this value; like every weight it is regularised, and the less
-        the larger this value.
+        The intercept is the weight of a constant feature of this value. It is penalised like every weight; the larger this
+        value, the weaker its penalty.
     dual : {"auto", True, False}, default "auto"
         For compatibility. Every fit solves the primal and the dual together: the gap between them is the certificate.
     verbose : int, default 0
@@ -53,11 +53,11 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
         The share of the targets to lie below the prediction, for ``loss="quantile"``. With ``penalize_intercept=False`` at
         most that share of the training targets lies below, and at least that share lies below or on, the prediction.
     penalize_intercept : bool, default True
-        False leaves the intercept out of \|w\|^2, as ``SVR(kernel="linear")`` does. Targets far from zero ask for it.
+        False leaves the intercept out of \|w\|^2, as ``SVR(kernel="linear")`` does. Use it for targets far from zero.
     solver : str or solver object, default "auto"
         "auto", "dcd", "avsf", "newton", or a solver object such as ``DCD(shrinking=None)``.
     max_seconds : float, optional
-        Limit on the time of the fit, all outputs together, heard within a second.
+        Limit on the time of the fit, all outputs together. The fit stops within a second of it.
     warm_start : bool, default False
         Start from the last fit's dual variables when y has the same shape; they are scaled to the new C.
     n_jobs : int, optional

@@ -1,4 +1,4 @@
-"""NuSVC: kernel classification with a share of the samples in the place of C, and a certificate."""
+"""NuSVC: kernel classification with a certificate, in which nu, a share of the samples, replaces C."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class NuSVC(SVC):
 
     .. math:: \tfrac12 |w|^2 - \nu S \rho + \sum_i s_i \max(0, \rho - y_i (w \cdot \phi(x_i) + b)),
 
-    where S is the sum of the weights :math:`s_i`, with scikit-learn's parameters, defaults and attributes. As there, the
-    machine that is kept is divided by rho: it is that of :class:`maxmargin.SVC` with C = 1 / rho. What is added: ``tol`` is the
-    relative duality gap, the fit goes on until the certificate shows it, and ``class_weight`` counts: as scikit-learn documents
-    it, C of class i is ``class_weight[i]`` times the C = 1 / rho that nu gives without class weights. Then a second fit, of
-    :class:`maxmargin.SVC` with these costs, is what is kept and certified.
+    where S is the sum of the weights :math:`s_i`, with scikit-learn's parameters, defaults and attributes. As in scikit-learn,
+    the fitted model is divided by rho: it is the model of :class:`maxmargin.SVC` with C = 1 / rho. In addition, ``tol`` is the
+    relative duality gap, and a fit continues until its certificate proves this gap. ``class_weight`` has an effect, as
+    scikit-learn documents it: the C of class i is ``class_weight[i]`` times the C = 1 / rho that nu gives without class
+    weights. The fitted and certified model is then that of a second fit, of :class:`maxmargin.SVC` with these costs.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class NuSVC(SVC):
     support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_, coef_, n_iter_, fit_status_, shape_fit_
         As in scikit-learn.
     rho_ : array
-        By what the machine of each pair of classes was divided. Where w = 0 is optimal, rho is zero, nothing is divided, and 1
-        stands here; it does with class weights, too.
+        The divisor of each pair of classes. It is 1, and nothing is divided, where w = 0 is optimal (rho is zero), and with
+        class weights.
     cost_ : array
         1 / rho for each pair of classes: the C that nu stands for.
     certificate_, relative_gap_, status_, trace_, offset_bound_
@@ -169,7 +169,7 @@ def rho_of(solution: Solution) -> float:
 
 
 def _with_status_of(solution: Solution, first: Solution) -> Solution:
-    """A C that was not found as asked is said."""
+    """Warn about a C that was not found to the requested gap."""
     return solution if first.status.is_as_asked else replace(solution, status=first.status)
 
 

@@ -1,4 +1,4 @@
-"""NuSVR: kernel regression whose tube is as wide as a share of the samples asks for, with a certificate."""
+"""NuSVR: kernel regression with a certificate, in which nu, a share of the samples, determines the width of the tube."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class NuSVR(RegressorMixin, Presented, KernelMachine, BaseEstimator):
 
     .. math:: \tfrac12 |w|^2 + \nu \epsilon \sum_i C_i + \sum_i C_i \max(0, |y_i - w \cdot \phi(x_i) - b| - \epsilon)
 
-    over w, b and :math:`\epsilon \ge 0`, with scikit-learn's parameters, defaults and attributes. What is added: ``tol`` is the
-    relative duality gap, the fit goes on until the certificate shows it, and predictions have intervals that are proved.
+    over w, b and :math:`\epsilon \ge 0`, with scikit-learn's parameters, defaults and attributes. In addition, ``tol`` is the
+    relative duality gap, a fit continues until its certificate proves this gap, and predictions have proved intervals.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Kernels of things that are not rows of numbers, such as strings, trees or graphs.
 
-The machinery below an estimator wants a matrix with a row for each sample. Where a sample is no row of numbers, its row is its
-place among the training samples, and the user's function is called with the things at those places.
+Solvers and certificates need a matrix with a row for each sample. If a sample is not a row of numbers, its row is its position
+among the training samples, and the user's function is called with the objects at those positions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROWS_OF_NUMBERS = "biuf"
 
 
 def are_objects(X: Any) -> bool:
-    """Whether X is a sequence of things, none of them a row of numbers."""
+    """Whether X is a sequence of objects, none of them a row of numbers."""
     if sparse.issparse(X) or hasattr(X, "iloc") or not hasattr(X, "__len__"):
         return False
     if isinstance(X, np.ndarray):

@@ -24,11 +24,12 @@ from maxmargin.solving.solution import Solution
 
 
 class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
-    r"""A region that holds all samples but a share nu, with kernels, trained to a certified optimum.
+    r"""One-class SVM with kernels: a region that contains all samples except a share nu, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 - \nu S \rho + \sum_i s_i \max(0, \rho - w \cdot \phi(x_i))`, where S is the sum of the
-    sample weights :math:`s_i`, with scikit-learn's parameters, defaults and attributes. What is added: ``tol`` is the relative
-    duality gap, the fit goes on until the certificate shows it, and it says which inliers and outliers are proved.
+    sample weights :math:`s_i`, with scikit-learn's parameters, defaults and attributes. In addition, ``tol`` is the relative
+    duality gap, a fit continues until its certificate proves this gap, and ``certified_predict`` says which inliers and
+    outliers are proved.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 r"""Pairs of classes under a kernel with a finite feature map: each is a linear problem, and keeps a w of its own.
 
-In float64 an alpha cannot hold w: one unit in its last place, times a column of 1e9, moves an output of a raw table by more
-than a margin. Newton's w can. So the certificate judges the pair (w, alpha), and w is what predicts.
+On a raw table w(alpha) is not precise enough in float64: one unit in the last place of an alpha, times a column of 1e9, moves
+an output by more than a margin. Newton's own w is precise enough. So the certificate judges the pair (w, alpha), and the model
+predicts by w.
 
 **What is proved.** The certificate of the linear problem is about the features as they were computed, :math:`\tilde\phi`, each
 within e of phi relatively. With the true features, to first order, for which 1% is added,

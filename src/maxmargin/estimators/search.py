@@ -1,4 +1,4 @@
-"""Cross-validation over a list of values: who is trained, how far, and who wins.
+"""Cross-validation over a list of values: which values are trained, to which gap, and which is the best.
 
 All values of C are trained on a fold by one estimator, with ``warm_start`` each from the dual variables of its neighbour. The
 first value is the one in the middle of the list; the others follow outwards. The score of a fold is bounded by the

@@ -14,9 +14,10 @@ When the weights have moved too since that look, from w' to w, the two bounds ar
 A label is known while no value within these bounds changes it (:mod:`maxmargin.certificate.predictions`: two classes, one
 against the rest, one against one). Only when a label is not known, its point is fetched.
 
-How far points move is *announced*, not measured: measuring would mean looking. Every point that is looked at is compared with
-what was announced since it was last seen. ``audit`` looks at further points, drawn at random at every update; ``audit=1.0``
-looks at all. A point that has moved farther than announced raises :class:`MovedTooFar`, and the labels stay as they were.
+The distance that points move is *announced*, not measured: measuring it would mean fetching the points. Every fetched point is
+compared with what was announced since it was last fetched. ``audit`` looks at further points, drawn at random at every update;
+``audit=1.0`` looks at all. A point that has moved farther than announced raises :class:`MovedTooFar`, and the labels stay as
+they were.
 """
 
 from __future__ import annotations

@@ -32,26 +32,26 @@ from maxmargin.solving.solution import Solution
 class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     r"""Support vector classification with kernels, trained to a certified optimum.
 
-    For each pair of classes it minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (w \cdot \phi(x_i) + b))`,
-    with scikit-learn's parameters, defaults and attributes. What is added: ``tol`` is the relative duality gap, the fit goes
-    on until the certificate shows it, and every answer says how far from the optimum it can be.
+    For each pair of classes it minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (w \cdot \phi(x_i) + b))`, with
+    scikit-learn's parameters, defaults and attributes. In addition, ``tol`` is the relative duality gap, a fit continues until
+    its certificate proves this gap, and every fit says how far from the optimum it can be.
 
     Parameters
     ----------
     C : float, default 1.0
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
         "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY. Then ``tol`` is
-        LIBSVM's: the greatest violation of the conditions of optimality. A callable is given two matrices, or two lists where X
-        is a list of other things, such as strings; ``support_vectors_`` then holds their places in X. A precomputed kernel may
-        be sparse, which scikit-learn refuses: what is not stored is zero.
+        LIBSVM's: the greatest violation of the conditions of optimality. A callable is called with two matrices, or with two
+        lists if X is a list of other objects, such as strings; ``support_vectors_`` then holds their positions in X. A
+        precomputed kernel may be sparse, which scikit-learn refuses: values that are not stored are zero.
     degree, gamma, coef0
-        As in scikit-learn, but that the variance in ``gamma="scale"`` is of the samples with their ``sample_weight``.
+        As in scikit-learn, except that the variance in ``gamma="scale"`` counts ``sample_weight``.
     shrinking : bool or a rule, default True
         True is the best rule of the solver; with ``solver="smo"`` also an object such as ``FSafe(0.1)``.
     tol : float, default 1e-3
         The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
     cache_size : float, default 500
-        Megabytes for kernel values, of all threads and pairs of classes together; the budget is kept.
+        Megabytes for kernel values, for all threads and pairs of classes together. The fit stays within this budget.
     class_weight : dict or "balanced", optional
         C_i is C times the weight of the sample's class times its ``sample_weight``.
     verbose : int, default 0
@@ -65,7 +65,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         Seeds the choice of working sets. None means 0, so the same call gives the same answer.
     solver : str or solver object, default "auto"
         "auto", "batched-smo", "smo", "irwls", or for example ``SMO(shrinking=FSafe(0.1))``. ``SMO(stop="paper")`` ends by
-        LIBSVM's violation: ``tol`` does not count then, and no warning is raised.
+        LIBSVM's violation: ``tol`` is ignored then, and no warning is raised.
     fit_intercept : bool, default True
         False trains without the offset b.
     max_seconds : float, optional
@@ -89,7 +89,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     offset_bound_ : float, or a list with one for each pair
         How far ``intercept_`` can be from that of the exact optimum.
 
-    Probabilities are not a parameter, as scikit-learn deprecates that one: wrap the model in
+    There is no parameter ``probability``, which scikit-learn deprecates: for probabilities, wrap the model in
     ``sklearn.calibration.CalibratedClassifierCV``.
 
     Examples
@@ -102,7 +102,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     """
 
     _objects_: list[Any] | None = None
-    """The training samples, where they are no rows of numbers."""
+    """The training samples, if they are not rows of numbers."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
@@ -180,8 +180,8 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         ``break_ties``: where none can make a tie).
 
         The labels are those of ``predict``, from decision values in float64. With a kernel that is not positive semidefinite
-        (sigmoid, or polynomial with a negative ``coef0``) nothing is proved; of a precomputed kernel or a function it is taken
-        on trust that it is.
+        (sigmoid, or polynomial with a negative ``coef0``) nothing is proved. A precomputed kernel or a function is assumed to
+        be positive semidefinite.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         return OneAgainstOne(n_classes).codes(values)
 
     def _rows_of(self, X: Any) -> Any:
-        """X itself, or for things that are no rows of numbers their places; the things are kept for the kernel."""
+        """X itself, or the positions of objects that are not rows of numbers. The objects are kept for the kernel."""
         self._objects_ = list(X) if callable(self.kernel) and are_objects(X) else None
         return X if self._objects_ is None else places(self._objects_)
 

@@ -113,7 +113,7 @@ class SVCCV(SVC):
     Parameters
     ----------
     Cs : int or list of float, default 13
-        The values to try. A number means so many values from 1e-3 to 1e3, at equal ratios.
+        The values to try. A number means that many values from 1e-3 to 1e3, at equal ratios.
     gammas : list of float, "scale" or "auto", optional
         The values of ``gamma`` to try. None means ``gamma="scale"`` alone. Kernels without gamma ignore it.
     cv : int, splitter or iterable, optional

@@ -24,15 +24,15 @@ class SVR(RegressorMixin, Presented, KernelRegressor, BaseEstimator):
     r"""Support vector regression with kernels, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \ell(y_i - w \cdot \phi(x_i) - b)` with scikit-learn's parameters, defaults and
-    attributes. What is added: ``tol`` is the relative duality gap, the fit goes on until the certificate shows it, and every
-    answer says how far from the optimum it can be.
+    attributes. In addition, ``tol`` is the relative duality gap, a fit continues until its certificate proves this gap, and
+    every fit says how far from the optimum it can be.
 
     Parameters
     ----------
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
         "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY.
     degree, gamma, coef0
-        As in scikit-learn, but that the variance in ``gamma="scale"`` is of the samples with their ``sample_weight``.
+        As in scikit-learn, except that the variance in ``gamma="scale"`` counts ``sample_weight``.
     tol : float, default 1e-3
         The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
     C : float, default 1.0
@@ -42,7 +42,7 @@ class SVR(RegressorMixin, Presented, KernelRegressor, BaseEstimator):
     shrinking : bool, default True
         Whether the solver may set samples aside for a while.
     cache_size : float, default 500
-        Megabytes for kernel values, of all threads and outputs together; the budget is kept.
+        Megabytes for kernel values, for all threads and outputs together. The fit stays within this budget.
     verbose : int, default 0
         Print a line for each certificate.
     max_iter : int, default -1

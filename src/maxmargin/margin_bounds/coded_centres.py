@@ -1,4 +1,4 @@
-r"""A centre for every sample: the "tighter bounds" of Guillory and Bilmes, 2007, section 5, taken to their end.
+r"""A centre for every sample: the "tighter bounds" of Guillory and Bilmes, 2007, section 5, with as many centres as samples.
 
 The bound (2) holds around any centre, and the nearer the centre the tighter it is. Let :math:`u_1 \dots u_8` be orthonormal,
 :math:`\mu` the mean of the sample's class, and :math:`p_{ij} = u_j \cdot (x_i - \mu)` its coordinates. Rounded to multiples of

@@ -9,14 +9,14 @@ the zero piece (s = 0). For the set E of the undecided the margins are computed,
 .. math:: \sum_i C_i \ell(m_i) = A - w \cdot S + \sum_{i \in E} C_i \left[ \ell(m_i) - s'_i (1 - m_i) \right], \qquad
           \sum_i C_i s_i y_i x_i = S + \sum_{i \in E} C_i (s_i - s'_i) y_i x_i ,
 
-which is exact: a sample between the knees is never decided. That is the paper's sparse variant, which carries one sum; but a
-row is added only where its slope has changed, so the sums for every i that Algorithm 1 stores are not needed for dense data
-either (``maxmargin.margin_bounds.sorted_sums`` has them: Algorithms 1 and 2 as printed).
+which is exact: a sample between the knees is never decided. This is the paper's sparse variant, which keeps one sum. A row is
+added only if its slope has changed, so dense data do not need the sums for every i that Algorithm 1 stores either
+(``maxmargin.margin_bounds.sorted_sums`` has them: Algorithms 1 and 2 as printed).
 
 **The sorted index.** Within a list, bounds with the greatest radius rise with the stored margin, so the undecided samples are
-in a range of the sorted list; within the range each has its own radius still. The sort is a counting sort into cells: a range
-of cells contains the range of margins, and no more is asked of it. It costs as much as a few looks at every stored margin, so
-the first looks after margins were stored go through all of them, and it is sorted when that would have been cheaper.
+in a range of the sorted list; within the range each has its own radius still. The sort is a counting sort into cells: it only
+has to give a range of cells that contains the range of margins. It costs as much as a few passes over all stored margins. So
+the first evaluations after margins were stored pass over all of them, and the sort follows when it would have been cheaper.
 
 **When to store margins anew**: the adaptive rule of section 3, see :class:`PrunedLoss`. Every decision is made from counted
 work, never by a clock.

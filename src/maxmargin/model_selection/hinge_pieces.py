@@ -17,6 +17,7 @@ import numpy as np
 
 from maxmargin.certificate.rounding import gamma
 from maxmargin.data.rows import Array
+from maxmargin.model_selection.sparse_fits import SparseBetween, SparseFit
 from maxmargin.model_selection.transfer import Between, Fit
 
 
@@ -26,6 +27,8 @@ def between(first: Fit, second: Fit) -> Between:
         first, second = second, first
     if not first.C < second.C:
         raise ValueError(f"The two fits must have different values of C; both have {first.C:g}.")
+    if isinstance(first, SparseFit):
+        return SparseBetween(first, second)
     loss = first.problem.loss
     has_pieces = not loss.is_regression and loss.margin_pieces().has_kink  # hinge loss, and no other
     return HingeBetween(first, second) if has_pieces else Between(first, second)

@@ -29,6 +29,7 @@ from maxmargin.data.rows import Array
 from maxmargin.model_selection import policy
 from maxmargin.model_selection.path import fit_of, prepared
 from maxmargin.model_selection.removal import Removals, decided_by_own_margin
+from maxmargin.model_selection.sparse_fits import refuse_kinks
 from maxmargin.model_selection.transfer import (
     Fit,
     Problem,
@@ -113,6 +114,7 @@ def leave_one_out(
     True
     """
     problem = prepared(model if isinstance(model, Problem) else _problem_of(model, X, y, sample_weight))
+    refuse_kinks(problem, "leave_one_out")
     if problem.loss.is_regression:
         raise ValueError("leave_one_out counts wrong labels: it takes a problem of two classes.")
     solution = solve(problem, solver, tol=tol)

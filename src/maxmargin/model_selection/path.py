@@ -23,6 +23,7 @@ from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.model_selection import policy
 from maxmargin.model_selection.hinge_pieces import between
 from maxmargin.model_selection.points import Weights
+from maxmargin.model_selection.sparse_fits import sparse_fit
 from maxmargin.model_selection.transfer import (
     Between,
     Fit,
@@ -35,6 +36,7 @@ from maxmargin.model_selection.transfer import (
 )
 from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.linear import LinearProblem
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution
 
@@ -53,8 +55,10 @@ class PathPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Call it with any C of its range. ``Cs`` are the knots. ``relative_gap`` bounds that of every C in the range."""
+    """Call it with any C of its range. ``Cs`` are the knots. ``relative_gap`` bounds that of every C in the range.
+    ``problem`` is that of C = 1."""
 
+    problem: Problem = field(repr=False)
     fits: tuple[Fit, ...]
     solutions: tuple[Solution, ...] = field(repr=False)
     tol: float
@@ -91,6 +95,11 @@ class Path:
         return np.array([np.count_nonzero(fit.alpha) for fit in self.fits])
 
     @property
+    def n_nonzero(self) -> Array:
+        """The number of coefficients that are not zero at each knot."""
+        return np.count_nonzero(self.coefs, axis=1)
+
+    @property
     def coefs(self) -> Array:
         """The coefficients at the knots, a row for each."""
         return np.stack([_coefficients(fit) for fit in self.fits])
@@ -113,8 +122,8 @@ class Path:
         b = (1.0 - theta) * one.intercept + theta * two.intercept
         alpha = (1.0 - theta) * one.alpha + theta * two.alpha
         dual = (1.0 - theta) * self.solutions[k].certificate.dual + theta * self.solutions[k + 1].certificate.dual
-        box = with_costs(self.fits[k].problem, scaled_costs(self.fits[k].problem.C, C / self.fits[k].C)).box
-        alpha = np.clip(alpha, box.L, box.U)  # a mixture of two alphas at their bounds can be rounded beyond it
+        problem = with_costs(self.fits[k].problem, scaled_costs(self.problem.C, C))  # costs of a knot would be rounded twice
+        alpha = np.clip(alpha, problem.box.L, problem.box.U)  # a mixture of two alphas at their bounds can be rounded beyond it
         return PathPoint(C, coef, b, alpha, float(gap), float(_relative(gap, dual)))
 
     def __repr__(self) -> str:
@@ -156,7 +165,8 @@ def path(
     Parameters
     ----------
     model : LinearProblem, KernelProblem, LinearSVC or SVC
-        The costs of a problem are multiplied by C. An estimator needs X and y of two classes; its own C is not used.
+        The costs of a problem are multiplied by C. An estimator needs X and y of two classes; its own C is not used. With an
+        L1 or elastic-net penalty each fit starts at the w of the last one, whose gap screens features in the first pass.
     X, y, sample_weight
         The samples, for an estimator.
     C_range : (float, float)
@@ -191,7 +201,7 @@ def path(
         track.extend(float(C))
     if C_range is not None:
         track.divide(tol)
-    return Path(tuple(track.fits), tuple(track.solutions), tol)
+    return Path(track.problem, tuple(track.fits), tuple(track.solutions), tol)
 
 
 def _problem_of(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Problem:
@@ -255,10 +265,14 @@ class _Track:
 
     def __post_init__(self) -> None:
         self.lengths = row_lengths(self.problem)
+        self.starts_at_w = isinstance(self.problem, LinearProblem) and self.problem.penalty.has_kink
 
     def extend(self, C: float) -> None:
-        """A knot after the last one, started from its alpha, scaled to the new C."""
-        start = self.solutions[-1].alpha * (C / self.fits[-1].C) if self.fits else None
+        """A knot after the last one, started from its alpha, scaled to the new C; with an L1 penalty from its w."""
+        start = None
+        if self.fits:
+            last = self.solutions[-1]
+            start = last.w if self.starts_at_w else last.alpha * (C / self.fits[-1].C)
         self._insert(len(self.fits), C, start)
 
     def divide(self, tol: float) -> None:
@@ -272,7 +286,8 @@ class _Track:
                 continue
             C = math.sqrt(one.C * two.C)
             theta = (C - one.C) / (two.C - one.C)
-            self._insert(k + 1, C, (1.0 - theta) * one.alpha + theta * two.alpha)
+            pair = [s.w if self.starts_at_w else s.alpha for s in self.solutions[k : k + 2]]
+            self._insert(k + 1, C, (1.0 - theta) * pair[0] + theta * pair[1])
 
     def _insert(self, k: int, C: float, start: Array | None) -> None:
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
@@ -285,4 +300,6 @@ def fit_of(problem: Problem, solution: Solution, C: float, lengths: Array | None
     """A solution as a fit whose proof can be moved."""
     if isinstance(problem, KernelProblem):
         return kernel_fit(problem, solution.alpha, solution.b, C)
+    if problem.penalty.has_kink:
+        return sparse_fit(problem, solution, C, lengths)
     return linear_fit(problem, solution.w, solution.alpha, C, lengths)

@@ -43,13 +43,13 @@ class RacePolicy:
     first_tol: float = 1e-5
     """The relative gap of their fits."""
     least_tol: float = 1e-12
-    """No fit is asked for less."""
+    """The least relative gap that is asked of a fit."""
     gap_share: float = 0.1
     """The gaps of the fits may take this share of the greatest gap between two knots. Beyond it they are made smaller."""
     sharper: float = 0.25
     """Fits are made to this part of that share, so that the next division finds them good enough."""
     most_knots: int = 400
-    """The race ends with this many, whatever is proved by then."""
+    """The search ends with this many knots, whatever is proved by then."""
 
 
 ROOT_SLACK = 1e-7

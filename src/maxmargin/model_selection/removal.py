@@ -1,15 +1,15 @@
 r"""Support vectors of a kernel machine with hinge loss, left out one by one, from one matrix of kernel values.
 
-When sample i is left out, what it held is passed on to the samples whose slopes are greatest then, and SMO makes some steps on
-the support vectors and the samples near the margin. That gives a feasible point of the problem without i. Its gap T, over all
+When sample i is left out, its s_i is distributed among the samples with the greatest slopes. Then SMO makes some steps on the
+support vectors and the samples near the margin. The result is a feasible point of the problem without i. Its gap T, over all
 samples, bounds the distance of its w from the optimal one by :math:`\sqrt T`, and with it the margin of i
 (:mod:`maxmargin.model_selection.transfer`). The steps end when the sign of that margin is proved.
 
 **A sample on the wrong side stays there.** Let w, b be optimal with all samples, and w', b' without i. Both are optimal for
 their problems, so that :math:`\ell(m_i) \le \ell(m_i')`: if :math:`m_i < 1`, the margin of i without i is at most :math:`m_i`.
 
-What a point proves is computed in loops of their own (``removal_loops``) from the outputs of the fit, which the judge has made,
-and from rows of kernel values by the definition of the kernel. All bounds include rounding."""
+Separate loops (``removal_loops``) compute what a point proves, from the outputs of the fit, which the certificate has computed,
+and from rows of kernel values by the definition of the kernel. All bounds include rounding errors."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class RemovalPolicy:
     """How much work a sample may take."""
 
     near: float = 0.5
-    """Samples whose margin is below one plus this take part in the steps. The others are looked at by the judge alone."""
+    """Samples whose margin is below one plus this take part in the steps. The others enter the bounds only."""
     most_megabytes: float = 1000.0
     """The greatest size of the rows of kernel values of the samples that take part."""
     violations: tuple[float, ...] = (0.03, 4e-3, 5e-4, 5e-5, 5e-6, 5e-7)
-    """Where SMO ends, one after the other, until the sign is proved. Differences of margins."""
+    """The violations at which SMO pauses for a check, one after the other, until the sign is proved. Differences of margins."""
     most_steps: int = 2000
-    """Steps of SMO from one look of the judge to the next."""
+    """Limit on the steps of SMO between two checks."""
     most_receivers: int = 30
-    """Samples that share what the sample held, before SMO begins."""
+    """The number of samples among which s_i is distributed before SMO begins."""
     turns_before_least_squares: int = 3
-    """Of those ends, how many SMO is left alone for. Later, least squares for the samples near the margin come before it."""
+    """The number of these pauses before least squares for the samples near the margin precede SMO."""
     near_margin: float = 1e-3
     """Members whose margin is within this of one, or of twice the violation, are near."""
     most_near: int = 1500

@@ -372,7 +372,7 @@ class NuIncumbent(KernelIncumbent):
         return threshold_bound(self.problem, verdict)
 
     def _certify(self, alpha: Array, tol: float | None) -> Any:
-        return certify_nu(self.problem, alpha)
+        return certify_nu(self.problem, alpha, tol=tol)
 
     def _keep_unproved(self, alpha: Array, b: float) -> None:
         if self._verdict is None:

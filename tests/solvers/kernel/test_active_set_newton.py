@@ -213,6 +213,19 @@ def test_no_pair_lowers_the_dual_and_every_one_keeps_the_box_and_the_sum(seed, n
     assert v == pytest.approx(work.v + work.K @ (work.s - s), abs=1e-10 * max(1.0, np.abs(s).sum()))
 
 
+@pytest.mark.parametrize("n", [2, 7, 33])
+def test_many_pairs_in_one_call_are_the_pairs_of_as_many_calls(n):
+    random = np.random.default_rng(n)
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    work = working_set(rbf_kernel(random.normal(size=(n, 3)), gamma=0.3), y, random.integers(1, 3, n).astype(float), True)
+    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, np.empty((n, n)))
+    s, v, one_s, one_v = work.s.copy(), work.v.copy(), work.s.copy(), work.v.copy()
+    steps = move_pairs(block, s, v, 1e-6, 30)
+    assert 0 < steps == sum(move_pairs(block, one_s, one_v, 1e-6, 1) for _ in range(30))
+    assert s.tobytes() == one_s.tobytes()
+    assert v.tobytes() == one_v.tobytes()
+
+
 def test_pairs_before_systems_leave_fewer_systems_and_the_same_optimum():
     X, y = labelled(100, 4, 1.0, 3)
     task = Task(working_set(rbf_kernel(X, gamma=0.4), y, 100.0, True), 0.0, 1e-3, 0.0, 500)

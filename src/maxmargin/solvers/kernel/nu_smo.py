@@ -26,6 +26,7 @@ from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, gap_and_dual, solve_with_offset
 from maxmargin.solvers.kernel.batched_smo_state import BatchedSMOState
 from maxmargin.solvers.kernel.nu_loops import solve_in_groups
+from maxmargin.solvers.kernel.nu_program import InteriorCosts, interior_points
 from maxmargin.solvers.kernel.units import Units
 from maxmargin.solvers.scaled_targets import power_of_two
 
@@ -56,6 +57,8 @@ class NuSMO(BatchedSMO):
     """The relative gap at which the linear system of the free variables of such a problem is solved."""
     zero: ZeroPolicy = field(default_factory=ZeroPolicy)
     """When w = 0 is taken for the answer."""
+    interior: InteriorCosts = field(default_factory=InteriorCosts)
+    """When the interior-point method takes over."""
 
     def init(self, problem: NuProblem, warm_start: Array | None, seed: int) -> NuState:  # type: ignore[override]
         rows = self._rows(problem.samples, self._first_dtype(problem.samples))
@@ -72,12 +75,28 @@ class NuSMO(BatchedSMO):
         return state
 
     def advance(self, problem: Any, state: Any, budget: Budget) -> None:
+        if state.points is not None:
+            state.take_next_point()
+            return
         is_few = problem.n_samples <= self.few_samples
         target = min(budget.target, self.few_target) if is_few else budget.target
         super().advance(problem.samples, state, budget._replace(target=target))
         if is_few and (state.looks_done or state.is_stuck):
             state.leap()
-        state.is_stuck = state.is_stuck or state.is_at_zero
+        if state.is_stuck or state.is_at_zero or self._is_slow(problem, state, is_few):
+            self._go_inside(problem, state, target)
+
+    def _is_slow(self, problem: NuProblem, state: Any, is_few: bool) -> bool:
+        """Whether SMO takes longer than the interior-point method would."""
+        return not (is_few or state.looks_done) and self.interior.pays(problem, state.steps, self.working_set)
+
+    def _go_inside(self, problem: NuProblem, state: Any, target: float) -> None:
+        """The points of the interior-point method, one after the other, each with a certificate, and SMO's own as the last."""
+        points, steps = interior_points(problem, target, self.interior)
+        state.points = [*points, self.candidate(problem, state)]
+        state.steps += steps
+        state.is_stuck = state.is_at_zero = state.looks_done = False
+        state.take_next_point()
 
     def _first_dtype(self, problem: Any) -> Any:
         """Few samples need no float32."""
@@ -100,6 +119,7 @@ class NuState(BatchedSMOState):
     limits: ZeroPolicy = field(kw_only=True)
     offsets: Array = field(default_factory=lambda: np.zeros(2), kw_only=True)
     is_at_zero: bool = False
+    points: list[Array] | None = None  # of the interior-point method, that no certificate has seen yet
 
     @property
     def v(self) -> Array:
@@ -192,6 +212,17 @@ class NuState(BatchedSMOState):
             steps = solve_with_offset(local, local.masks, tolerance, max_steps)
         self.s[places[can_move]] = s[:size][can_move]
         return int(steps)
+
+    def take_next_point(self) -> None:
+        """The next point of the interior-point method. After the last of them the solver gives up."""
+        if not self.points:
+            self.is_stuck = True
+            return
+        self.s[:] = self.problem.signs * self.points.pop(0) / self.units.size
+        self.steps += 1
+        self.compute_outputs(self.problem, self.everyone)
+        self.survey(self.problem)
+        self.looks_done = True
 
     def leap(self) -> None:
         """Move to the optimum of the face that SMO has found, by one linear system (papers/irwls_svc, Table 1, step 1, with a

@@ -9,10 +9,10 @@ import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.data.random_loops import next_random
-from maxmargin.solvers.kernel.batched_smo_loops import extremes, gap_and_dual
+from maxmargin.solvers.kernel.batched_smo_loops import gap_and_dual
 from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, Effort, climb, restore_sum
 from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS
-from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
+from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs, span
 from maxmargin.solvers.kernel.irwls.selection_loops import Candidates, Strategy, choose, count_candidates
 
 STEPS_A_VARIABLE = 50
@@ -72,7 +72,7 @@ class Survey(NamedTuple):
 def survey(variables, v, has_offset):
     """How far from optimal all samples are."""
     y, lower, upper, s, _ = variables
-    top, bottom = extremes(v, s, lower, upper, 0.0)
+    top, bottom = span(v, s, lower, upper)
     if not has_offset:
         top, bottom = max(top, 0.0), min(bottom, 0.0)
     middle = 0.5 * (top + bottom) if has_offset else 0.0
@@ -176,7 +176,7 @@ def solve_block(block, s, v, b, effort):
         return outcome == OPTIMAL, systems, new_b, False
     move_pairs(block, s, v, effort.tolerance, STEPS_A_VARIABLE * len(s))
     restore_sum(block, s, v, total)
-    top, bottom = extremes(v, s, block.lower, block.upper, 0.0)
+    top, bottom = span(v, s, block.lower, block.upper)
     return np.isfinite(v.sum()), systems, 0.5 * (top + bottom), True
 
 

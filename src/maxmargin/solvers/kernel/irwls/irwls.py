@@ -65,8 +65,8 @@ class IRWLS(KernelSolver):
         Add the worst pair where ``selection`` has left it out, so that every working set raises the dual. False: working sets
         hold exactly q samples.
     local_tolerance : float
-        The share of the greatest violation at which a working set that does not hold all candidates is left. 0: each is solved
-        to the end.
+        The share of the greatest violation at which a working set that does not hold all candidates is left;
+        ``policy.held_tolerance`` times as much where the kernel matrix is held. 0: each is solved to the end.
     policy : IRWLSPolicy
         The numbers that tune the solver.
     """
@@ -192,7 +192,7 @@ class IRWLS(KernelSolver):
             size=min(self._small_size, state.active),
             strategy=self.selection.strategy,  # type: ignore[attr-defined]
             adds_worst_pair=bool(self.adds_worst_pair),
-            local_tolerance=float(self.local_tolerance),
+            local_tolerance=min(self.policy.held_tolerance * float(self.local_tolerance), 1.0),
             max_iterations=int(self.max_inner_iterations),
             jitter=jitter_of(state.diagonal, self._small_size + 2),
             pairs=self.policy.held_pairs * self.engine.pairs(self._small_size),

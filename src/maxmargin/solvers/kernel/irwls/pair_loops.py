@@ -12,9 +12,19 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.solvers.kernel.batched_smo_loops import FLAGS, LEAST_CURVATURE, extremes, greater
+from maxmargin.solvers.kernel.batched_smo_loops import FLAGS, LEAST_CURVATURE, greater, lesser
 
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FLAGS}
+
+
+@njit(**OPTIONS)
+def span(v, s, lower, upper):
+    """The greatest v that can rise, and the least that can fall."""
+    top, bottom = -np.inf, np.inf
+    for i in range(np.uint64(len(v))):
+        top = greater(top, v[i] if s[i] < upper[i] else -np.inf)
+        bottom = lesser(bottom, v[i] if s[i] > lower[i] else np.inf)
+    return top, bottom
 
 
 @njit(**OPTIONS)
@@ -41,15 +51,19 @@ def best_partner(block, s, v, diagonal, rise, gains):
 
 @njit(**OPTIONS)
 def move_pair(block, s, v, diagonal, rise, fall):
-    """As far as the dual rises and the box allows."""
+    """As far as the dual rises and the box allows. Returns the ``span`` of v from there on."""
     one, other, upper, lower = block.K[rise], block.K[fall], block.upper, block.lower
     room, left = upper[rise] - s[rise], s[fall] - lower[fall]
     curvature = max(diagonal[rise] + diagonal[fall] - 2.0 * one[fall], LEAST_CURVATURE)
     t = min((v[rise] - v[fall]) / curvature, room, left)
     s[rise] = upper[rise] if t == room else s[rise] + t
     s[fall] = lower[fall] if t == left else s[fall] - t
+    top, bottom = -np.inf, np.inf
     for i in range(np.uint64(len(s))):
         v[i] -= t * (one[i] - other[i])
+        top = greater(top, v[i] if s[i] < upper[i] else -np.inf)
+        bottom = lesser(bottom, v[i] if s[i] > lower[i] else np.inf)
+    return top, bottom
 
 
 @njit(**OPTIONS)
@@ -58,10 +72,11 @@ def move_pairs(block, s, v, tolerance, most):
     diagonal, gains = np.empty(len(s)), np.empty(len(s))
     for i in range(len(s)):
         diagonal[i] = block.K[i, i]
+    top, bottom = span(v, s, block.lower, block.upper)
     for steps in range(most):
-        top, bottom = extremes(v, s, block.lower, block.upper, 0.0)
         if not top - bottom > tolerance:
             return steps
         rise = place_at(v, top, s, block.upper)
-        move_pair(block, s, v, diagonal, rise, best_partner(block, s, v, diagonal, rise, gains))
+        fall = best_partner(block, s, v, diagonal, rise, gains)
+        top, bottom = move_pair(block, s, v, diagonal, rise, fall)
     return most

@@ -48,7 +48,7 @@ class QuadraticModel(NamedTuple):
         signs = np.sign(u[support])
         if len(support):
             direction = self._solution(support, -(gradient[support] + self.l1[support] * signs))
-            if np.all((u[support] + direction) * signs > 0.0):
+            if np.all(np.isfinite(direction)) and np.all((u[support] + direction) * signs > 0.0):
                 added[support] = direction
         return added
 
@@ -74,7 +74,9 @@ class QuadraticModel(NamedTuple):
         signs, here = np.sign(u[support]), u[support]
         slope = gradient[support] + self.l1[support] * signs
         direction = self._solution(support, -slope)
-        if not float(direction @ slope) < 0.0:
+        with np.errstate(over="ignore", invalid="ignore"):
+            fall = float(direction @ slope)
+        if not -np.inf < fall < 0.0:  # a curvature that is only rounding makes an endless step
             return
         target = here + direction
         crosses = target * signs < 0.0

@@ -1,0 +1,107 @@
+"""A problem with nu as a quadratic program with a factor of its kernel matrix: what the interior-point method takes.
+
+The factor is the matrix of the features, where the kernel has a short map, or else the pivoted Cholesky factor
+(``maxmargin.solvers.kernel.factored``). Where there are two groups, the signed sum of all variables is zero, and the features
+are centred: that changes nothing, and takes away what hides small differences. Groups that are full are constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.problem.feature_maps import feature_map
+from maxmargin.problem.nu import NuProblem
+from maxmargin.solvers.kernel.factored import factor
+from maxmargin.solvers.kernel.interior_point import Program, solve_inside
+
+
+@dataclass(frozen=True)
+class InteriorCosts:
+    """When the interior-point method is worth it, in estimated nanoseconds of counted work."""
+
+    most_columns: int = 1000
+    """The most columns of a factor of the kernel matrix."""
+    most_elements: int = 20_000_000
+    """The most numbers in a factor: 160 megabytes."""
+    usual_steps: int = 40
+    """Steps that the method is taken to need."""
+    ns_a_step: float = 300_000.0
+    """Nanoseconds of a step, besides what grows with the samples. Measured roughly on two tables of 300 rows."""
+    ns_a_variable: float = 100.0
+    """Nanoseconds of a step for each variable. An estimate, not measured."""
+    ns_a_flop: float = 0.15
+    """Nanoseconds of a multiplication of two matrices, as in ``KernelAutoPolicy``. An estimate, not measured."""
+    ns_a_step_and_sample: float = 1.0
+    """Nanoseconds of a step of SMO for each sample of its working set, as in ``KernelAutoPolicy``. An estimate."""
+    share: float = 0.1
+    """The relative gap that is aimed at, as a share of the one that is wanted."""
+    most_points: int = 4
+    """The most points that a certificate is asked for."""
+
+    def pays(self, problem: NuProblem, smo_steps: int, working_set: int) -> bool:
+        """Whether SMO has taken as long already as this method would."""
+        n, columns = problem.n_samples, _columns_of(problem, self.most_columns)
+        if columns * n > self.most_elements:
+            return False
+        a_step = self.ns_a_step + n * (self.ns_a_variable + self.ns_a_flop * columns * min(columns, n))
+        return self.ns_a_step_and_sample * smo_steps * min(n, working_set) > self.usual_steps * a_step
+
+
+def _columns_of(problem: NuProblem, most_columns: int) -> int:
+    """Those of the factor, or a bound where only the factorisation tells."""
+    found = feature_map(problem.kernel, problem.rows.n_features, len(problem.totals) == 2)
+    most = min(problem.samples.n_samples, most_columns)
+    return found.n_features if found is not None and found.n_features <= most_columns else most
+
+
+def interior_points(problem: NuProblem, target: float, costs: InteriorCosts) -> tuple[list[Array], int]:
+    """Feasible points of the problem that may be optimal, the most promising first, and the steps that led there. None where
+    the kernel matrix has no factor of few columns."""
+    is_open = np.array([not problem.is_full(g) for g in range(len(problem.totals))])
+    with single_threaded_blas():
+        F = _factor_of(problem, costs) if problem.kernel.is_positive_semidefinite and is_open.any() else None
+        if F is None:
+            return [], 0
+        program, free = _program(problem, F, is_open)
+        found, steps = solve_inside(program, costs.share * target)
+        points = []
+        for x in found:
+            alpha = problem.C.copy()
+            alpha[free] = x
+            points.append(problem.nearest_feasible(alpha))
+        gaps = [program.gap(alpha[free]) for alpha in points]
+    order = sorted(range(len(points)), key=lambda k: (gaps[k] > target * program.value(points[k][free]), gaps[k] if k else 0.0))
+    return [points[k] for k in order[: costs.most_points]], steps
+
+
+def _factor_of(problem: NuProblem, costs: InteriorCosts) -> Array | None:
+    samples, is_centred = problem.samples, len(problem.totals) == 2
+    found = feature_map(problem.kernel, problem.rows.n_features, is_centred)
+    if found is not None and found.n_features <= costs.most_columns:
+        matrix: Any = problem.points.matrix
+        features = np.asarray(found.of(matrix.toarray() if sparse.issparse(matrix) else matrix), dtype=np.float64)
+        F: Array | None = features if features.size <= costs.most_elements else None
+    else:
+        rows = KernelMatrix(problem.kernel, problem.points, np.float64)
+        most = min(costs.most_columns, costs.most_elements // samples.n_samples)
+        F = factor(replace(samples, has_offset=is_centred), rows, most)
+    if F is None or not np.isfinite(F).all():
+        return None
+    return F - F.mean(axis=0) if is_centred else F
+
+
+def _program(problem: NuProblem, F: Array, is_open: Array) -> tuple[Program, Array]:
+    """The program of the groups that are not full, and their variables."""
+    M = problem.signs[:, None] * np.tile(F, (problem.n_copies, 1))
+    free = np.flatnonzero(is_open[problem.group])
+    full = np.flatnonzero(~is_open[problem.group])
+    targets = problem.targets - (np.median(problem.targets) if len(problem.totals) == 2 else 0.0)
+    groups = (problem.group[free][:, None] == np.flatnonzero(is_open)).astype(np.float64)
+    w0 = M[full].T @ problem.C[full]
+    return Program(M[free], w0, (problem.signs * targets)[free], problem.C[free], groups, problem.totals[is_open]), free

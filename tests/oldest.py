@@ -7,7 +7,8 @@ import tomllib
 from pathlib import Path
 
 project = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.toml").read_text())["project"]
-bounds = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+extras = project["optional-dependencies"]
+bounds = [*project["dependencies"], *extras["test"], *extras["dask"]]
 pins = sorted({re.sub(r"\s*>=\s*", "==", bound) for bound in bounds})
 if loose := [pin for pin in pins if "==" not in pin]:
     raise SystemExit(f"No lower bound: {', '.join(loose)}.")

@@ -116,6 +116,7 @@ SELECTION = (
     Named("a1a", gamma_of(10), 1.0, lambda: _file("a1a", 123)),
     Named("a1a", gamma_of(10), 1000.0, lambda: _file("a1a", 123)),
     Named("w7a, first 2,477", gamma_of(10), 5.0, lambda: _first(load("w7a"), 2477)),
+    Named("w7a, 2,477 by class", gamma_of(10), 5.0, lambda: _drawn_by_class(load("w7a"), 2477)),
     Named("Gauss-M", gamma_of(1), 1.0, _gauss),
     Named("Gauss-M", gamma_of(1), 100.0, _gauss),
     Named("banana", gamma_of(1), 316.2, lambda: _dense("banana", 2)),

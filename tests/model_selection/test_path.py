@@ -43,6 +43,14 @@ def test_a_path_with_a_kernel_is_certified_at_any_C(samples):
         assert verdict.certificate.relative_gap <= 1e-2
 
 
+def test_between_two_knots_every_alpha_is_in_the_box_of_its_C_to_the_last_bit(samples):
+    problem = LinearProblem.build(*samples, 1.0, Hinge())
+    path = maxmargin.path(problem, Cs=[0.1, 0.12], tol=1e-6)
+    for C in np.random.default_rng(0).uniform(0.1, 0.12, 300):
+        box, alpha = at(problem, C).box, path(C).alpha
+        assert np.all((alpha >= box.L) & (alpha <= box.U))
+
+
 def test_a_smaller_tol_takes_about_the_inverse_square_root_of_it_in_fits(samples):
     problem = LinearProblem.build(*samples, 1.0, SquaredHinge())
     few, many = (len(maxmargin.path(problem, C_range=(1e-2, 1.0), tol=tol).Cs) for tol in (1e-3, 1e-5))

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import Bounds, Decisions
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
@@ -28,7 +27,7 @@ from maxmargin.estimators.parameters import explained
 from maxmargin.kernel_matrix.outputs import PairMachines
 from maxmargin.problem.kernels import Kernel
 from maxmargin.solving.driver import Limits, drive, seed_from
-from maxmargin.solving.solution import Progress, Solution, Status
+from maxmargin.solving.solution import Progress, Solution
 
 
 class KernelClassifier(KernelSettings):
@@ -36,8 +35,6 @@ class KernelClassifier(KernelSettings):
 
     classes_: Array
     support_vectors_: Any
-    certificate_: Certificate | list[Certificate]
-    status_: Status | list[Status]
     trace_: tuple[Progress, ...] | list[tuple[Progress, ...]]
     _feature_weights_: FeatureWeights | None = None
     """The w of each pair where the kernel has a short feature map: what predicts, then."""

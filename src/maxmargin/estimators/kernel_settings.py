@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import Array
@@ -21,6 +22,7 @@ from maxmargin.screening.shrinking import DEFAULT_RULE, NoShrinking
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.registry import kernel_solver_named
 from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Status
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
@@ -46,6 +48,8 @@ class KernelSettings(checks.PickledByName, Watched):
     support_vectors_: Any
     dual_coef_: Array
     intercept_: Array
+    certificate_: Certificate | list[Certificate]
+    status_: Status | list[Status]
     _kernel_: Kernel
     _is_one_: bool
     """Whether a regressor was fitted to an array of targets, and not to a matrix with a column for each output."""

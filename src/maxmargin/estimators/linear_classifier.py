@@ -50,7 +50,7 @@ LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 class LinearClassifier(checks.PickledByName, Watched):
     """What :class:`maxmargin.LinearSVC` is, for data that is known to be sound: its ``fit`` checks the parameters only."""
 
-    coef_: Any
+    coef_: Array
     """An array, or a sparse matrix after ``sparsify``."""
     intercept_: Array
     classes_: Array
@@ -239,7 +239,8 @@ class _WarmStart(NamedTuple):
 
 def dense_weights(model: LinearClassifier) -> tuple[Array, Array]:
     """Coefficients and intercepts as plain float64 arrays, also of a model that was sparsified."""
-    coef = model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_
+    coef: Any = model.coef_
+    coef = coef.toarray() if sparse.issparse(coef) else coef
     return np.asarray(coef, dtype=np.float64), np.asarray(model.intercept_, dtype=np.float64)
 
 

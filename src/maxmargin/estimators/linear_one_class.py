@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import CertifiedLabels, linear_decisions
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
@@ -18,7 +19,7 @@ from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import checked_limits, keep_proofs, solve_all
 from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solving.driver import Limits
-from maxmargin.solving.solution import Solution
+from maxmargin.solving.solution import Solution, Status
 
 
 class LinearOneClass(checks.PickledByName, Watched):
@@ -27,6 +28,8 @@ class LinearOneClass(checks.PickledByName, Watched):
 
     coef_: Array
     offset_: Array
+    certificate_: Certificate
+    status_: Status
 
     def __init__(
         self,

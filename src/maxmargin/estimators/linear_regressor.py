@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import CertifiedValues, linear_decisions
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
@@ -21,7 +22,7 @@ from maxmargin.estimators.regression import WarmStart, check_loss, starts_of
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.regression_losses import EpsilonInsensitive, Quantile, SquaredEpsilonInsensitive
 from maxmargin.solving.driver import Limits
-from maxmargin.solving.solution import Solution
+from maxmargin.solving.solution import Solution, Status
 
 LOSSES: dict[str, Callable[[Any], Any]] = {
     "epsilon_insensitive": lambda model: EpsilonInsensitive(float(model.epsilon)),
@@ -36,6 +37,8 @@ class LinearRegressor(checks.PickledByName, Watched):
 
     coef_: Array
     intercept_: Array
+    certificate_: Certificate | list[Certificate]
+    status_: Status | list[Status]
 
     def __init__(
         self,

@@ -215,7 +215,7 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
         """Undo ``sparsify``."""
         check_is_fitted(self)
         if sparse.issparse(self.coef_):
-            self.coef_ = self.coef_.toarray()
+            self.coef_ = sparse.csr_matrix(self.coef_).toarray()
         return self
 
     def __sklearn_tags__(self) -> Any:

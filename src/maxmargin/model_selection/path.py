@@ -55,8 +55,10 @@ class PathPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Call it with any C of its range. ``Cs`` are the knots. ``relative_gap`` bounds that of every C in the range."""
+    """Call it with any C of its range. ``Cs`` are the knots. ``relative_gap`` bounds that of every C in the range.
+    ``problem`` is that of C = 1."""
 
+    problem: Problem = field(repr=False)
     fits: tuple[Fit, ...]
     solutions: tuple[Solution, ...] = field(repr=False)
     tol: float
@@ -120,8 +122,8 @@ class Path:
         b = (1.0 - theta) * one.intercept + theta * two.intercept
         alpha = (1.0 - theta) * one.alpha + theta * two.alpha
         dual = (1.0 - theta) * self.solutions[k].certificate.dual + theta * self.solutions[k + 1].certificate.dual
-        box = with_costs(self.fits[k].problem, scaled_costs(self.fits[k].problem.C, C / self.fits[k].C)).box
-        alpha = np.clip(alpha, box.L, box.U)  # a mixture of two alphas at their bounds can be rounded beyond it
+        problem = with_costs(self.fits[k].problem, scaled_costs(self.problem.C, C))  # costs of a knot would be rounded twice
+        alpha = np.clip(alpha, problem.box.L, problem.box.U)  # a mixture of two alphas at their bounds can be rounded beyond it
         return PathPoint(C, coef, b, alpha, float(gap), float(_relative(gap, dual)))
 
     def __repr__(self) -> str:
@@ -199,7 +201,7 @@ def path(
         track.extend(float(C))
     if C_range is not None:
         track.divide(tol)
-    return Path(tuple(track.fits), tuple(track.solutions), tol)
+    return Path(track.problem, tuple(track.fits), tuple(track.solutions), tol)
 
 
 def _problem_of(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Problem:

@@ -6,6 +6,7 @@ and samples return, and the next sum over all of them is an estimate of the whol
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.linear.class_newton import ClassNewton, ClassNewtonPolicy, suits
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class SequentialDual:
     """Sets all coefficients of one sample at a time to their joint optimum."""
 
     policy: SequentialDualPolicy = field(default=SequentialDualPolicy(), repr=False)
+    newton_policy: ClassNewtonPolicy = field(default=ClassNewtonPolicy(), repr=False)
 
     @property
     def name(self) -> str:
@@ -53,6 +56,8 @@ class SequentialDual:
         squares = problem.rows.squared_norms(problem.intercept_scaling)
         state = SequentialDualState(problem, rows, W, b, squares, np.random.default_rng(seed), self.policy.first_share)
         state.look_at_all()
+        if b.size > self.policy.few_coefficients and suits(problem, self.newton_policy):
+            state.sweeps_to_newton = self.newton_policy.sweeps
         return state
 
     def advance(self, problem: CrammerSingerProblem, state: SequentialDualState, budget: Budget) -> None:
@@ -61,9 +66,16 @@ class SequentialDual:
             state.share, state.looks_done = state.share * self.policy.next_share, False
         end = state.steps + budget.steps
         while state.steps < end and not state.looks_done:
-            state.sweep(budget.target, self.policy)
+            if state.newton is None and state.n_sweeps >= state.sweeps_to_newton:
+                state.begin_newton(self.newton_policy)
+            if state.newton is None:
+                state.sweep(budget.target, self.policy)
+            else:
+                state.newton_step(budget.target, self.policy)
 
     def candidate(self, problem: CrammerSingerProblem, state: SequentialDualState) -> tuple[Array, Array]:
+        if state.newton is not None:
+            return state.newton.place.W, state.newton.place.b
         return state.W[: problem.n_weights], state.b
 
 
@@ -96,6 +108,10 @@ class SequentialDualState:
     order: Array = field(default_factory=lambda: np.empty(0, np.int64))
     active: int = 0
     is_whole: bool = True
+    n_sweeps: int = 0
+    sweeps_to_newton: float = math.inf
+    newton: ClassNewton | None = None
+    newton_share: float = 1.0
 
     def look_at_all(self) -> None:
         """Make all samples and classes active. The own class of a sample is the first of its list."""
@@ -109,6 +125,7 @@ class SequentialDualState:
         from maxmargin.solvers.linear.crammer_singer_loop import sweep
 
         k = self.problem.n_classes
+        self.n_sweeps += 1
         self.random.shuffle(self.order[: self.active])
         samples = self.squares, self.problem.C, self.problem.y
         work = self.classes, self.sizes, np.empty(2 * k), np.empty(k), np.empty(k, np.int64), np.empty(k)
@@ -124,6 +141,28 @@ class SequentialDualState:
         elif gap <= max(asked, self.share * max(dual, 1e-300)) and not was_whole:
             self.look_at_all()
             self.share *= policy.next_share
+
+    def begin_newton(self, policy: ClassNewtonPolicy) -> None:
+        """Newton's method goes on from here."""
+        self.newton = ClassNewton(self.problem, policy, self.W[: self.problem.n_weights].copy(), self.b)
+        self.active = len(self.b)
+        self.stage = Stage("class-newton", "few weights, and the dual descent is not done")
+
+    def newton_step(self, target: float, policy: SequentialDualPolicy) -> None:
+        """One step of Newton's method. Where it fails, the dual descent goes on from its b, to the end."""
+        newton = self.newton
+        assert newton is not None
+        newton.step(policy.target_share * self.newton_share * target)
+        self.steps += len(self.b)
+        self.looks_done = newton.gap <= self.newton_share * target * max(newton.dual, 0.0)
+        if self.looks_done:
+            self.newton_share *= policy.target_share
+        if newton.has_failed:
+            self.newton, self.sweeps_to_newton = None, math.inf
+            self.b = _feasible(self.problem, newton.place.b)
+            self.W[: self.problem.n_weights] = self.problem.weights(self.b)
+            self.stage = Stage("sequential-dual", "Newton's method found no step")
+            self.look_at_all()
 
 
 def _feasible(problem: CrammerSingerProblem, b: Array) -> Array:

@@ -42,18 +42,19 @@ def outputs_of(rows, i, W, ids, z):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def threshold(D, size, total):
-    """The t with sum_q max(0, D_q - t) = total (C. Michelot, J. Optim. Theory Appl. 50, 1986)."""
-    t, n = -np.inf, size
+    """The t with sum_q max(0, D_q - t) = total (C. Michelot, J. Optim. Theory Appl. 50, 1986).
+
+    It ends where the count stops falling, whatever rounding does."""
+    t, n = -np.inf, size + 1
     while True:
         count, added = 0, 0.0
         for q in range(size):
             if D[q] > t:
                 count += 1
                 added += D[q]
-        new = (added - total) / count
-        if count == n and t > -np.inf:
-            return new
-        t, n = new, count
+        if count == 0 or count >= n:
+            return t
+        t, n = (added - total) / count, count
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})

@@ -129,8 +129,9 @@ class Memory:
         bounds, of_samples = np.empty((2, n)), np.zeros((5, n))
         bounds[0], bounds[1] = curve.lower, curve.target
         anchor, margin, along, alpha, best_alpha = of_samples
-        free = np.zeros(n, np.bool_)
-        self.samples = Samples(curve.C, bounds[0], curve.U, bounds[1], anchor, margin, along, alpha, free, best_alpha)
+        of_free = np.zeros((2, n), np.bool_)
+        dual = anchor, margin, along, alpha, of_free[0], of_free[1], best_alpha
+        self.samples = Samples(curve.C, bounds[0], curve.U, bounds[1], *dual)
         self.weights = Weights(*np.zeros((6, d)), *np.zeros((2, d, d)))
         self.settings = settings
         if curve.is_smooth:

@@ -55,7 +55,7 @@ class Settings(NamedTuple):
 
 class Samples(NamedTuple):
     """An element for each sample: C_i, the bounds of alpha_i, and p_i; the anchor of the proximal term; the margin, and its
-    change along the direction; alpha_i, whether it is free, and alpha_i of the best pair."""
+    change along the direction; alpha_i, whether it is free in S and will be, and alpha_i of the best pair."""
 
     C: Array
     lower: Array
@@ -66,6 +66,7 @@ class Samples(NamedTuple):
     along: Array
     alpha: Array
     free: Array
+    becomes_free: Array
     best_alpha: Array
 
 
@@ -90,7 +91,7 @@ def solve_small(Z, samples, weights, settings):
     with the constant feature. Returns the gap and the dual value of the best pair, the steps made, and the samples free.
 
     Only for problems without an intercept or with a penalised one."""
-    C, lower, upper, target, anchor, margin, along, alpha, free, best_alpha = samples
+    C, lower, upper, target, anchor, margin, along, alpha, free, becomes_free, best_alpha = samples
     w, w_alpha, direction, gradient, inverse, best_w, S, U = weights
     hardness, epsilon, penalty, anchor_dual = settings.hardness, settings.epsilon, settings.penalty, settings.anchor_dual
     n, d = np.uint64(Z.shape[0]), np.uint64(Z.shape[1])
@@ -99,7 +100,7 @@ def solve_small(Z, samples, weights, settings):
     while True:
         # After a step of length t: the answer alpha to the margins, w(alpha), S, and the sums of ``respond`` in ``pass_loops``.
         rate, keep = 1.0 / (1.0 / penalty + 1.0 / hardness), 1.0 / (1.0 + penalty / hardness)
-        linear, loss, gap_terms, n_free = 0.0, 0.0, 0.0, 0
+        linear, loss, gap_terms, n_free, n_changed = 0.0, 0.0, 0.0, 0, 0
         for i in range(n):
             margin[i] += t * along[i]
             slack, gain, steepness = target[i] - margin[i], rate * C[i], hardness * C[i]
@@ -118,10 +119,17 @@ def solve_small(Z, samples, weights, settings):
                 loss += best * (slack - half_D * best) - best_kink
                 gap_terms += (best - new) * (slack - half_D * (best + new)) - (best_kink - kink)
             n_free += is_free
-            if is_free != free[i]:
-                free[i] = is_free
+            n_changed += is_free != free[i]
+            becomes_free[i] = is_free
+        is_anew = n_changed > n_free  # then S takes fewer additions from zero than from what it was
+        if is_anew:
+            S[:] = 0.0
+        for i in range(n):
+            sign = becomes_free[i] - (not is_anew and free[i])
+            free[i] = becomes_free[i]
+            if sign != 0:
                 for k in range(d):
-                    scale = C[i] * Z[i, k] if is_free else -C[i] * Z[i, k]
+                    scale = sign * C[i] * Z[i, k]
                     for j in range(k + ONE):
                         S[k, j] += scale * Z[i, j]
         last_gap, last_inner_gap = gap, inner_gap

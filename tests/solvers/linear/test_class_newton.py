@@ -1,0 +1,92 @@
+"""Newton's method on the proximal dual of Crammer and Singer's machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from maxmargin.problem.crammer_singer import CrammerSingerProblem
+from maxmargin.solvers.linear.class_newton import ClassNewton, ClassNewtonPolicy, _System, suits
+from maxmargin.solvers.linear.class_newton_loop import project
+from maxmargin.solvers.linear.crammer_singer import SequentialDual
+from maxmargin.solving.driver import solve
+from maxmargin.solving.solution import Status
+
+
+def alike(C: float = 1.0, layout=np.asarray, scaling: float = 1.0, n: int = 300, k: int = 4) -> CrammerSingerProblem:
+    """Columns that are alike: the dual descent needs many sweeps."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 6)) + 2.0 * rng.normal(size=(n, 1))
+    y = np.argmax(X[:, :k] + 0.5 * rng.normal(size=(n, k)), axis=1)
+    return CrammerSingerProblem.build(layout(X), y, C, scaling)
+
+
+@pytest.mark.parametrize("C", [1e-4, 1.0, 100.0])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_it_takes_over_and_is_certified(C, layout):
+    problem = alike(C, layout)
+    solution = solve(problem, tol=1e-6)
+    assert solution.status is Status.CERTIFIED
+    assert solution.certificate.primal == pytest.approx(problem.primal(solution.w), rel=1e-9)
+    if C == 1.0:
+        assert solution.trace[-1].solver == "class-newton"
+
+
+def test_it_finds_what_the_dual_descent_finds():
+    problem = alike(0.01)
+    descent = SequentialDual(newton_policy=replace(ClassNewtonPolicy(), most_weights=0))
+    slow, fast = solve(problem, descent, tol=1e-3), solve(problem, tol=1e-7)
+    assert slow.trace[-1].solver == "sequential-dual"
+    assert fast.certificate.dual <= slow.certificate.primal
+    assert slow.certificate.dual <= fast.certificate.primal
+    assert np.linalg.norm(slow.w - fast.w) <= slow.certificate.distance_bound + fast.certificate.distance_bound
+
+
+def test_projected_rows_are_feasible_and_nearest():
+    problem, rng = alike(0.5), np.random.default_rng(1)
+    shape = problem.n_samples, problem.n_classes
+    outputs, along, other = rng.normal(size=shape), rng.normal(size=shape), np.zeros(shape)
+    b, counts = np.empty(shape), np.empty(shape[0], np.int64)
+    samples = problem.y, problem.C, 0.7
+    project(outputs, along, 0.3, samples, np.zeros(shape), b, counts)
+    e = np.ones(shape)
+    e[problem.own] = 0.0
+    towards = -0.7 * (e + outputs + 0.3 * along) - b
+    assert problem.is_feasible(b)
+    assert np.allclose(b.sum(axis=1), 0.0, atol=1e-14)
+    for m in range(shape[1]):  # the corners of the feasible rows: zero, and all of C on one class
+        corner = other.copy()
+        corner[:, m] -= problem.C
+        corner[problem.own] += problem.C
+        assert np.all(np.sum(towards * (corner - b), axis=1) <= 1e-12)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_both_ways_solve_the_newton_system(layout):
+    problem = alike(0.5, layout)
+    W = np.random.default_rng(2).normal(size=(problem.n_weights, problem.n_classes)) * 0.05
+    policy = replace(ClassNewtonPolicy(), cg_share=1e-10, most_cg=1000, dense_share=2.0)
+    newton = ClassNewton(problem, policy, W, np.zeros((problem.n_samples, problem.n_classes)))
+    gradient = newton.place.W - newton._weights(newton.place.b)
+    system = _System(newton, gradient)
+    assert system.n_free > 0
+    for direction in (system._by_conjugate_gradients(), system._by_factor()):
+        assert np.linalg.norm(system.times(direction) + gradient) <= 1e-7 * np.linalg.norm(gradient)
+
+
+def test_where_it_finds_no_step_the_dual_descent_goes_on(monkeypatch):
+    def step(newton, target):
+        newton.has_failed = True
+
+    monkeypatch.setattr(ClassNewton, "step", step)
+    solution = solve(alike(1e-3), tol=1e-4)
+    assert solution.status is Status.CERTIFIED
+    assert solution.trace[-1].solver == "sequential-dual"
+
+
+def test_it_is_for_few_weights():
+    assert suits(alike(), ClassNewtonPolicy())
+    assert not suits(alike(), replace(ClassNewtonPolicy(), most_weights=10))

@@ -1,11 +1,12 @@
 """How late a limit of seconds and Ctrl-C are heard: by every estimator and solver, on the largest sets.
 
 A limit of 5 s is to end a fit within 6 s. The sets are covtype (30,000 rows for RBF, all for linear models), mnist with all ten
-classes, and news20_bigram. Each fit asks for more than it can reach, in a fresh process whose compiled code was loaded by a
-shorter fit of the same data: compilation is no part of a limit. Ctrl-C is a real signal to such a process at several moments
-of a fit without limits.
+classes, and news20_bigram. Each fit asks for more than it can reach. One process for each set makes the fits one after another;
+shorter fits of the same kind, on a few rows and on all, load the compiled code before: compilation is no part of a limit.
+Ctrl-C is a real signal to such a process at several moments of a fit without limits.
 
     python -m benchmarks.limits                 # both tables
+    python -m benchmarks.limits --brief         # both, each solver with one loss and one moment of Ctrl-C: six minutes
     python -m benchmarks.limits --only seconds  # or ctrl-c
 """
 
@@ -13,20 +14,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.datasets import CACHE, ROOT, Data, load, load_all_digits, write_text
 from benchmarks.measure import Table, arguments, digest_of_sources, seconds_text, write_report
-from maxmargin import SVC, LinearSVC
+from maxmargin import SVC, SVCCV, LinearSVC
+from maxmargin.io import to_blocks
 
 LIMIT_SECONDS, ALLOWED_SECONDS = 5.0, 1.0
 """The limit of a fit, and how much later it may end."""
@@ -34,64 +40,90 @@ MOMENTS = (0.3, 1.0, 2.5, 5.0)
 """When Ctrl-C comes, in seconds after the fit began."""
 PATIENCE_SECONDS = 120.0
 """A process that has not ended by then is killed."""
-WARM_SECONDS = 3.0
-"""The limit of the fit that loads the compiled code."""
+WARM_SECONDS, WARM_ROWS = 1.0, 2000
+"""The limit of the fits that load the compiled code, and the rows of the first of them."""
 COVTYPE_ROWS = 30_000
+BLOCKS_MEMORY = "1G"
 FOLDER = CACHE / "limits"
 
 
 class Case(NamedTuple):
-    """A data set, and an estimator by its settings: SVC with ``kernel``, or LinearSVC where that is "none"."""
+    """A data set, and an estimator by its name and settings."""
 
     data: str
-    kernel: str
-    solver: str
+    estimator: str
     settings: dict[str, Any]
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
-        return f"{self.data}, {'LinearSVC' if self.kernel == 'none' else f'SVC {self.kernel}'}, {self.solver}, {settings}"
+        return f"{self.data}, {self.estimator}, {settings}"
 
     @property
     def file_name(self) -> str:
         return "".join(letter if letter.isalnum() or letter in "-.=" else "_" for letter in str(self))
 
+    @property
+    def is_linear(self) -> bool:
+        return self.estimator.startswith("LinearSVC")
+
 
 LINEAR_SOLVERS = ("auto", "dcd", "avsf", "newton", "pruned-gradient", "pegasos")
 KERNEL_SOLVERS = ("auto", "batched-smo", "smo", "irwls")
 FREE_SOLVERS = ("auto", "newton")
+SETS = ("covtype", "mnist", "news20_bigram")
+HARD = {"C": 1e4, "tol": 0.0}
 
 
-def cases(quick: bool) -> Iterator[Case]:
-    hard = {"C": 1e4, "tol": 0.0}
-    for data in ("mnist",) if quick else ("covtype", "mnist", "news20_bigram"):
-        is_wide = data == "news20_bigram"
-        for loss in ("hinge",) if quick else ("hinge", "squared_hinge"):
-            for solver in ("auto",) if quick else LINEAR_SOLVERS:
-                if not (is_wide and solver == "newton"):  # its matrix would have 3e12 elements
-                    yield Case(data, "none", solver, {"loss": loss, **hard})
-            for solver in FREE_SOLVERS if not (quick or is_wide) else ():
-                yield Case(data, "none", solver, {"loss": loss, "penalize_intercept": False, **hard})
-        yield Case(data, "none", "auto", {"loss": "hinge", "n_jobs": 2, **hard})
-        for solver in ("auto",) if quick else KERNEL_SOLVERS:
-            yield Case(data, "rbf", solver, {"C": 10.0, "tol": 1e-9})
-    if not quick:
-        yield Case("news20_bigram", "linear", "auto", {"C": 10.0, "tol": 1e-9})
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    for data in SETS:
+        yield from linear_cases(data, ("squared_hinge",) if options.brief else ("hinge", "squared_hinge"))
+        yield from kernel_cases(data)
+
+
+def linear_cases(data: str, losses: tuple[str, ...]) -> Iterator[Case]:
+    is_wide = data == "news20_bigram"
+    for loss in losses:
+        for solver in LINEAR_SOLVERS:
+            if not (is_wide and solver == "newton"):  # its matrix would have 3e12 elements
+                yield Case(data, "LinearSVC", {"solver": solver, "loss": loss, **HARD})
+        for solver in FREE_SOLVERS if not is_wide else ():
+            yield Case(data, "LinearSVC", {"solver": solver, "loss": loss, "penalize_intercept": False, **HARD})
+    yield Case(data, "LinearSVC", {"solver": "auto", "loss": "hinge", "n_jobs": 2, **HARD})
+    yield Case(data, "LinearSVC", {"solver": "auto", "penalty": "l1", **HARD})
+    if data == "mnist":
+        yield Case(data, "LinearSVC", {"solver": "auto", "multi_class": "crammer_singer", **HARD})
+    yield Case(data, "LinearSVC.fit_blocks", {"solver": "auto", "loss": "hinge", **HARD})
+
+
+def kernel_cases(data: str) -> Iterator[Case]:
+    for solver in KERNEL_SOLVERS:
+        yield Case(data, "SVC", {"kernel": "rbf", "solver": solver, "C": 10.0, "tol": 1e-9})
+    yield Case(data, "SVCCV", {"kernel": "rbf", "solver": "auto", "Cs": 3, "tol": 1e-9})
+    if data == "news20_bigram":
+        yield Case(data, "SVC", {"kernel": "linear", "solver": "auto", "C": 10.0, "tol": 1e-9})
+
+
+@cache
+def _loaded(name: str) -> Data:
+    return load_all_digits() if name == "mnist" else load("covtype.binary.scale" if name == "covtype" else name)
 
 
 def data_of(case: Case) -> Data:
-    if case.data == "mnist":
-        return load_all_digits()
-    data = load("covtype.binary.scale" if case.data == "covtype" else case.data)
-    if case.data == "covtype" and case.kernel != "none":
-        chosen = np.random.default_rng(0).permutation(len(data.y))[:COVTYPE_ROWS]
-        return Data(data.X[chosen], data.y[chosen])
-    return data
+    data = _loaded(case.data)
+    return _chosen(data, COVTYPE_ROWS) if case.data == "covtype" and not case.is_linear else data
 
 
-def model_of(case: Case, **more: Any) -> Any:
-    settings = {**case.settings, "solver": case.solver, **more}
-    return LinearSVC(**settings) if case.kernel == "none" else SVC(kernel=case.kernel, **settings)
+def _chosen(data: Data, n_rows: int) -> Data:
+    chosen = np.random.default_rng(0).permutation(len(data.y))[:n_rows]
+    return Data(data.X[chosen], data.y[chosen])
+
+
+@cache
+def blocks_of(name: str) -> Any:
+    """The whole set in a folder, which is removed when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="limits-")
+    data = _loaded(name)
+    return folder, to_blocks([(data.X, data.y)], Path(folder.name) / "blocks")
 
 
 @dataclass(frozen=True)
@@ -113,46 +145,112 @@ class Ended:
         return self.late_seconds <= ALLOWED_SECONDS
 
 
-def fitted(case: Case, max_seconds: float | None) -> None:
-    """What a child process does: print "ready" before the fit, then a line of JSON."""
+def model_of(case: Case, max_seconds: float | None) -> Any:
+    estimators: dict[str, Any] = {"LinearSVC": LinearSVC, "LinearSVC.fit_blocks": LinearSVC, "SVC": SVC, "SVCCV": SVCCV}
+    return estimators[case.estimator](**case.settings, max_seconds=max_seconds)
+
+
+def fit_of(case: Case) -> Callable[[float | None], Any]:
+    """What fits the whole set within so many seconds, after compiled code was loaded."""
+    data = data_of(case)
+    if case.estimator == "LinearSVC.fit_blocks":
+        _, blocks = blocks_of(case.data)
+
+        def fit(max_seconds: float | None) -> Any:
+            return model_of(case, max_seconds).fit_blocks(blocks, memory=BLOCKS_MEMORY)
+    else:
+        few = _chosen(data, WARM_ROWS)
+        model_of(case, WARM_SECONDS).fit(few.X, few.y)
+
+        def fit(max_seconds: float | None) -> Any:
+            return model_of(case, max_seconds).fit(data.X, data.y)
+
+    fit(WARM_SECONDS)
+    return fit
+
+
+def serve() -> None:
+    """What a child process does: for each line with a case and a limit print "ready" before the fit, then a line of JSON."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
-    data = data_of(case)
-    model_of(case, max_seconds=WARM_SECONDS).fit(data.X, data.y)
-    model = model_of(case, max_seconds=max_seconds)
-    print("ready", flush=True)
-    begun = time.time()
-    model.fit(data.X, data.y)
-    statuses = model.status_ if isinstance(model.status_, list) else [model.status_]
-    names = ", ".join(sorted({status.name for status in statuses}))
-    print(json.dumps({"begun": begun, "ended": time.time(), "statuses": names, "gap": float(model.relative_gap_)}), flush=True)
+    for line in sys.stdin:
+        *case, max_seconds = json.loads(line)
+        fit = fit_of(Case(*case))
+        print("ready", flush=True)
+        begun = time.time()
+        try:
+            model = fit(max_seconds)
+        except KeyboardInterrupt:
+            print(json.dumps({"begun": begun, "ended": time.time(), "statuses": "KeyboardInterrupt", "gap": 1.0}), flush=True)
+            continue
+        ended = time.time()
+        statuses = model.status_ if isinstance(model.status_, list) else [model.status_]
+        names = ", ".join(sorted({status.name for status in statuses}))
+        print(json.dumps({"begun": begun, "ended": ended, "statuses": names, "gap": float(model.relative_gap_)}), flush=True)
+
+
+@dataclass
+class Child:
+    """A process that has a set in memory, and fits what it is told to."""
+
+    process: subprocess.Popen[str] = field(
+        default_factory=lambda: subprocess.Popen(
+            [sys.executable, "-c", "from benchmarks.limits import serve; serve()"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+    )
+
+    def tell(self, case: Case, limit: float | None) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([*case, limit]) + "\n")
+        self.process.stdin.flush()
+
+    def heard(self) -> str | None:
+        """The next line; "" from a process that failed, None from one that keeps still for too long."""
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            return self.process.stdout.readline() if selector.select(PATIENCE_SECONDS) else None
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+CHILDREN: dict[str, Child] = {}
 
 
 def run(case: Case, moment: float, by_signal: bool) -> Ended:
-    limit = None if by_signal else moment
-    code = f"from benchmarks.limits import Case, fitted; fitted(Case(*{tuple(case)!r}), {limit!r})"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        if process.stdout.readline() != "ready\n":
-            return Ended(str(case), moment, float("inf"), f"failed: {process.communicate()[1].splitlines()[-1]}", float("inf"))
-        told = 0.0
+    if case.data not in CHILDREN:
+        end_children()
+        CHILDREN[case.data] = Child()
+    child = CHILDREN[case.data]
+    child.tell(case, None if by_signal else moment)
+    said, told = child.heard(), 0.0
+    if said == "ready\n":
         if by_signal:
             time.sleep(moment)
             told = time.time()
-            process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=PATIENCE_SECONDS)
-    except subprocess.TimeoutExpired:
-        return Ended(str(case), moment, float("inf"), "killed", float("inf"))
-    finally:
-        process.kill()
-    if not output:
-        return Ended(str(case), moment, float("inf"), f"failed: {errors.splitlines()[-1]}", float("inf"))
-    found = json.loads(output)
+            child.interrupt()
+        said = child.heard()
+    if not said or said == "ready\n":
+        end_children()
+        return Ended(str(case), moment, float("inf"), "killed" if said is None else "failed", float("inf"))
+    found = json.loads(said)
     seconds = moment + found["ended"] - told if by_signal else found["ended"] - found["begun"]
     return Ended(str(case), moment, seconds, found["statuses"], found["gap"])
+
+
+def end_children() -> None:
+    while CHILDREN:
+        CHILDREN.popitem()[1].end()
 
 
 def kept(case: Case, moment: float, by_signal: bool, options: argparse.Namespace) -> Ended:
@@ -161,12 +259,13 @@ def kept(case: Case, moment: float, by_signal: bool, options: argparse.Namespace
     if path.exists():
         return Ended(**json.loads(path.read_text()))
     ended = run(case, moment, by_signal)
+    print(f"{case}: {ended.late_seconds:.2f} s late, {ended.statuses}", flush=True)
     write_text(path, json.dumps(asdict(ended)))
     return ended
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
-    return [case for case in cases(options.quick) if not options.fits or any(word in str(case) for word in options.fits)]
+    return [case for case in cases(options) if not options.fits or any(word in str(case) for word in options.fits)]
 
 
 def seconds_table(options: argparse.Namespace) -> tuple[str, Table]:
@@ -182,11 +281,11 @@ def seconds_table(options: argparse.Namespace) -> tuple[str, Table]:
 
 
 def signal_table(options: argparse.Namespace) -> tuple[str, Table]:
-    moments = MOMENTS[1:2] if options.quick else MOMENTS
+    moments = MOMENTS[1:2] if options.brief else MOMENTS
     table = Table("fit", *(f"after {moment:g} s" for moment in moments))
     found = []
     for case in chosen(options):
-        if case.solver == "auto":
+        if case.settings["solver"] == "auto":
             row = [kept(case, moment, True, options) for moment in moments]
             cells = (seconds_text(e.late_seconds) + ("" if e.is_in_time else f" **late** {e.statuses}") for e in row)
             table.add(case, *cells)
@@ -199,17 +298,22 @@ STEPS = {"seconds": ("A limit of seconds", seconds_table), "ctrl-c": ("Ctrl-C", 
 
 
 def _own_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--brief", action="store_true", help="one loss and one moment of Ctrl-C: about six minutes")
     parser.add_argument("--only", choices=STEPS, help="one of the two tables")
     parser.add_argument("--fits", nargs="+", metavar="WORD", help="the fits alone whose name has one of these words")
 
 
 def main() -> None:
     options = arguments(__doc__, _own_options)
+    options.brief = options.brief or options.quick
     options.run = FOLDER / digest_of_sources()
     parts: list[object] = []
-    for name, (title, measure) in STEPS.items():
-        if options.only in (None, name):
-            parts += [f"## {title}", *measure(options)]
+    try:
+        for name, (title, measure) in STEPS.items():
+            if options.only in (None, name):
+                parts += [f"## {title}", *measure(options)]
+    finally:
+        end_children()
     write_report(options.results / "limits.md", "Limits", parts, options.quick)
 
 

@@ -11,6 +11,7 @@ and 1000. Everything else is at its default. Every fit of ours has a limit of se
 
     python -m benchmarks.raw_data                  # every case that was not yet measured with these sources, then the report
     python -m benchmarks.raw_data --only linear    # or kernel
+    python -m benchmarks.raw_data --brief          # both halves, one repeat, C = 1 and 1000, shorter limits: six minutes
     python -m benchmarks.raw_data --set cpu_act
     python -m benchmarks.raw_data --only kernel --model "SVC rbf" --results FOLDER    # some cells, and their report elsewhere
 """
@@ -174,7 +175,7 @@ def measure(case: Case, options: argparse.Namespace) -> Row:
     contestants: dict[str, Callable[[], Fit]] = {"ours": lambda: timed_fit(case.model.ours(case.C, options.cap), X, y)}
     if theirs is not None:
         contestants["peer"] = lambda: timed_fit(sklearn.base.clone(theirs), X, y)
-    runs = interleaved_by_length(contestants, 1 if options.quick else ROUNDS)
+    runs = interleaved_by_length(contestants, options.rounds)
     ours = fastest_of(runs["ours"])
     peer = fastest_of(runs["peer"]) if theirs is not None else Fit(math.inf, None, False)
     shape = len(y), X.shape[1], data.n_classes
@@ -194,7 +195,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     for name in options.tables:
         for kind in options.kinds:
             for model in chosen_models(kind, options):
-                for C in LINEAR_COSTS if kind == "linear" else KERNEL_COSTS:
+                for C in KERNEL_COSTS if kind == "kernel" or options.brief else LINEAR_COSTS:
                     yield Case(name, model, C)
 
 
@@ -246,7 +247,8 @@ def notes(options: argparse.Namespace) -> str:
         "its classes; *gap* is the greatest relative duality gap. Each of our fits as a whole has a limit of "
         f"{options.cap:g} s. scikit-learn's column has its seconds, with an exclamation mark where it raised a "
         "ConvergenceWarning. Its `SVC` has no limit by default; here it has "
-        f"`max_iter={options.libsvm_iterations:,}`. The tables of the second half are for looking at the outcome: no constant "
+        f"`max_iter={options.libsvm_iterations:,}`. Runs of a fit: {options.rounds}"
+        ", the fastest counts. The tables of the second half are for looking at the outcome: no constant "
         "of maxmargin is to be chosen on them."
     )
 
@@ -269,6 +271,7 @@ def _own_options(parser: argparse.ArgumentParser) -> None:
     names = [model.name for models in MODELS.values() for model in models]
     parser.add_argument("--model", nargs="+", choices=names, metavar="NAME", help=f"these models alone: {', '.join(names)}")
     parser.add_argument("--half", choices=HALVES, help="the tables of one half")
+    parser.add_argument("--brief", action="store_true", help="one repeat, two values of C, shorter limits: about six minutes")
     parser.add_argument("--cap", type=float, help=f"seconds for one fit of ours (default: {CAP_SECONDS:g})")
 
 
@@ -276,10 +279,13 @@ def main() -> None:
     options = arguments(__doc__, _own_options)
     options.kinds = (options.only,) if options.only else tuple(MODELS)
     options.tables = options.set or (HALVES[options.half] if options.half else TUNED_ON + SHOWN_ONLY)
+    is_short = options.quick or options.brief
     options.rows = QUICK_ROWS if options.quick else MOST_ROWS
+    options.rounds = 1 if is_short else ROUNDS
     options.cap = options.cap or (QUICK_CAP_SECONDS if options.quick else CAP_SECONDS)
-    options.libsvm_iterations = QUICK_LIBSVM_ITERATIONS if options.quick else LIBSVM_ITERATIONS
-    run = f"{digest_of_sources(sklearn.__version__, np.__version__)}-{options.rows}-{options.cap:g}"
+    options.libsvm_iterations = QUICK_LIBSVM_ITERATIONS if is_short else LIBSVM_ITERATIONS
+    settings = f"{options.rows}-{options.cap:g}-{options.rounds}-{options.libsvm_iterations}"
+    run = f"{digest_of_sources(sklearn.__version__, np.__version__)}-{settings}"
     options.run = FOLDER / run
     warm_up(options)
     report([kept_row(case, options) for case in cases(options)], options)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import signal
+import threading
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs, make_classification
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import SVC, SVCCV
-from maxmargin.estimators.search import GIVEN_UP
+from maxmargin.data.limits import Stop
+from maxmargin.estimators.search import GIVEN_UP, OUT_OF_TIME, Fold
+from maxmargin.solvers.kernel.fold_smo import FoldSMO
+from maxmargin.solving import driver
+from maxmargin.solving.solution import Status
 
 CS, GAMMAS = [0.03, 1.0, 30.0], [0.02, 0.2]
 
@@ -92,3 +100,60 @@ def test_what_is_wrong_is_said(samples):
 @parametrize_with_checks([SVCCV(Cs=[0.1, 1.0], cv=3)])
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
     check(estimator)
+
+
+def test_the_limit_of_seconds_is_that_of_the_whole_search():
+    X, y = make_classification(400, 5, flip_y=0.2, random_state=0)
+    search = SVCCV(Cs=[0.1, 1.0, 10.0], cv=3, max_seconds=1e-6, tol=0.0)
+    made, reached = "9 of 9 fits on folds were not made", "The limit on seconds was reached"
+    with pytest.warns(ConvergenceWarning, match=reached), pytest.warns(ConvergenceWarning, match=made):
+        search.fit(X, y)
+    assert (search.outcomes_ == OUT_OF_TIME).all()
+    assert search.C_ == 1.0  # where a search begins
+    assert math.isnan(search.best_score_)
+    assert search.status_ is Status.TIME_LIMIT
+    assert search.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_values_that_were_tried_in_time_are_compared(n_jobs, monkeypatch):
+    """The time is up after the fourth fit on a fold: with one value all folds were trained, with another one of them."""
+    X, y = make_classification(200, 5, flip_y=0.2, random_state=0)
+    n_fits, train = [], Fold.train
+
+    def counted(fold, C, limits):
+        n_fits.append(C)
+        return train(fold, C, limits)
+
+    monkeypatch.setattr(Fold, "train", counted)
+    monkeypatch.setattr(Stop, "is_late", property(lambda stop: len(n_fits) >= 4))
+    search = SVCCV(Cs=[0.1, 1.0, 10.0], cv=3, max_seconds=1e6, n_jobs=n_jobs)
+    reached = "The limit on seconds was reached"
+    with pytest.warns(ConvergenceWarning, match=reached), pytest.warns(ConvergenceWarning, match="were not made"):
+        search.fit(X, y)
+    assert search.C_ == 1.0
+    assert (search.outcomes_ == OUT_OF_TIME).sum() >= 3
+    assert np.isfinite(search.best_score_)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("max_seconds", [None, 1e6])
+def test_ctrl_c_ends_a_search_and_leaves_the_old_model(n_jobs, max_seconds, monkeypatch):
+    """A search that shares its kernel values, and one whose folds are fits of their own."""
+    X, y = make_classification(200, 5, flip_y=0.2, random_state=0)
+    search = SVCCV(Cs=[0.1, 1.0, 10.0], cv=3, n_jobs=n_jobs, max_seconds=max_seconds).fit(X, y)
+    before = search.dual_coef_
+    main = threading.main_thread().ident
+
+    def interrupted(real):
+        def call(*args):
+            signal.pthread_kill(main, signal.SIGINT)
+            return real(*args)
+
+        return call
+
+    monkeypatch.setattr(FoldSMO, "train", interrupted(FoldSMO.train))
+    monkeypatch.setattr(driver._Run, "to_the_end", interrupted(driver._Run.to_the_end))
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    assert search.dual_coef_ is before

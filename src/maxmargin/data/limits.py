@@ -45,6 +45,14 @@ class Stop:
     def after(cls, seconds: float) -> Stop:
         return cls(time.perf_counter() + seconds)
 
+    @classmethod
+    def within(cls, seconds: float) -> Stop:
+        """After so many seconds, or when the Stop that this thread already obeys is due: for a fit within another."""
+        outer = _heard.get()
+        if outer is None:
+            return cls.after(seconds)
+        return cls(min(outer.deadline, time.perf_counter() + seconds), outer.told)
+
     def share(self, n: float) -> Stop:
         """The Stop of the next of ``n`` problems that are solved one after the other. It gets an equal share of the time
         left."""

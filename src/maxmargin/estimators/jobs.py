@@ -23,7 +23,7 @@ def run_jobs(jobs: Sequence[Job], n_jobs: int | None, max_seconds: float) -> lis
     A job gets an equal share of the time that is left when it begins, so that every class has a model when time is short. Time
     that a job does not use goes to the jobs after it.
     """
-    stop = Stop.after(max_seconds)
+    stop = Stop.within(max_seconds)
     n_threads = thread_count(n_jobs, len(jobs))
     timed = [_within_share(job, (len(jobs) - k) / n_threads) for k, job in enumerate(jobs)]
     if n_threads == 1:
@@ -33,7 +33,7 @@ def run_jobs(jobs: Sequence[Job], n_jobs: int | None, max_seconds: float) -> lis
         try:
             for job in timed:
                 futures.append(pool.submit(job, stop))
-            _wait(futures)
+            wait_for(futures)
         except KeyboardInterrupt:
             stop.set()
             futures += [pool.submit(job, stop) for job in timed[len(futures) :]]
@@ -47,7 +47,7 @@ def _within_share(job: Job, n_rounds: float) -> Job:
     return lambda stop: job(stop.share(n_rounds))
 
 
-def _wait(futures: list[Future[Solution]]) -> None:
+def wait_for(futures: Sequence[Future[Any]]) -> None:
     """Wait until all jobs are done or one has failed. A Ctrl-C just before a wait does not end that wait, so no wait is
     long."""
     while wait(futures, policy.JOBS.hear_seconds, FIRST_EXCEPTION).not_done:

@@ -7,6 +7,7 @@ LIBSVM: (0, 1), (0, 2), ..., and the first class of a pair is its positive one.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
@@ -100,12 +101,12 @@ class KernelClassifier(KernelSettings):
         return self._checked_limits()
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
-        classes = checks.classes_of(y)
+        stop, classes = Stop.within(limits.max_seconds), checks.classes_of(y)
         costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
         kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = Pair.all_of(codes)
         problems = self._problems(X, kernel, costs, codes, pairs)
-        solutions = self._solve(problems, pairs, limits)
+        solutions = self._solve(problems, pairs, replace(limits, max_seconds=stop.seconds_left))
         self._keep(X, kernel, classes, codes, pairs, solutions)
         self._feature_weights_ = problems.weights(solutions) if isinstance(problems, FeatureProblems) else None
         return solutions

@@ -9,7 +9,6 @@ for that, the estimator of the fold takes over.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -160,13 +159,11 @@ class SharedSearch(ListSearch):
         return self
 
     def _train_folds(self, places: list[int]) -> None:
-        n_threads = thread_count(self.n_jobs, max(1, len(places)))
-        if n_threads == 1:
-            for i in places:
-                self._train_fold(i)
+        if thread_count(self.n_jobs, max(1, len(places))) > 1:
+            self._in_threads(self._train_fold, places)
             return
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(self._train_fold, places))
+        for i in places:
+            self._train_fold(i)
 
     def _train_fold(self, i: int) -> None:
         for k in np.argsort(self.Cs, kind="stable"):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
-from maxmargin.estimators import checks
+from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.presentation import fit_task, with_callbacks
-from maxmargin.estimators.search import ListSearch, bounded_metric
+from maxmargin.estimators.search import Fold, ListSearch, best_of, bounded_metric, warn_if_cut
 from maxmargin.model_selection.path import checked_range
 from maxmargin.model_selection.race import Race, race_fold
 from maxmargin.solving.driver import Limits
@@ -53,7 +55,8 @@ class LinearSVCCV(LinearSVC):
         Threads for the folds.
     loss, penalty, dual, tol, multi_class, fit_intercept, intercept_scaling, class_weight, verbose, random_state, max_iter, \
 solver, max_seconds, penalize_intercept, sharp_proofs
-        As in :class:`maxmargin.LinearSVC`. ``max_iter`` and ``max_seconds`` limit each fit, and not the whole search.
+        As in :class:`maxmargin.LinearSVC`. ``max_iter`` limits each fit, and ``max_seconds`` the
+        search and the last fit together; folds that it leaves no time for are not trained. ``C_range`` has no limit.
 
     Attributes
     ----------
@@ -143,6 +146,7 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         """Choose C, and train with it on all samples. ``groups`` go to the splitter; other metadata is routed as in
         scikit-learn."""
         solutions, limits = self._fit_all(X, y, sample_weight, params)
+        warn_if_cut(self.outcomes_)
         warn_if_uncertified(solutions, limits)
         return self
 
@@ -152,25 +156,25 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             model = self._model()
             limits = model._check_parameters()
+            whole, folds_stop = (Stop.after(share * limits.max_seconds) for share in (1.0, policy.SEARCH.time_share))
             checks.flag("refit", self.refit)
             X, y = checks.validated(self, X, y)
             given = routed(self, sample_weight, params)
             if self.C_range is None:
-                solutions = self._search_list(model, X, y, sample_weight, given, limits)
+                folds = folds_of(self, model.set_params(warm_start=True), X, y, sample_weight, given)
+                with folds_stop.heard():
+                    solutions = self._search_list(folds, checks.classes_of(y), limits, folds_stop)
             else:
                 solutions = self._search_range(model, X, y, sample_weight, given)
             if self.refit:
                 model = self._model().set_params(C=self.C_, n_jobs=self.n_jobs, callback=self._watcher())
-                solutions += model._train(X, y, sample_weight, limits)
+                solutions += model._train(X, y, sample_weight, replace(limits, max_seconds=whole.seconds_left))
                 adopt(self, model)
         return solutions, limits
 
-    def _search_list(
-        self, model: LinearSVC, X: Any, y: Array, sample_weight: Any, given: Any, limits: Limits
-    ) -> list[Solution]:
-        Cs, metric = values_of(self.Cs), bounded_metric(self.scoring, checks.classes_of(y))
-        folds = folds_of(self, model.set_params(warm_start=True), X, y, sample_weight, given)
-        search = ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs).run()
+    def _search_list(self, folds: list[Fold], classes: Array, limits: Limits, stop: Stop) -> list[Solution]:
+        Cs, metric = values_of(self.Cs), bounded_metric(self.scoring, classes)
+        search = ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, stop=stop).run()
         self._keep_search(search)
         return list(search.solutions)
 
@@ -212,9 +216,9 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         return LinearSVC(**parameters)
 
     def _keep_search(self, search: ListSearch) -> None:
-        best = int(np.argmax(search.mean_scores))
-        self.Cs_, self.C_ = search.Cs, float(search.Cs[best])
-        self.scores_, self.best_score_ = search.scores, float(search.mean_scores[best])
+        best = best_of([search])
+        self.Cs_, self.C_ = search.Cs, float(search.Cs[best.value])
+        self.scores_, self.best_score_ = search.scores, best.score
         self.score_bounds_ = np.stack([search.low, search.high])
         self.outcomes_ = search.outcomes
 

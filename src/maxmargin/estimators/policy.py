@@ -54,6 +54,8 @@ class SearchPolicy:
     measured."""
     coarsest: float = 1e-2
     """The greatest first tolerance of a fold: a relative gap. An estimate, not measured."""
+    time_share: float = 0.7
+    """Share of ``max_seconds`` that the folds may take. The rest is for the fit on all samples."""
     open_share: float = 0.2
     """Share of validation labels without a proof, by fast kernel values, above which no exact values are computed. Exact values
     took as long as the fit itself on 2,000 rows."""

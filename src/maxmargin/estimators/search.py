@@ -7,22 +7,27 @@ the bounds:
 
 - A fold is done when all its validation labels are proved, however large the gap is.
 - A value is given up when its score cannot reach the best one, whatever happens on the folds that it was not trained on.
+
+A search obeys one Stop. Each training has an equal share of the time that is left; when the time is up, what is left is not
+trained. Ctrl-C ends a search without an answer.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.certificate.predictions import CertifiedLabels
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import policy
-from maxmargin.estimators.jobs import thread_count
+from maxmargin.estimators.jobs import thread_count, wait_for
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -30,6 +35,7 @@ TRAINED = "trained to tol"
 SHORT = "stopped before tol"
 PROVED = "ended early: every validation label is proved"
 GIVEN_UP = "not trained: this value cannot be the best one"
+OUT_OF_TIME = "not trained: the time was up"
 
 
 class FoldScore(NamedTuple):
@@ -136,10 +142,12 @@ class ListSearch:
     n_jobs: int | None
     best_low: float = -math.inf
     """The best proved mean score so far. It may come from another gamma."""
+    stop: Stop = field(default_factory=Stop)
     solutions: list[Solution] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         shape = len(self.folds), len(self.Cs)
+        self.is_over = np.zeros(shape, bool)
         self.scores, self.outcomes = np.full(shape, np.nan), np.full(shape, GIVEN_UP, dtype=object)
         self.low, self.high = np.full(shape, -math.inf), np.full(shape, 1.0 if self.metric else math.inf)
 
@@ -161,26 +169,63 @@ class ListSearch:
 
     def _try(self, k: int) -> None:
         """Train one value on fold after fold, as long as it can win; on several threads on all folds at once."""
-        n_threads = thread_count(self.n_jobs, len(self.folds))
-        if n_threads > 1:
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(lambda i: self._train(i, k), range(len(self.folds))))
+        if thread_count(self.n_jobs, len(self.folds)) > 1:
+            self._in_threads(lambda i: self._train(i, k), range(len(self.folds)))
         else:
             for i in range(len(self.folds)):
                 if not self._can_win(k):
                     break
                 self._train(i, k)
+        self.is_over[:, k] = True
         self.best_low = max(self.best_low, float(self.low[:, k].mean()))
+
+    def _in_threads(self, work: Callable[[int], None], places: Sequence[int]) -> None:
+        """Each of these folds in a thread. Ctrl-C ends all of them."""
+
+        def heard(i: int) -> None:
+            with self.stop.heard():
+                work(i)
+
+        with ThreadPoolExecutor(thread_count(self.n_jobs, len(places))) as pool:
+            futures: list[Future[None]] = []
+            try:
+                futures += [pool.submit(heard, i) for i in places]
+                wait_for(futures)
+            except KeyboardInterrupt:
+                self.stop.set()
+                raise
+            for future in futures:
+                future.result()
 
     def _can_win(self, k: int) -> bool:
         return not float(self.high[:, k].mean()) < self.best_low
 
     def _train(self, i: int, k: int) -> None:
+        """One value on one fold, unless the time is up."""
+        try:
+            if self.stop.is_due:
+                raise OutOfTimeError
+            self._train_in_time(i, k)
+        except OutOfTimeError:
+            self.outcomes[i, k] = OUT_OF_TIME
+        if self.stop.is_told:
+            raise KeyboardInterrupt
+        self.is_over[i, k] = True
+
+    @property
+    def _next_share(self) -> Stop:
+        """The Stop of the next training."""
+        n_left = np.count_nonzero(~self.is_over)
+        return self.stop.share(n_left / thread_count(self.n_jobs, len(self.folds)))
+
+    def _train_in_time(self, i: int, k: int) -> None:
         fold, tol = self.folds[i], self.limits.tol
         coarse = min(policy.SEARCH.coarsest, policy.SEARCH.coarse_factor * tol) if fold.was_settled else tol
         for each in [coarse, tol] if coarse > tol else [tol]:
-            solutions = fold.train(float(self.Cs[k]), replace(self.limits, tol=each))
-            score = fold.score(self.scorer, self.metric)
+            with self._next_share.heard():
+                solutions = fold.train(float(self.Cs[k]), replace(self.limits, tol=each))
+            with self.stop.last_chance().heard():
+                score = fold.score(self.scorer, self.metric)
             is_settled = score.low == score.high
             if is_settled:
                 break
@@ -195,3 +240,43 @@ class ListSearch:
         """Minus infinity for a value that was given up."""
         means = self.scores.mean(axis=0)
         return np.where(np.isnan(means), -math.inf, means)
+
+    @property
+    def partial_scores(self) -> Array:
+        """The means over the folds that a value was trained on. Minus infinity where there is none."""
+        is_known = ~np.isnan(self.scores)
+        sums = np.where(is_known, self.scores, 0.0).sum(axis=0)
+        return np.where(is_known.any(axis=0), sums / np.maximum(1, is_known.sum(axis=0)), -math.inf)
+
+
+class Best(NamedTuple):
+    """The search and the value with the best mean score."""
+
+    search: int
+    value: int
+    score: float
+
+
+def best_of(searches: Sequence[ListSearch]) -> Best:
+    """By the mean over all folds. If the time was not enough for that with any value, by the folds that there are; if there are
+    none, the value in the middle, where a search begins."""
+    for scores in ([each.mean_scores for each in searches], [each.partial_scores for each in searches]):
+        means = np.stack(scores)
+        if np.isfinite(means).any():
+            search, value = np.unravel_index(int(np.argmax(means)), means.shape)
+            return Best(int(search), int(value), float(means[search, value]))
+    return Best(0, len(searches[0].Cs) // 2, math.nan)
+
+
+def warn_if_cut(outcomes: Array) -> None:
+    """Raise a ConvergenceWarning if the time was not enough for all folds and values."""
+    n_lost = int(np.count_nonzero(outcomes == OUT_OF_TIME))
+    if n_lost:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(
+            f"max_seconds was reached during the search: {n_lost} of {outcomes.size} fits on folds were not made (outcomes_ "
+            "says which), and the chosen values are the best of those that were tried.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

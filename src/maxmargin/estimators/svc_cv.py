@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.certificate.predictions import CertifiedLabels
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
@@ -19,7 +20,7 @@ from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.presentation import fit_task, with_callbacks
-from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
+from maxmargin.estimators.search import Fold, ListSearch, best_of, bounded_metric, warn_if_cut
 from maxmargin.estimators.svc import SVC
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.model_selection.transfer import with_costs
@@ -126,6 +127,7 @@ class SVCCV(SVC):
     kernel, degree, coef0, shrinking, tol, cache_size, class_weight, verbose, max_iter, decision_function_shape, break_ties, \
 random_state, solver, fit_intercept, max_seconds
         As in :class:`maxmargin.SVC`. ``cache_size`` is the number of megabytes for the kernel values that folds share.
+        ``max_seconds`` limits the search and the last fit together. Folds that it leaves no time for are not trained.
 
     Attributes
     ----------
@@ -205,6 +207,7 @@ random_state, solver, fit_intercept, max_seconds
         """Choose C and gamma, and train with them on all samples. ``groups`` go to the splitter; other metadata is routed as in
         scikit-learn."""
         solutions, limits = self._fit_all(X, y, sample_weight, params)
+        warn_if_cut(self.outcomes_)
         warn_if_uncertified(solutions, limits)
         return self
 
@@ -213,6 +216,7 @@ random_state, solver, fit_intercept, max_seconds
         """The certificates that scikit-learn's callbacks hear of are those of the last fit, on all samples."""
         with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._model(SVC)._check_parameters()
+            whole, folds_stop = (Stop.after(share * limits.max_seconds) for share in (1.0, policy.SEARCH.time_share))
             checks.flag("refit", self.refit)
             Cs = values_of(self.Cs)
             X, y = checks.validated(self, X, y)
@@ -222,16 +226,18 @@ random_state, solver, fit_intercept, max_seconds
             folds = folds_of(self, self._model(FoldSVC), X, y, sample_weight, given)
             searches: list[ListSearch] = []
             self._memory: Array | None = None
-            for gamma in gammas:
+            for k, gamma in enumerate(gammas):
                 best = max((search.best_low for search in searches), default=-np.inf)
-                searches.append(self._searched(X, y, folds, gamma, Cs, limits, best))
+                stop = folds_stop.share(len(gammas) - k)
+                with stop.heard():
+                    searches.append(self._searched(X, y, folds, gamma, Cs, limits, best, stop))
             del self._memory
             self._keep_search(gammas, searches)
             solutions = [solution for search in searches for solution in search.solutions]
             if self.refit:
                 model = self._model(SVC, C=self.C_, gamma=self.gamma_, n_jobs=self.n_jobs, callback=self._watcher())
                 model._objects_ = None
-                solutions += model._train(X, y, sample_weight, limits)
+                solutions += model._train(X, y, sample_weight, replace(limits, max_seconds=whole.seconds_left))
                 model.class_weight_ = model._class_weights(y, sample_weight)
                 adopt(self, model)
         return solutions, limits
@@ -253,7 +259,7 @@ random_state, solver, fit_intercept, max_seconds
         return np.array([width(each, X, sample_weight) for each in wanted])
 
     def _searched(
-        self, X: Any, y: Array, folds: list[Fold], gamma: float, Cs: Array, limits: Limits, best: float
+        self, X: Any, y: Array, folds: list[Fold], gamma: float, Cs: Array, limits: Limits, best: float, stop: Stop
     ) -> ListSearch:
         """All values of C with one gamma."""
         model = self._model(SVC, gamma=float(gamma))
@@ -264,7 +270,7 @@ random_state, solver, fit_intercept, max_seconds
         if shared is not None:
             for fold in folds:
                 fold.estimator.set_params(gamma=float(gamma))._objects_ = None
-            arguments = (folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best)
+            arguments = (folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best, stop)
             search = SharedSearch(
                 *arguments, matrix=shared, class_weight=self.class_weight, has_offset=self.fit_intercept
             ).run()
@@ -278,7 +284,7 @@ random_state, solver, fit_intercept, max_seconds
             estimator._test = fold.test_rows
             if everyone is not None:
                 estimator._diagonal = kernel.diagonal(Points.of(fold.X_test))
-        return ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best).run()
+        return ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best, stop).run()
 
     def _shared(self, X: Any, y: Array, kernel: Kernel, metric: Any, limits: Limits) -> KernelMatrix | None:
         """The float32 values of all samples, where the folds can be trained on them."""
@@ -298,14 +304,16 @@ random_state, solver, fit_intercept, max_seconds
         matrix = KernelMatrix(kernel, Points.of(X), np.float32)
         if matrix.megabytes_to_hold > self.cache_size:
             return None, True
-        matrix.hold()
+        try:
+            matrix.hold()
+        except OutOfTimeError:
+            return None, True
         return matrix, matrix.megabytes_to_hold * (1 + n_folds) <= self.cache_size
 
     def _keep_search(self, gammas: Array, searches: list[ListSearch]) -> None:
-        means = np.stack([search.mean_scores for search in searches])
-        g, c = np.unravel_index(int(np.argmax(means)), means.shape)
+        g, c, score = best_of(searches)
         self.Cs_, self.gammas_ = searches[0].Cs, gammas
-        self.C_, self.gamma_, self.best_score_ = float(self.Cs_[c]), float(gammas[g]), float(means[g, c])
+        self.C_, self.gamma_, self.best_score_ = float(self.Cs_[c]), float(gammas[g]), score
         self.scores_ = np.stack([search.scores for search in searches], axis=1)
         low, high = (np.stack([getattr(search, end) for search in searches], axis=1) for end in ("low", "high"))
         self.score_bounds_ = np.stack([low, high])

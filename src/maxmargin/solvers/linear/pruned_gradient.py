@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.margin_bounds.bound import huber, pieces_of
 from maxmargin.margin_bounds.pruned_loss import PrunedLoss
@@ -126,6 +127,7 @@ class PrunedGradient:
         end = state.steps + budget.steps
         with np.errstate(all="ignore"):
             while not state.looks_done and state.steps < end:
+                check_point()
                 state.iterate()
 
     def candidate(self, problem: LinearProblem, state: DescentState) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
 
@@ -33,6 +34,7 @@ class QuadraticModel(NamedTuple):
         moved = np.empty(len(w), np.int64)
         tol = (policy.rough_forcing if is_rough else policy.forcing) * self._first_step(w, gradient)
         for turn in range(policy.most_turns):
+            check_point()
             updates = self._affordable_updates(u, policy)
             worst, _ = descend((self.H, self.l1), u, gradient, moved, (tol, updates))
             if worst <= tol and (turn > 0 or is_rough):

@@ -343,23 +343,21 @@ def _dense(points: Points) -> Array:
 
 def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
     """Right to nearly the last digit of float64."""
-    from maxmargin.certificate.precise_kernel_loops import WIDTH, precise_rbf_sums, precise_sqnorms
+    from maxmargin.certificate.precise_kernel_loops import WIDTH, Gaussian, NormedRows, precise_rbf_sums, precise_sqnorms
 
     if points.matrix.shape[1] > problem_policy.KERNEL.dense_features:
         return None
     vectors, others = (sparse.csr_array(points.matrix[rows]) for rows in (chosen, samples))
     norms, other_norms = precise_sqnorms(_arrays(vectors)), precise_sqnorms(_arrays(others))
+    gaussian, normed = Gaussian(others.shape[1], float(kernel.gamma)), NormedRows(_arrays(others), *other_norms)
     halves = np.zeros((2, 2, len(samples)))  # by the sign of the coefficients, as pairs
     for half, is_here in zip(halves, (signed > 0.0, signed < 0.0), strict=True):
         part, scales = vectors[is_here], np.abs(signed[is_here])
-        part_norms = norms[0][is_here], norms[1][is_here]
+        here = NormedRows(_arrays(part), norms[0][is_here], norms[1][is_here]), scales, (half[0], half[1])
 
-        def task(start: int, one: Any, scales: Array, one_norms: Any, sums: Array, rests: Array) -> None:
-            other, part = _arrays(others), (start, min(len(samples), start + WIDTH))
-            width = others.shape[1]
-            precise_rbf_sums(one, scales, one_norms, other, other_norms, width, kernel.gamma, *part, sums, rests)
+        def task(start: int, one: NormedRows, scales: Array, totals: tuple[Array, Array]) -> None:
+            precise_rbf_sums(one, scales, normed, gaussian, start, min(len(samples), start + WIDTH), totals)
 
-        here = _arrays(part), scales, part_norms, half[0], half[1]
         Crew(len(samples) * len(scales)).run_long([(start, *here) for start in range(0, len(samples), WIDTH)], task)
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 

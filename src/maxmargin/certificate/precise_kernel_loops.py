@@ -7,6 +7,8 @@ error of a product exact. Samples are columns, so that every loop over them runs
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from maxmargin.certificate.kernel_sum_loops import put_columns
@@ -20,6 +22,21 @@ LOG2_E, LOG2_E_REST = 1.4426950408889634, 2.0355273740931033e-17
 LN_2, LN_2_REST = 0.6931471805599453, 2.3190468138462996e-17
 HALVINGS = 8
 SMALL = 0.5**HALVINGS
+
+
+class NormedRows(NamedTuple):
+    """A matrix (values, indices, indptr) and the squared norms of its rows, as pairs."""
+
+    rows: tuple[Any, Any, Any]
+    sqnorms: Any
+    rests: Any
+
+
+class Gaussian(NamedTuple):
+    """exp(-gamma |x - z|^2) on so many features."""
+
+    n_features: int
+    gamma: float
 
 
 @njit(inline="always")
@@ -73,21 +90,21 @@ def precise_sqnorms(rows):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def precise_rbf_sums(vectors, scales, vector_norms, samples, sample_norms, n_features, gamma, start, stop, sums, rests):
-    """sums_i + rests_i = sum_j scale_j exp(-gamma |x_j - x_i|^2) for the samples start <= i < stop, over all vectors j. Both
-    matrices are (values, indices, indptr), and norms are pairs."""
-    columns = np.zeros(n_features * WIDTH)
+def precise_rbf_sums(vectors, scales, samples, kernel, start, stop, totals):
+    """sums_i + rests_i = sum_j scale_j exp(-gamma |x_j - x_i|^2) for the samples start <= i < stop, over all vectors j.
+    ``vectors`` and ``samples`` are ``NormedRows``, ``kernel`` is a ``Gaussian``, and ``totals`` are (sums, rests)."""
+    columns = np.zeros(kernel.n_features * WIDTH)
     dots, dot_rests, powers = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH)
-    factor, factor_rest = times(LOG2_E, LOG2_E_REST, -gamma, 0.0)
+    factor = times(LOG2_E, LOG2_E_REST, -kernel.gamma, 0.0)
     for first in range(start, stop, WIDTH):
         last = min(stop, first + WIDTH)
-        put_columns(samples, first, last, 1.0, WIDTH, columns)
-        here, here_rests = sample_norms[0][first:last], sample_norms[1][first:last]
+        put_columns(samples.rows, first, last, 1.0, WIDTH, columns)
+        norms = samples.sqnorms[first:last], samples.rests[first:last]
         for j in range(scales.shape[0]):
-            precise_dots(vectors, j, columns, dots, dot_rests)
-            exponents(vector_norms[0][j], vector_norms[1][j], here, here_rests, factor, factor_rest, dots, dot_rests, powers)
-            add_powers(scales[j], dots, dot_rests, powers, sums[first:last], rests[first:last])
-        put_columns(samples, first, last, 0.0, WIDTH, columns)
+            precise_dots(vectors.rows, j, columns, dots, dot_rests)
+            exponents((vectors.sqnorms[j], vectors.rests[j]), norms, factor, (dots, dot_rests), powers)
+            add_powers(scales[j], dots, dot_rests, powers, totals[0][first:last], totals[1][first:last])
+        put_columns(samples.rows, first, last, 0.0, WIDTH, columns)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -108,9 +125,11 @@ def precise_dots(vectors, j, columns, dots, dot_rests):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
-def exponents(norm, norm_rest, norms, norm_rests, factor, factor_rest, dots, dot_rests, powers):
+def exponents(own_norm, all_norms, all_factors, all_dots, powers):
     """-gamma |x_j - x_i|^2 / ln 2 = whole + r with |r| <= 1/2: r in the place of the dot products, and whole, shifted, in
-    ``powers``."""
+    ``powers``. The other arguments are pairs: a number, or an array, and its rounding error."""
+    (norm, norm_rest), (norms, norm_rests) = own_norm, all_norms
+    (factor, factor_rest), (dots, dot_rests) = all_factors, all_dots
     for i in range(np.uint64(norms.shape[0])):
         dot, dot_rest = normal(dots[i], dot_rests[i])
         square, square_rest = add(norm, norm_rest, norms[i], norm_rests[i])

@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
-import maxmargin
+from maxmargin import LinearSVC
+from maxmargin import path as path_over_C
 
 data = load_breast_cancer()
 X = StandardScaler().fit_transform(data.data)
-path = maxmargin.path(maxmargin.LinearSVC(penalty="l1"), X, data.target, C_range=(1e-3, 0.1), tol=1e-2)
+path = path_over_C(LinearSVC(penalty="l1"), X, data.target, C_range=(1e-3, 0.1), tol=1e-2)
 
 figure, ax = plt.subplots(layout="constrained")
 ax.semilogx(path.Cs, path.coefs, linewidth=1.2)

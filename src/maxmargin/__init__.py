@@ -5,9 +5,9 @@ Names are loaded when they are first used: ``import maxmargin`` itself loads nei
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from maxmargin._lazy import lazy_names
+
+TYPE_CHECKING = False  # type checkers know the name; the import of typing takes longer than all else here
 
 __version__ = "0.1.0"
 

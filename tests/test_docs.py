@@ -68,7 +68,9 @@ def test_the_counts_of_the_papers_rows_are_those_of_their_pages():
 
 
 ROOT = DOCS.parent
-TEXTS = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")})
+COPIES = set((DOCS / "benchmarks" / "results").glob("*.md"))
+"""What ``make docs`` copies beside the sources of the site."""
+TEXTS = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")} - COPIES)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)[^)]*\)")
 MODULE_PATH = re.compile(r"`(?P<path>(?:src/maxmargin/)?(?:[a-z_]+/)+[a-z_0-9]+\.py)`")
 DOTTED = re.compile(r"`(?P<name>maxmargin(?:\.[a-z_]\w*)+)")

@@ -56,5 +56,6 @@ shrinking of DCD\'s own paper saves more in eight of the ten rows that reach (17
 passes for them. So the bounds are not kept in `DCD`. Along the path they save little, because w goes to and fro: its path is
 much longer than its distance. The sums of x x\' pay where features are few. They are not kept for a descent, because the
 library has them already where they serve better: `Newton` keeps this very sum, changes it by the samples that changed sides
-(`solvers/linear/newton/hessian.py`), and minimises the quadratic piece by one solve where a descent takes hundreds of steps on it.
+(`solvers/linear/newton/hessian.py`), and minimises the quadratic piece by one solve where a descent takes hundreds of steps
+on it.
 """.strip()

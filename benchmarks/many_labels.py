@@ -3,8 +3,8 @@
 ``sector`` has 105 classes. The labels of ``news20_bigram`` are made: whether a row has one of some frequent
 columns (``--labels``), on the 50,000 columns that occur most often, without these.
 scikit-learn runs at its own tolerance of 1e-4. Its gaps are certified after: with its w, and the alpha that answers it, scaled
-to the best dual value along its line. Ours is asked for the greatest of these gaps, so that no label of ours is further from its
-optimum than scikit-learn's furthest; once more at 1e-3. Both are given every k-th label, ``--part`` of them.
+to the best dual value along its line. Ours is asked for the greatest of these gaps, so that no label of ours is further from
+its optimum than scikit-learn's furthest; once more at 1e-3. Both are given every k-th label, ``--part`` of them.
 
     python -m benchmarks.many_labels [--labels 500] [--part 20] [--jobs 1]
 """

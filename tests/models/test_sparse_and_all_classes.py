@@ -7,9 +7,12 @@ import pytest
 from liblinear.liblinearutil import load_model as load_theirs
 from liblinear.liblinearutil import predict, problem, train
 from liblinear.liblinearutil import save_model as save_theirs
+from typer.testing import CliRunner
 
 from maxmargin import LinearSVC
+from maxmargin.cli.commands import app
 from maxmargin.io import load_model, read_liblinear, save_model, write_liblinear
+from maxmargin.models.proof import prove
 from tests.estimators.test_all_classes import clouds
 
 KINDS = {
@@ -55,8 +58,35 @@ def test_a_model_of_liblinears_predicts_the_same_here(kind, tmp_path):
     assert np.array_equal(read.predict(X), np.array(labels))
 
 
-def test_a_model_of_an_indicator_is_not_saved():
+@pytest.mark.parametrize("labels", ["ab", "abcd"])
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+def test_one_file_holds_the_models_of_all_columns_of_an_indicator(labels, penalty, tmp_path):
+    X, y = clouds()
+    model = LinearSVC(penalty=penalty).fit(X, np.column_stack([y == label for label in labels]).astype(int))
+    save_model(model, tmp_path / "model")
+    back = load_model(tmp_path / "model")
+    assert back.coef_.shape == (len(labels), X.shape[1])
+    assert np.array_equal(back.predict(X), model.predict(X))
+    assert back.certificate_ == model.certificate_
+    assert np.array_equal(back.certified_predict(X).proved, model.certified_predict(X).proved)
+
+
+def test_an_indicator_has_no_place_where_a_sample_has_one_label(tmp_path):
     X, y = clouds()
     model = LinearSVC().fit(X, np.column_stack([y == "a", y == "b"]).astype(int))
-    with pytest.raises(ValueError, match="indicator matrix y cannot be saved"):
-        save_model(model, "model")
+    with pytest.raises(ValueError, match="LIBLINEAR has one label for each sample"):
+        write_liblinear(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="data has one label for each sample"):
+        prove(model, X, np.zeros(len(X)), C=1.0, tol=1e-3, max_seconds=1.0)
+    save_model(model, tmp_path / "model")
+    (tmp_path / "data").write_text("0 1:1\n")
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "data"), str(tmp_path / "model")])
+    assert done.exit_code == 2
+    assert "indicator matrix" in done.output
+
+
+def test_an_older_file_is_of_classes(tmp_path):
+    model = fitted("l1")[2]
+    save_model(model, tmp_path / "model")
+    assert b"is_multilabel" not in (tmp_path / "model").read_bytes()
+    assert not load_model(tmp_path / "model").multilabel_

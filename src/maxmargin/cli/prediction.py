@@ -141,6 +141,7 @@ def _line(values: list[Any]) -> str:
 
 def _check_abilities(estimator: Any, options: PredictionOptions) -> None:
     """Refuse options that the model cannot serve."""
+    from maxmargin.estimators.labels import refuse_indicator
     from maxmargin.models.probabilities import has_probabilities
 
     if options.probability not in (0, 1):
@@ -158,6 +159,7 @@ def _check_abilities(estimator: Any, options: PredictionOptions) -> None:
             f"{options.model} holds no probabilities, which -b 1 asks for: train it with svm-train -b 1, or in Python wrap it "
             "in scikit-learn's CalibratedClassifierCV. Without -b, -d writes decision values."
         )
+    refuse_indicator(estimator, "A file of predictions")
     if options.certified:
         _check_for_proofs(estimator, options.model)
 

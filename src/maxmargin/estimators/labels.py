@@ -28,6 +28,12 @@ def is_indicator(y: Any) -> bool:
     return bool(sparse.issparse(y) or getattr(y, "ndim", 1) == 2)
 
 
+def refuse_indicator(model: Any, what: str) -> None:
+    """Refuse a model that gives a sample any number of labels, where ``what`` has room for one."""
+    if getattr(model, "multilabel_", False):
+        raise ValueError(f"{what} has one label for each sample; this model was fitted to an indicator matrix y.")
+
+
 def dense_indicator(y: Any) -> Array:
     """y as int8 of zeros and ones."""
     return np.asarray(y.toarray() if sparse.issparse(y) else y).astype(np.int8)

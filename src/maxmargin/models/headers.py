@@ -144,7 +144,7 @@ OF_A_KERNEL: dict[str, Rule] = {
 EPOCHS: dict[str, Rule] = {"n_iter_": whole(0)}
 OUTPUTS: dict[str, Rule] = {"n_outputs": either(NOTHING, whole(1))}
 OPTIONAL_OF = {
-    "LinearSVC": EPOCHS,
+    "LinearSVC": {**EPOCHS, "is_multilabel": flag()},
     "LinearSVR": EPOCHS | OUTPUTS,
     "LinearOneClassSVM": EPOCHS,
     "SVC": OF_A_KERNEL,

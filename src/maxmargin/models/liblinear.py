@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.data.rows import Array
+from maxmargin.estimators.labels import refuse_indicator
 from maxmargin.estimators.linear_classifier import dense_weights
 from maxmargin.estimators.linear_one_class_svm import LinearOneClassSVM
 from maxmargin.estimators.linear_svc import LinearSVC
@@ -119,6 +120,7 @@ def write_liblinear(estimator: Any, path: str | os.PathLike[str] | Output) -> No
             raise ValueError(f"LIBLINEAR predicts one number for a sample; this model predicts {len(estimator.coef_)}.")
         _write(path, f"{kind}nr_class 2\n", estimator.coef_.reshape(1, -1), estimator.intercept_)
         return
+    refuse_indicator(estimator, "LIBLINEAR")
     labels, w, intercept = with_positive_first(estimator)
     if estimator.multi_class == "crammer_singer":
         kind = "solver_type MCSVM_CS\n"

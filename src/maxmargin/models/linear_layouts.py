@@ -15,8 +15,6 @@ FACTORS, RADII = "ellipsoid_factors", "ellipsoid_radii"
 
 
 def _linear_tensors(estimator: Any) -> Tensors:
-    if getattr(estimator, "multilabel_", False):
-        raise ValueError("A model of an indicator matrix y cannot be saved: save one model a label.")
     coef, intercept = dense_weights(estimator)
     tensors = {"coef_": np.ascontiguousarray(coef), "intercept_": np.ascontiguousarray(intercept)}
     ellipsoids = all_of(getattr(estimator, "ellipsoid_", None))
@@ -26,7 +24,19 @@ def _linear_tensors(estimator: Any) -> Tensors:
     return {**tensors, FACTORS: factors, RADII: np.array([ellipsoid.radius for ellipsoid in ellipsoids])}
 
 
+def _linear_details(estimator: Any) -> Header:
+    """A file says only of a model of an indicator matrix y that it is one, so that other files are as they were."""
+    return {"is_multilabel": True} if getattr(estimator, "multilabel_", False) else {}
+
+
+def _linear_outputs(header: Header) -> int:
+    """Two classes take one binary problem, two columns of an indicator two."""
+    n_labels = len(header["labels"])
+    return 1 if n_labels == 2 and not header.get("is_multilabel", False) else n_labels
+
+
 def _fill_linear(estimator: Any, header: Header, tensors: Tensors) -> None:
+    estimator.multilabel_ = header.get("is_multilabel", False)
     fill_all(estimator, {key: array for key, array in tensors.items() if key not in (FACTORS, RADII)})
     if FACTORS in tensors:
         constant = float(estimator.intercept_scaling) if estimator.fit_intercept else 0.0
@@ -38,6 +48,8 @@ def _complaint_about_linear(header: Header, tensors: Tensors) -> str | None:
     parameters = header["parameters"]
     if parameters["fit_intercept"] and parameters["intercept_scaling"] <= 0.0:
         return f"intercept_scaling must be positive; it is {parameters['intercept_scaling']}"
+    if header.get("is_multilabel", False) and parameters.get("multi_class") == "crammer_singer":
+        return "a model of multi_class='crammer_singer' is not one of an indicator matrix"
     if (FACTORS in tensors) != (RADII in tensors):
         return f"{FACTORS} and {RADII} come together"
     if FACTORS not in tensors:
@@ -58,10 +70,11 @@ LINEAR = Layout(
     },
     scalars=("n_iter_", "n_features_in_", "relative_gap_"),
     tensors_of=_linear_tensors,
-    details_of=lambda estimator: {},
+    details_of=_linear_details,
     n_problems=lambda n_classes: 1 if n_classes == 2 else n_classes,
     complaint=_complaint_about_linear,
     fill=_fill_linear,
+    outputs_of=_linear_outputs,
 )
 
 

@@ -18,6 +18,7 @@ from skl2onnx import to_onnx as _convert
 from skl2onnx import update_registered_converter
 from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, Int64TensorType, StringTensorType
 
+from maxmargin.estimators.labels import refuse_indicator
 from maxmargin.estimators.linear_one_class_svm import LinearOneClassSVM
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
@@ -93,6 +94,7 @@ def to_onnx(model: Any, X: Any, *, dtype: str = "float64") -> Exported:
     tensors = {"float64": DoubleTensorType, "float32": FloatTensorType}
     if dtype not in tensors:
         raise ValueError(f"dtype must be 'float64' or 'float32'; got {dtype!r}.")
+    refuse_indicator(model, "An ONNX graph of ours")
     rows = np.asarray(X, dtype=np.float64)
     inputs = [("X", tensors[dtype]([None, rows.shape[1]]))]
     converted = _convert(model, initial_types=inputs, target_opset=OPSET)

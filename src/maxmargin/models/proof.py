@@ -14,6 +14,7 @@ from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.kernel_machine import KernelMachine
+from maxmargin.estimators.labels import refuse_indicator
 from maxmargin.estimators.linear_classifier import LOSSES, dense_weights
 from maxmargin.estimators.linear_fit import scaling_of
 from maxmargin.estimators.linear_one_class import LinearOneClass
@@ -44,6 +45,7 @@ def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: 
         return _prove_regression(estimator, X, y, C=C, tol=tol, max_seconds=max_seconds)
     if isinstance(estimator, KernelMachine):
         return [prove_outputs(estimator, X, y, C=C, tol=tol, max_seconds=max_seconds)]
+    refuse_indicator(estimator, "A file of data")
     unknown = np.setdiff1d(np.unique(y), estimator.classes_)
     if len(unknown):
         raise ValueError(f"The data has the label {unknown[0]}, which the model does not know.")

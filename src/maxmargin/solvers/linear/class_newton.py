@@ -193,7 +193,7 @@ class ClassNewton:
         X = _dense_where_full(self.all.X[ids], self.policy.dense_share_at_work)
         work = Work(ids, X, self.all.y[ids], self.all.C[ids], self.all.centre[ids], rest, moved)
         self.whole = whole
-        part = Place(whole.W, *(values[ids] for values in whole[1:5]), whole.sums)
+        part = Place(whole.W, whole.outputs[ids], whole.b[ids], whole.counts[ids], whole.clear[ids], whole.sums)
         self._take(work, part)
 
     def _take(self, work: Work, place: Place) -> None:

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC as ScikitLearns
@@ -112,6 +113,16 @@ def test_what_does_not_go_together_is_refused(parameters, message):
 
 
 # Many labels
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("table", [load_iris, load_wine])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_a_raw_table_is_certified(table, C, kind):
+    """Columns as they come, up to 1,680: the dual descent alone takes more than 50,000 sweeps on some."""
+    X, y = table(return_X_y=True)
+    model = LinearSVC(multi_class="crammer_singer", C=C, tol=1e-4, max_iter=5_000).fit(X.astype(kind), y)
+    assert model.status_ is Status.CERTIFIED
 
 
 def indicator(n: int = 120, k: int = 5, d: int = 8):

@@ -56,8 +56,9 @@ class SequentialDual:
         squares = problem.rows.squared_norms(problem.intercept_scaling)
         state = SequentialDualState(problem, rows, W, b, squares, np.random.default_rng(seed), self.policy.first_share)
         state.look_at_all()
-        if b.size > self.policy.few_coefficients and suits(problem, self.newton_policy):
-            state.sweeps_to_newton = self.newton_policy.sweeps
+        if suits(problem, self.newton_policy):
+            is_small = b.size <= self.policy.few_coefficients
+            state.sweeps_to_newton = self.newton_policy.sweeps_of_few if is_small else self.newton_policy.sweeps
         return state
 
     def advance(self, problem: CrammerSingerProblem, state: SequentialDualState, budget: Budget) -> None:

@@ -386,6 +386,8 @@ TARGETS = [
     *(
         Target(f"native model, {kind}", 1, NATIVE, native_case(kind))
         for kind in (
+            "linear l1",
+            "linear all classes",
             "linear regression",
             "linear regressions",
             "linear one class",

@@ -162,12 +162,12 @@ def _complaint_about(entry: Entry, content: dict[str, Any]) -> str | None:
 
 def _shapes(entry: Entry, content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """The arrays of a block in the order of its file, and what their shapes must be."""
+    n, d = entry.n_rows, content["n_features"]
+    shapes: dict[str, tuple[int, ...]] = {"values": (n, d)}
     if content["is_sparse"]:
-        shapes = {"values": (entry.n_stored,), "indices": (entry.n_stored,), "indptr": (entry.n_rows + 1,)}
-    else:
-        shapes = {"values": (entry.n_rows, content["n_features"])}
-    weights = {"sample_weight": (entry.n_rows,)} if content["has_weights"] else {}
-    return {**shapes, "y": (entry.n_rows,), **weights}
+        shapes = {"values": (entry.n_stored,), "indices": (entry.n_stored,), "indptr": (n + 1,)}
+    shapes["y"] = (n,)
+    return shapes | ({"sample_weight": (n,)} if content["has_weights"] else {})
 
 
 def aligned(n_bytes: int) -> int:

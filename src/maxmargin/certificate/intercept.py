@@ -76,7 +76,7 @@ def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array 
 
 def offsets_within(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
     """An interval that holds every optimal offset, if each optimal output is within ``reach`` of the given one."""
-    if not (math.isfinite(float(outputs.sum())) and np.isfinite(reach).all()):
+    if not (math.isfinite(float(outputs.sum())) and _are_finite(reach)):
         return Interval(-math.inf, math.inf)
     if not problem.loss.is_smooth:
         kinks = _kinks(problem, outputs)
@@ -101,6 +101,10 @@ def offsets_within(problem: LinearProblem | KernelProblem, outputs: Array, reach
     return Interval(low, high)
 
 
+def _are_finite(reach: Array | float) -> bool:
+    return math.isfinite(reach) if isinstance(reach, float) else bool(np.isfinite(reach).all())
+
+
 def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
     """The offsets at which a piecewise linear loss bends."""
     if problem.loss.is_regression:
@@ -109,7 +113,7 @@ def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
         return found if prices is None else found._replace(level=found.level - float(prices.sum()))
     is_positive, C = problem.y > 0, problem.C
     level = float(np.count_nonzero(is_positive) * C[0] if C.strides == (0,) else C[is_positive].sum())
-    return Kinks(problem.y - outputs, C, level)
+    return Kinks(problem.signs - outputs, C, level)
 
 
 def _reach_of_sign(holds: Callable[[float], bool], step: float) -> float:

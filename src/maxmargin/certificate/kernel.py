@@ -26,6 +26,7 @@ from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, Gap
 from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums, precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs, hinge_sums
@@ -112,22 +113,21 @@ def _sharpened(
 def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> KernelSums:
     """f_i for every sample, and a bound on its error: the rounding of the kernel values and that of the additions."""
     if problem.held is not None:
-        return _held_sums(problem, problem.held, alpha)
+        return _held_sums(problem, problem.held, alpha, support)
     signed = (alpha * problem.signs)[support]
     if problem.kernel.is_given:
         return KernelSums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 
 
-def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> KernelSums:
+def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array, support: Array) -> KernelSums:
     """The sums from kernel values that are each known to within an error. No value of the RBF kernel is greater than one, so
     one bound serves all samples. Models may have coefficients of either sign instead of alpha."""
-    outputs, additions = np.zeros(len(alpha)), gamma(len(alpha) + 2.0)
-    held_outputs(held.padded, alpha * problem.signs, outputs)
-    sizes = np.abs(alpha)
+    outputs, sizes, additions = np.zeros(len(alpha)), np.abs(alpha), gamma(len(alpha) + 2.0)
+    held_outputs(held.with_rows(support), alpha * problem.signs, outputs)
     if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
-        return KernelSums(outputs, np.broadcast_to(error, len(alpha)))
+        return KernelSums(outputs, repeated(error, len(alpha)))
     errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)
     return KernelSums(outputs, errors + additions * (np.abs(held.values) @ sizes))
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -85,14 +83,22 @@ class Stop:
     def is_due(self) -> bool:
         return self.is_told or self.is_late
 
-    @contextmanager
-    def heard(self) -> Iterator[None]:
+    def heard(self) -> _Heard:
         """A context in which the check points of this thread obey this Stop."""
-        token = _heard.set(self)
-        try:
-            yield
-        finally:
-            _heard.reset(token)
+        return _Heard(self)
+
+
+class _Heard:
+    """The context of :meth:`Stop.heard`. A class takes a third of the time of a generator, which counts in small fits."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+
+    def __enter__(self) -> None:
+        self.token = _heard.set(self.stop)
+
+    def __exit__(self, *error: object) -> None:
+        _heard.reset(self.token)
 
 
 _heard: ContextVar[Stop | None] = ContextVar("heard", default=None)

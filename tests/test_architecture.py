@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from maxmargin.problem import kernel_loops
+
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "maxmargin"
 
 ROOMS = [

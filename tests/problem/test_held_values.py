@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from decimal import Decimal, getcontext
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin import RBF, KernelProblem, Linear, Polynomial, Precomputed, Status, certify_kernel, solve
 from maxmargin.certificate import kernel as kernel_certificate
+from maxmargin.certificate.intercept import kernel_offset_bound
 from maxmargin.data.rows import ChosenRows
 from maxmargin.problem.held_values import MULTIPLE, ClassValues, held_values
+from maxmargin.problem.kernel_loops import ordered_neighbours
 from maxmargin.problem.kernels import Custom, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
@@ -197,6 +202,31 @@ def test_sums_of_the_certificate_are_numpys_for_few_samples(n, has_offset):
     assert few.balance == pytest.approx(many.balance, rel=1e-13, abs=1e-13)
     assert few[:5] == pytest.approx(many[:5], rel=1e-13, abs=1e-13)
     assert few.n_at_bound == np.count_nonzero(alpha == C)
+
+
+@pytest.mark.parametrize("n", [2, 3, 33, 500])
+@pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
+def test_one_compiled_call_judges_even_costs_as_the_general_code_does(n, share):
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 3)), np.where(np.arange(n) < max(1, share * n), 1, -1)
+    alpha = np.clip(rng.normal(size=n), 0.0, 0.8)
+    alpha[0] = 0.3
+    even = KernelProblem.build(X, y, 0.8, RBF(0.5))
+    general = KernelProblem.build(X, y, np.full(n, 0.8), RBF(0.5))
+    one, other = certify_kernel(even, alpha), certify_kernel(general, alpha)
+    assert one.kinks is not None
+    assert other.kinks is None
+    assert one.b == pytest.approx(other.b, rel=1e-12)
+    assert one.outputs == pytest.approx(other.outputs, rel=1e-12, abs=1e-12)
+    assert astuple(one.certificate) == pytest.approx(astuple(other.certificate), rel=1e-12)
+    assert kernel_offset_bound(even, one) == pytest.approx(kernel_offset_bound(general, other), rel=1e-9)
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=40), st.data())
+def test_neighbours_in_order_are_those_of_a_sort(values, data):
+    rank = data.draw(st.integers(0, len(values)))
+    ordered = [-np.inf, *sorted(values), np.inf]
+    assert ordered_neighbours(np.array(values, float), rank) == (ordered[rank], ordered[rank + 1])
 
 
 def test_an_output_that_is_not_a_number_is_refused_though_its_alpha_is_zero():

@@ -54,6 +54,8 @@ class Stop:
     def share(self, n: float) -> Stop:
         """The Stop of the next of ``n`` problems that are solved one after the other. It gets an equal share of the time
         left."""
+        if self.deadline == math.inf:
+            return self
         return Stop(time.perf_counter() + self.seconds_left / max(1.0, n), self.told)
 
     def last_chance(self) -> Stop:
@@ -61,6 +63,8 @@ class Stop:
         limit."""
         if self.is_told:
             return Stop.after(POLICY.certificate_seconds)
+        if self.deadline == math.inf:
+            return self
         return Stop(max(self.deadline, time.perf_counter()) + POLICY.certificate_seconds, self.told)
 
     def set(self) -> None:

@@ -143,6 +143,9 @@ class KernelProblem:
         """Where a solver in signed variables starts: at the nearest feasible point to alpha, or at zero."""
         sigma, box = self.signs, self.box
         s = np.zeros(len(sigma)) if alpha is None else sigma * self.nearest_feasible(alpha)
+        if box.L is box.D:  # hinge loss: the box is [0, C], and the slope 1
+            signed_costs = sigma * box.U
+            return SignedVariables(sigma, np.minimum(signed_costs, 0.0), np.maximum(signed_costs, 0.0), s)
         low, high = sigma * box.L, sigma * box.U
         return SignedVariables(sigma * box.p, np.minimum(low, high), np.maximum(low, high), s)
 

@@ -150,9 +150,7 @@ class HeldState:
         self.violation *= self.policy.next_violation
 
     def run_smo(self, max_steps: int) -> None:
-        local = OnDemandProblem(
-            self.held.rows, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon
-        )
+        local = OnDemandProblem(self.held.rows, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
         self.steps += solve_held(self.held, local, self.violation, max_steps, self.has_offset)
 
     def survey(self) -> None:

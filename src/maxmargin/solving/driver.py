@@ -175,9 +175,10 @@ class _Run:
         self.patience = Patience(self._steps_to_stall, rule=self.policy.stall)
 
     def start(self, warm_start: Array | None, seed: int) -> None:
-        self.certificate_seconds = min(
-            self.incumbent.certificate_seconds, self.policy.certificate_share * self.stop.seconds_left
-        )
+        if self.stop.deadline < math.inf:
+            self.certificate_seconds = min(
+                self.incumbent.certificate_seconds, self.policy.certificate_share * self.stop.seconds_left
+            )
         self.state = self.solver.init(self.problem, warm_start, seed)
         if warm_start is None:
             self.next_certificate = self.incumbent.spacing(0)

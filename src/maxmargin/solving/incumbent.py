@@ -295,10 +295,10 @@ class KernelIncumbent:
 
     def judge(self, solver: KernelSolver, state: Any, tol: float) -> Answer | None:
         alpha, verdict = self._judged(solver, state, tol)
-        if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
+        is_within_tol = verdict.meets(tol)
+        if is_within_tol or self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict
-        if verdict.meets(tol):
-            self._alpha, self._verdict = np.array(alpha), verdict
+        if is_within_tol:
             return self.best()
         solver.take_outputs(self.problem, state, verdict.outputs)
         return None

@@ -130,7 +130,7 @@ class KernelAuto(KernelSolver):
         return state
 
     def _can_hold(self, problem: KernelProblem) -> bool:
-        return problem.held is not None and problem.held.padded.nbytes <= self.cache_mb * MEGABYTE
+        return problem.held is not None and problem.held.nbytes <= self.cache_mb * MEGABYTE
 
     def _many(self, problem: KernelProblem, warm_start: Array | None, seed: int, work: Work) -> ManyState:
         """``work`` counts what other solvers have done for the same problem."""

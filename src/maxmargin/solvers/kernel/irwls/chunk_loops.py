@@ -103,7 +103,7 @@ def missing_place(may_move, v, value, places):
 
 @njit(**OPTIONS)
 def with_worst_pair(errors, v, here, places):
-    """The places, and the worst pair where they leave it out. They seldom do: the paper's step 3 takes the worst of each kind."""
+    """Add the worst pair to the places where it is missing. It seldom is: the paper's step 3 takes the worst of each kind."""
     rise = missing_place(errors.can_rise, v, here.top, places)
     fall = missing_place(errors.can_fall, v, here.bottom, places)
     q, has_rise, has_fall = len(places), rise >= 0, fall >= 0 and fall != rise

@@ -25,6 +25,7 @@ from maxmargin.certificate.hard_margin import InseparableError, Ray
 from maxmargin.certificate.kernel import KernelVerdict, outputs_of
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Precomputed
 from maxmargin.problem.nu import NuProblem
@@ -46,6 +47,8 @@ class HardKernelPolicy:
     """The factor on that share after each solve."""
     most_solves: int = 4
     """The most solves, each from the alpha of the one before."""
+    excesses: tuple[float, ...] = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
+    """What the least margin may exceed one by, tried in turn. The relative gap grows by twice as much."""
     most_ray: int = 2000
     """Samples of a ray up to which its length is brought to rounding, by the eigenvectors of their kernel matrix."""
     least_eigenvalues: tuple[float, ...] = (1e-15, 1e-12, 1e-9)
@@ -70,7 +73,7 @@ def solve_hard_kernel(
     for _ in range(policy.most_solves):
         own_limits = replace(limits, tol=share * limits.tol)
         solution = drive(hulls, NuSMO(cache_mb=cache_mb), own_limits, warm_start=start, callback=callback, seed=0, stop=stop)
-        alpha, b = scaled(problem, solution.alpha)
+        alpha, b = scaled(problem, solution.alpha, policy.excesses)
         verdict = certify_hard_kernel(problem, alpha, b)
         if best is None or verdict.certificate.gap < best.certificate.gap:
             best = hard_solution(problem, solution, alpha, verdict, begun)
@@ -116,21 +119,33 @@ def _hulls(problem: KernelProblem, policy: HardKernelPolicy) -> NuProblem:
     return NuProblem(samples, np.ones(n), zeros, is_here, np.zeros(n, np.int8), np.ones(1))
 
 
-def scaled(problem: KernelProblem, alpha: Array) -> tuple[Array, float]:
-    """alpha and b with a least margin of one, rounding included, if they can be scaled to it."""
-    b = 0.0
-    for _ in range(4):
-        f, errors = outputs_of(problem, alpha, np.flatnonzero(alpha))
-        is_here, is_positive = problem.C > 0.0, problem.y > 0
-        margins = problem.signs * f - errors
-        if problem.has_offset:
-            above, below = (float(margins[is_here & side].min()) for side in (is_positive, ~is_positive))
-            b = 0.5 * (below - above)
-        least = float((margins + problem.signs * b)[is_here].min())
-        if not 0.0 < least < math.inf or 1.0 <= least <= 1.0 + 1e-12:
+def scaled(problem: KernelProblem, alpha: Array, excesses: tuple[float, ...]) -> tuple[Array, float]:
+    """alpha and b with a least margin of one, rounding included, if they can be scaled to it. Outputs round anew after each
+    change of alpha, so that the least margin is aimed at one and these excesses in turn."""
+    b = _middle(problem, alpha)
+    for excess in excesses:
+        least = _least_margin(problem, alpha, b)
+        if not 0.0 < least < math.inf or 1.0 <= least <= 1.0 + 2.0 * excess:
             break
-        alpha, b = alpha * ((1.0 + 1e-13) / least), b / least
+        alpha, b = alpha * ((1.0 + excess) / least), b * ((1.0 + excess) / least)
     return alpha, b
+
+
+def _middle(problem: KernelProblem, alpha: Array) -> float:
+    """The offset in the middle between the classes."""
+    if not problem.has_offset:
+        return 0.0
+    f, errors = outputs_of(problem, alpha, np.flatnonzero(alpha))
+    is_here, is_positive, margins = problem.C > 0.0, problem.y > 0, problem.signs * f - errors
+    above, below = (float(margins[is_here & side].min()) for side in (is_positive, ~is_positive))
+    return 0.5 * (below - above)
+
+
+def _least_margin(problem: KernelProblem, alpha: Array, b: float) -> float:
+    """Rounded downwards."""
+    f, errors = outputs_of(problem, alpha, np.flatnonzero(alpha))
+    values = f + b
+    return float((problem.signs * values - errors - 4.0 * UNIT_ROUNDOFF * (np.abs(values) + 1.0))[problem.C > 0.0].min())
 
 
 def _ray(problem: KernelProblem, alpha: Array, policy: HardKernelPolicy) -> Ray:

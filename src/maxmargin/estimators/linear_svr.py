@@ -33,7 +33,8 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
     tol : float, default 1e-4
         The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
     C : float, default 1.0
-        Weight of the loss, which is a sum over the samples.
+        Weight of the loss, which is a sum over the samples. ``np.inf`` asks that every residual stays within ``epsilon``: the
+        shortest w that does it. Where none does, the fit raises an ``InseparableError``, whose ``ray`` proves it.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive", "quantile"}, default "epsilon_insensitive"
         max(0, \|r\| - epsilon), its square, or ``quantile`` r for r > 0 and (1 - ``quantile``) \|r\| for r < 0, of the
         residual r = y - prediction.

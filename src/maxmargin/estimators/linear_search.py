@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxmargin.certificate.predictions import Decisions, MeasuredRows
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
 from maxmargin.estimators.labels import BinaryProblems, one_against_rest
-from maxmargin.estimators.linear_classifier import LOSSES
+from maxmargin.estimators.linear_classifier import LOSSES, bounds_of
 from maxmargin.estimators.linear_fit import scaling_of
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.penalties import penalty_of_model
@@ -25,6 +26,8 @@ class FoldLinearSVC(LinearSVC):
     _warm_start: Any = None
     _tracks: list[Track]
     _binary: BinaryProblems | None = None
+    _measured: MeasuredRows | None = None
+    _measured_X: Any = None
 
     def _train(self, X: Any, y: Any, sample_weight: Any, limits: Limits) -> list[Solution]:
         if self._takes_all_classes or self.sharp_proofs:
@@ -54,3 +57,10 @@ class FoldLinearSVC(LinearSVC):
             Track(LinearProblem(rows, signs(), costs_of(own, rows), *settings, penalty=penalty_of_model(self)), self.solver)
             for signs, own in zip(self._binary.signs, self._binary.costs, strict=True)
         ]
+
+    def _decisions(self, X: Any) -> Decisions:
+        """The validation samples are the same each time."""
+        if self._measured is None or X is not self._measured_X:
+            constant = scaling_of(self) if self.penalize_intercept else 0.0
+            self._measured, self._measured_X = MeasuredRows.of(X, constant), X
+        return self._measured.decisions(self.coef_, self.intercept_, bounds_of(self))

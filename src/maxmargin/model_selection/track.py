@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.model_selection import policy
@@ -98,4 +100,15 @@ class Track:
             return None
         if self.problem.penalty.has_kink:
             return self.place.w
-        return self.place.alpha * (C / self.place.C)
+        return best_multiple(with_costs(self.problem, scaled_costs(self.problem.C, C)), self.place, C / self.place.C)
+
+
+def best_multiple(problem: LinearProblem, place: Place, ratio: float) -> Array:
+    """The multiple of alpha with the greatest dual value at costs that are ``ratio`` times those of ``place``, in the box. The
+    multiple is between one and the ratio: the dual is a parabola of it, and w(alpha) is about w. Where w grows like C it is
+    about the ratio, and where w has stopped to grow about one."""
+    box, alpha, w = problem.box, place.alpha, place.w[: problem.n_penalised]
+    rise = float(box.p @ alpha) - box.e * float(np.abs(alpha).sum())
+    curvature = float(w @ w) + float(box.D @ np.square(alpha))
+    best = rise / curvature if curvature > 0.0 else ratio
+    return np.asarray(np.clip(alpha * min(max(best, min(1.0, ratio)), max(1.0, ratio)), box.L, box.U))

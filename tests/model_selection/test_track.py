@@ -7,7 +7,7 @@ from scipy import sparse
 from maxmargin.certificate.linear import certify
 from maxmargin.data.limits import Stop
 from maxmargin.model_selection import policy
-from maxmargin.model_selection.track import Place, Track, best_multiple
+from maxmargin.model_selection.track import Track
 from maxmargin.model_selection.transfer import scaled_costs, with_costs
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
@@ -90,17 +90,3 @@ def test_a_track_without_cheap_steps_starts_from_a_multiple_of_alpha(monkeypatch
     for C in VALUES:
         solution = track.solve(C, Limits(1e-6), stop=Stop())
         assert certify(with_costs(problem, scaled_costs(problem.C, C)), solution.w, solution.alpha).meets(1e-6)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("ratio", [0.1, 3.0, 100.0])
-def test_the_best_multiple_is_no_worse_than_its_ends_where_the_box_allows_them(loss: object, ratio: float) -> None:
-    problem = data("sparse", loss)
-    solution = solve(problem, tol=1e-10)
-    place = Place(1.0, solution.w, solution.alpha)
-    other = with_costs(problem, scaled_costs(problem.C, ratio))
-    best = other.dual(best_multiple(other, place, ratio))
-    assert np.isfinite(best)
-    if ratio > 1.0:
-        ends = [other.dual(solution.alpha), other.dual(ratio * solution.alpha)]
-        assert best >= max(ends) * (1.0 - 1e-4)

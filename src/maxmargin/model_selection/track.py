@@ -100,15 +100,4 @@ class Track:
             return None
         if self.problem.penalty.has_kink:
             return self.place.w
-        return best_multiple(with_costs(self.problem, scaled_costs(self.problem.C, C)), self.place, C / self.place.C)
-
-
-def best_multiple(problem: LinearProblem, place: Place, ratio: float) -> Array:
-    """The multiple of alpha with the greatest dual value at costs that are ``ratio`` times those of ``place``, in the box. The
-    multiple is between one and the ratio: the dual is a parabola of it, and w(alpha) is about w. Where w grows like C it is
-    about the ratio, and where w has stopped to grow about one."""
-    box, alpha, w = problem.box, place.alpha, place.w[: problem.n_penalised]
-    rise = float(box.p @ alpha) - box.e * float(np.abs(alpha).sum())
-    curvature = float(w @ w) + float(box.D @ np.square(alpha))
-    best = rise / curvature if curvature > 0.0 else ratio
-    return np.asarray(np.clip(alpha * min(max(best, min(1.0, ratio)), max(1.0, ratio)), box.L, box.U))
+        return np.asarray(self.place.alpha * (C / self.place.C))

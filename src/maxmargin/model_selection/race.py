@@ -25,13 +25,17 @@ import numpy as np
 
 from maxmargin.certificate.predictions import linear_values, norms
 from maxmargin.certificate.rounding import OUTWARDS
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.model_selection.gradients import Gradients, Slope, has_gradients
 from maxmargin.model_selection.path import fit_of
 from maxmargin.model_selection.points import Weights
+from maxmargin.model_selection.track import Place, Track
 from maxmargin.model_selection.transfer import Between, Fit, Parabola, has_free_offset, row_lengths, scaled_costs, with_costs
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solving.driver import solve
+from maxmargin.solving.driver import Limits
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,17 @@ class RacePolicy:
     """Knots at equal ratios before any interval is divided."""
     first_tol: float = 1e-5
     """The relative gap of their fits."""
+    smooth_tol: float = 1e-10
+    """The same for squared hinge loss. Newton's method takes one or two steps more than for 1e-5, and the bound between two
+    knots then depends on their distance alone."""
     least_tol: float = 1e-12
     """The least relative gap that is asked of a fit."""
     gap_share: float = 0.1
     """The gaps of the fits may take this share of the greatest gap between two knots. Beyond it they are made smaller."""
     sharper: float = 0.25
     """Fits are made to this part of that share, so that the next division finds them good enough."""
+    parts: int = 8
+    """Parts of an interval, each with its own bound on the gradient. An estimate, not measured."""
     most_knots: int = 400
     """The search ends with this many knots, whatever is proved by then."""
 
@@ -56,6 +65,9 @@ ROOT_SLACK = 1e-7
 """Roots are moved outwards by this much of the interval: more than the square root of the rounding in their quadratic."""
 SLACK = 1e-12
 """Relative, added to radii and errors for the rounding of the quadratics themselves."""
+
+
+NOTHING = np.empty(0)
 
 
 class Sweep(NamedTuple):
@@ -106,27 +118,40 @@ class RaceFold:
     validation: Validation
     fits: dict[float, Fit] = field(default_factory=dict)
     scores: dict[float, tuple[Array, Array]] = field(default_factory=dict)
+    slopes: dict[float, Slope] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lengths = row_lengths(self.problem)
+        self.track = Track(self.problem)
 
-    def train(self, C: float, tol: float, start: Array | None, solver: Any) -> None:
+    def train(self, C: float, tol: float, solver: Any) -> None:
+        self.track.solver, self.track.place = solver, self.start(C)
+        solution = self.track.solve(C, Limits(tol), stop=Stop())
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
-        solution = solve(problem, solver, tol=tol, warm_start=start)
         self.fits[C] = fit_of(problem, solution, C, self.lengths)
         self.scores[C] = self.validation.scores(self.fits[C])
+        if has_gradients(self.problem):
+            self.slopes[C] = Slope.of(self.fits[C])
 
-    def start(self, C: float) -> Array | None:
-        """The alpha at C if there is one; the mixture of its neighbours; the scaled alpha of the nearest."""
+    def start(self, C: float) -> Place | None:
+        """The fit at C if there is one; the mixture of its neighbours; the nearest fit."""
         if C in self.fits:
-            return self.fits[C].alpha
+            return self._place(C)
         below = max((each for each in self.fits if each < C), default=None)
         above = min((each for each in self.fits if each > C), default=None)
         if below is not None and above is not None:
             theta = (C - below) / (above - below)
-            return (1.0 - theta) * self.fits[below].alpha + theta * self.fits[above].alpha
+            one, two = self._place(below), self._place(above)
+            return Place(C, (1.0 - theta) * one.w + theta * two.w, (1.0 - theta) * one.alpha + theta * two.alpha)
         near = below if below is not None else above
-        return None if near is None else self.fits[near].alpha * (C / near)
+        if near is None:
+            return None
+        return self.track.place if self.track.place and self.track.place.C == near else self._place(near)
+
+    def _place(self, C: float) -> Place:
+        fit = self.fits[C]
+        assert isinstance(fit.w, Weights)
+        return Place(C, fit.w.values, fit.alpha)
 
     def at(self, C: float) -> tuple[float, float]:
         """The least and the greatest share of errors of the exact optimum at a knot."""
@@ -145,6 +170,45 @@ class RaceFold:
         slack = np.maximum(one[1], two[1]) + SLACK * (np.abs(one[0]) + np.abs(two[0]))
         g = parabola_of(pair)
         return open_interval(sign * one[0] - slack, sign * two[0] - slack, self.validation.lengths, g)
+
+    def parts(self, low: float, high: float, sign: float, n_parts: int) -> Parts:
+        """The same for each part of the interval between two knots; one part where there is only the ball."""
+        pair = Between(self.fits[low], self.fits[high])
+        if low not in self.slopes or high not in self.slopes:
+            return Parts([self.open_positions(pair, sign)])
+        one, two = self.scores[low], self.scores[high]
+        slack = np.maximum(one[1], two[1]) + SLACK * (np.abs(one[0]) + np.abs(two[0]))
+        slack = slack + 0.5 * max(pair.first.apart(1.0), pair.second.apart(1.0)) * self.validation.lengths * OUTWARDS
+        ends = np.linspace(0.0, 1.0, n_parts + 1)[:, None]
+        p = sign * ((1.0 - ends) * one[0] + ends * two[0]) - slack
+        gradients = Gradients((pair.first, pair.second), (self.slopes[low], self.slopes[high]), n_parts)
+        return Parts(_opens(p, self.validation.lengths, gradients.radii), p, gradients)
+
+    def sharpen(self, parts: Parts) -> Parts:
+        """Try the samples that the ball leaves open again, in the sharper norm."""
+        if parts.gradients is None or parts.gradients.sharper_norm is None:
+            return parts
+        p, norm = parts.scores, parts.gradients.sharper_norm
+        tried = np.flatnonzero(np.any([low <= high for low, high in parts.opens], axis=0) & (p > 0.0).any(axis=0))
+        if len(tried) == 0:
+            return parts
+        found = _opens(p[:, tried], norm.reach(self.validation.X[tried]), parts.gradients.sharper_radii(norm))
+        for (low, high), (lower, upper) in zip(parts.opens, found, strict=True):
+            low[tried], high[tried] = np.maximum(low[tried], lower), np.minimum(high[tried], upper)
+        return parts
+
+
+class Parts(NamedTuple):
+    """Where each validation sample is open, for each part of an interval; the scores at the ends of the parts."""
+
+    opens: list[tuple[Array, Array]]
+    scores: Array = NOTHING
+    gradients: Gradients | None = None
+
+
+def _opens(p: Array, lengths: Array, radii: Array) -> list[tuple[Array, Array]]:
+    squares = (np.square(radii) * (1.0 + SLACK)).tolist()
+    return [open_interval(p[k], p[k + 1], lengths, Parabola(r, r, 0.0)) for k, r in enumerate(squares)]
 
 
 def parabola_of(pair: Between) -> Parabola:
@@ -209,14 +273,20 @@ class Race:
     ceilings: dict[float, float] = field(default_factory=dict)
     stretches: dict[tuple[float, float], Stretch] = field(default_factory=dict)
     n_fits: int = 0
+    asked: float = 0.0
+    """The regret that is asked for."""
+    enough: float = -math.inf
+    """The accuracy below which a ceiling need not be made any lower."""
 
     def run(self, low: float, high: float, regret: float) -> Race:
-        for C in np.geomspace(low, high, self.policy.first_knots).tolist():
-            self._train(C, self.policy.first_tol)
-        self._measure()
-        while self.regret > regret and len(self.knots) < self.policy.most_knots:
-            if not self._improve(regret):
-                break
+        self.asked = regret
+        with single_threaded_blas():
+            for C in np.geomspace(low, high, self.policy.first_knots).tolist():
+                self._train(C, self._first_tol)
+            self._measure()
+            while self.regret > regret and len(self.knots) < self.policy.most_knots:
+                if not self._improve(regret):
+                    break
         return self
 
     @property
@@ -241,7 +311,7 @@ class Race:
             return True
         worst = max(self.stretches.values(), key=lambda stretch: (stretch.ceiling, stretch.high / stretch.low))
         allowed = self.policy.gap_share * worst.gap
-        if worst.fitted_gap > 2.0 * allowed:
+        if worst.fitted_gap > 2.0 * allowed and not self._has_gradients:
             factor = self.policy.sharper * allowed / worst.fitted_gap
             were_sharpened = [self._sharpen(C, factor) for C in (worst.low, worst.high)]
             if any(were_sharpened):
@@ -251,7 +321,8 @@ class Race:
         if not worst.low * (1.0 + 1e-9) < middle < worst.high:
             return False
         share = self.policy.sharper * self.policy.gap_share / 4.0  # an interval of half the length has a quarter of the gap
-        self._train(middle, self._tolerance(middle, share * worst.gap / len(self.folds)))
+        gap = math.inf if self._has_gradients else share * worst.gap / len(self.folds)
+        self._train(middle, self._tolerance(middle, gap))
         self._measure()
         return True
 
@@ -259,7 +330,15 @@ class Race:
         """The relative gap that means this gap in a fold, by the objective of the nearest knot."""
         near = min(self.knots, key=lambda knot: abs(math.log(knot / C)))
         objective = max(_objective(fold.fits[near]) for fold in self.folds)
-        return min(self.policy.first_tol, max(self.policy.least_tol, gap / max(objective, 1e-300)))
+        return min(self._first_tol, max(self.policy.least_tol, gap / max(objective, 1e-300)))
+
+    @property
+    def _first_tol(self) -> float:
+        return self.policy.smooth_tol if self._has_gradients else self.policy.first_tol
+
+    @property
+    def _has_gradients(self) -> bool:
+        return all(has_gradients(fold.problem) for fold in self.folds)
 
     def _sharpen(self, C: float, factor: float) -> bool:
         """Fit a knot again, to a smaller gap. False where no fit can be asked for less."""
@@ -274,7 +353,7 @@ class Race:
 
     def _train(self, C: float, tol: float) -> None:
         for fold in self.folds:
-            fold.train(C, tol, fold.start(C), self.solver)
+            fold.train(C, tol, self.solver)
         self.n_fits += len(self.folds)
         errors = np.sum([fold.at(C) for fold in self.folds], axis=0)
         self.ceilings[C], self.floors[C] = 1.0 - float(errors[0]), 1.0 - float(errors[1])
@@ -283,6 +362,7 @@ class Race:
 
     def _measure(self) -> None:
         """Bound the stretches that are new."""
+        self.enough = self.floors[self.best] + self.asked
         ends = list(zip(self.knots[:-1], self.knots[1:], strict=True))
         self.stretches = {pair: self.stretches.get(pair) or self._stretch(*pair) for pair in ends}
 
@@ -294,15 +374,24 @@ class Race:
         found = self.swept(low, high, -1.0)
         fitted = sum(max(pair.first.gap, pair.second.gap) for pair in pairs)
         gap = sum(pair.greatest_gap for pair in pairs)
-        return Stretch(low, high, min(1.0, float(found.sums.max()) + 1e-12), gap, fitted)
+        return Stretch(low, high, min(1.0, found + 1e-12), gap, fitted)
 
-    def swept(self, low: float, high: float, sign: float) -> Sweep:
-        """Between two knots: the share of samples that are not proved wrong (-1), or not proved right (+1), at every
-        position."""
-        opens = [fold.open_positions(pair, sign) for fold, pair in zip(self.folds, self._pairs(low, high), strict=True)]
-        weights = [np.full(len(fold.validation.y), fold.validation.weight) for fold in self.folds]
-        begins, ends = ([each[k] for each in opens] for k in (0, 1))
-        return sweep(np.concatenate(begins), np.concatenate(ends), np.concatenate(weights))
+    def swept(self, low: float, high: float, sign: float) -> float:
+        """The greatest share of samples, over all positions between two knots, that are not proved wrong (-1) or not proved
+        right (+1). The sharper norm is used where the ball is not enough."""
+        parts = [fold.parts(low, high, sign, self.policy.parts) for fold in self.folds]
+        found = self._greatest(parts)
+        if found <= self.enough:
+            return found
+        return self._greatest([fold.sharpen(part) for fold, part in zip(self.folds, parts, strict=True)])
+
+    def _greatest(self, parts: list[Parts]) -> float:
+        weights = np.concatenate([np.full(len(fold.validation.y), fold.validation.weight) for fold in self.folds])
+        greatest = 0.0
+        for opens in zip(*(part.opens for part in parts), strict=True):
+            low, high = (np.concatenate(ends) for ends in zip(*opens, strict=True))
+            greatest = max(greatest, float(sweep(low, high, weights).sums.max()))
+        return greatest
 
     def proof(self) -> str:
         """What is proved, in two sentences."""

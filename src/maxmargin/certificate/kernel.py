@@ -52,6 +52,13 @@ class KernelVerdict:
             return self.certificate.meets(tol)
         return math.isfinite(self.certificate.gap) and self.violation <= tol
 
+    def least_margin(self, problem: KernelProblem) -> float:
+        """A lower bound on the margins of all samples. Zero in regression."""
+        if problem.loss.is_regression:
+            return 0.0
+        rounding = self.output_errors + 8.0 * UNIT_ROUNDOFF * (1.0 + abs(self.b) + np.abs(self.outputs))
+        return float((problem.signs * (self.outputs + self.b) - rounding).min())
+
 
 def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None, tol: float | None = None) -> KernelVerdict:
     """Judge alpha, with its own best offset or with the b given. With ``tol`` the rounding error is made small enough, where

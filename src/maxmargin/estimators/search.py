@@ -165,7 +165,7 @@ class ListSearch:
 
     def _remember(self) -> None:
         for fold in self.folds:
-            fold.first_start = fold.estimator._warm_start
+            fold.first_start = getattr(fold.estimator, "_warm_start", None)  # there is none where no time was left to train
 
     def _try(self, k: int) -> None:
         """Train one value on fold after fold, as long as it can win; on several threads on all folds at once."""

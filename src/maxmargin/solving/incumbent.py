@@ -297,11 +297,25 @@ class KernelIncumbent:
         alpha, verdict = self._judged(solver, state, tol)
         if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict
+        if not verdict.meets(tol):
+            alpha, verdict = self._stretched(alpha, verdict, tol)
         if verdict.meets(tol):
             self._alpha, self._verdict = np.array(alpha), verdict
             return self.best()
         solver.take_outputs(self.problem, state, verdict.outputs)
         return None
+
+    def _stretched(self, alpha: Array, verdict: Any, tol: float) -> tuple[Array, Any]:
+        """Where every margin is one but for a few digits, alpha times the number just above one that brings all margins to one.
+        The losses are then exactly zero, instead of C times a rounding error. That is many times the objective where kernel
+        values are large, as in raw columns."""
+        least = verdict.least_margin(self.problem) if verdict.certificate.is_proof else 0.0
+        longer = alpha / least if 1.0 - self.policy.stretch * tol <= least < 1.0 else alpha
+        if longer is alpha or not self.problem.is_feasible(longer):
+            return alpha, verdict
+        stretched = self._certify(longer, tol)
+        self._evaluations += stretched.kernel_evaluations
+        return (longer, stretched) if stretched.certificate.gap < verdict.certificate.gap else (alpha, verdict)
 
     def judge_own(self, solver: KernelSolver, state: Any) -> Answer:
         alpha, self._verdict = self._judged(solver, state, None)
@@ -370,6 +384,10 @@ class NuIncumbent(KernelIncumbent):
     def offset_bound(self, answer: Answer) -> float:
         verdict: Any = self._certified
         return threshold_bound(self.problem, verdict)
+
+    def _stretched(self, alpha: Array, verdict: Any, tol: float) -> tuple[Array, Any]:
+        """The same: the sums of alpha are fixed."""
+        return alpha, verdict
 
     def _certify(self, alpha: Array, tol: float | None) -> Any:
         return certify_nu(self.problem, alpha, tol=tol)

@@ -34,9 +34,9 @@ from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.phases import Ascent, Handover
 from maxmargin.solvers.presolve import RenumberedColumns
 from maxmargin.solving.driver import solve
-from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.policy import DrivingPolicy
 from maxmargin.solving.solution import Status
+from maxmargin.solving.unsolved import unsolved
 from tests.catalogue import labelled
 from tests.data.test_threads import blas_threads
 from tests.solvers.linear.test_avsf import wide_with_a_few_contradictions

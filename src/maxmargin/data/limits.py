@@ -67,8 +67,8 @@ class Stop:
         return Stop(time.perf_counter() + self.seconds_left / max(1.0, n), self.told, self.latest)
 
     def last_chance(self) -> Stop:
-        """The Stop of the last certificate, which may be a little late, but not later than ``latest``. A certificate that begins
-        after Ctrl-C has the same limits."""
+        """The Stop of the last certificate, which may be a little late, but not later than ``latest``. A certificate that
+        begins after Ctrl-C has the same limits."""
         now, told = time.perf_counter(), self.is_told
         begins = now if told else max(self.deadline, now)
         deadline = min(begins + POLICY.certificate_seconds, self.latest)

@@ -25,6 +25,7 @@ from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums, precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
@@ -120,6 +121,8 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> KernelSu
     """f_i for every sample, and a bound on its error: the rounding of the kernel values and that of the additions."""
     if problem.held is not None:
         return _held_sums(problem, problem.held, alpha)
+    if len(support):
+        check_point()  # before the samples are prepared, which takes 20 ms for each of many pairs of classes
     signed = (alpha * problem.signs)[support]
     if problem.kernel.is_given:
         return KernelSums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
@@ -140,6 +140,7 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
     stop = run.stop
     try:
         with stop.heard():
+            check_point()
             run.start(start, seed)
             status = run.to_the_end()
     except OutOfTimeError:

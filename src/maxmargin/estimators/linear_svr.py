@@ -95,7 +95,7 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, X)
         return self
 
     @with_callbacks

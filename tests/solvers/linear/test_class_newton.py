@@ -57,7 +57,9 @@ def test_projected_rows_are_feasible_and_nearest():
     towards = -0.7 * (e + outputs + 0.3 * along) - b
     z = e + outputs + 0.3 * along
     assert np.allclose(sums[0], -np.sum(b * z) - 0.5 * np.sum(b**2) / 0.7)
-    assert np.allclose(sums[1:], [np.sum(b * along), problem.C @ (z.max(axis=1) - z[problem.own]), b[problem.own].sum(), np.sum(b**2)])
+    assert np.allclose(
+        sums[1:], [np.sum(b * along), problem.C @ (z.max(axis=1) - z[problem.own]), b[problem.own].sum(), np.sum(b**2)]
+    )
     assert problem.is_feasible(b)
     assert np.allclose(b.sum(axis=1), 0.0, atol=1e-14)
     for m in range(shape[1]):  # the corners of the feasible rows: zero, and all of C on one class

@@ -66,7 +66,7 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
 
 
 def _between(kinks: BestKinks, reach: float) -> Interval:
-    """``offsets_within`` where the kinks on both sides of the best offset are known: optimal offsets are quantiles of the kinks,
+    """``offsets_within`` where the kinks on both sides of the best offset are known. Optimal offsets are quantiles of kinks,
     and each kink is within ``reach`` of the optimal one, beside its own rounding."""
     moved = reach + 2.0 * UNIT_ROUNDOFF * (kinks.greatest + reach)
     return Interval(kinks.low - moved, kinks.high + moved)

@@ -77,11 +77,9 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None,
     """Judge alpha, with its own best offset or with the b given. With ``tol`` the rounding error is made small enough, where
     possible, to tell whether the relative gap is within ``tol``."""
     alpha = vector(alpha, problem.n_samples, "alpha")
-    support = np.flatnonzero(alpha)
+    support = alpha.nonzero()[0]
     if not problem.is_feasible(alpha):
-        return KernelVerdict(
-            refusal(int(np.count_nonzero(alpha))), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0
-        )
+        return KernelVerdict(refusal(len(support)), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
         verdict = _even_verdict(problem, alpha, support) if b is None and _is_even(problem, len(support)) else None
         verdict = verdict or _verdict(problem, alpha, support, outputs_of(problem, alpha, support), b)

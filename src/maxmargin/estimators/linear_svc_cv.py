@@ -18,7 +18,8 @@ from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.presentation import fit_task, with_callbacks
 from maxmargin.estimators.search import Fold, ListSearch, best_of, bounded_metric, warn_if_cut
 from maxmargin.model_selection.path import checked_range
-from maxmargin.model_selection.race import Race, race_fold
+from maxmargin.model_selection.race import Race
+from maxmargin.model_selection.race_fold import race_fold
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 

@@ -1,6 +1,6 @@
 r"""Between two fits with squared hinge loss: how long the gradient is at the mixtures of w.
 
-P is strongly convex, so that the optimum at any C is no farther from w than the gradient of P is long. Let
+P is strongly convex, so that the optimum at any C is in the ball with a diameter from w to w minus the gradient of P. Let
 :math:`w_\theta` be the mixture of two fits at :math:`C_\theta = (1 - \theta) C_1 + \theta C_2`, with margins m and losses
 :math:`\ell = \max(0, 1 - m)`, and let :math:`h = \sum_i c_i \ell_i y_i x_i` and :math:`e = w - 2 C h`, the gradient at a fit.
 Then
@@ -22,7 +22,11 @@ Hessians between the two points. A sample whose margin is below one at both of t
 plus :math:`2 C_1 \sum_i c_i x_i x_i'` over the samples that the ball keeps below the margin on the whole interval. Then M - B
 is positive semidefinite, and
 
-.. math:: |x \cdot (w_\theta - w^*)| \le |x|_{B^{-1}} \, |\nabla P_\theta(w_\theta)|_{B^{-1}} ."""
+.. math:: |x \cdot (w_\theta - \tfrac12 B^{-1} g - w^*)| \le \tfrac12 |x|_{B^{-1}} \, |g|_{B^{-1}},
+          \qquad g = \nabla P_\theta(w_\theta),
+
+because :math:`|M^{-1} g - \tfrac12 B^{-1} g|_B^2 = g' (M^{-1} B M^{-1} - M^{-1}) g + \tfrac14 |g|_{B^{-1}}^2`, and the first
+term is not positive. With B = I that is the ball."""
 
 from __future__ import annotations
 
@@ -93,6 +97,18 @@ class Crossing(NamedTuple):
         return np.asarray(self.bends * below * (1.0 - above))
 
 
+class Enclosure(NamedTuple):
+    """At the ends of the parts: what to subtract from w for the centre, which moves along a line between them. On each part:
+    the radius around it."""
+
+    shifts: Array
+    radii: Array
+
+
+def _on_parts(at_ends: Array) -> Array:
+    return np.asarray(np.maximum(at_ends[:-1], at_ends[1:]) * OUTWARDS)
+
+
 class Gradients:
     """Two fits, the first at the smaller C."""
 
@@ -101,28 +117,29 @@ class Gradients:
         self.ends = np.linspace(0.0, 1.0, n_parts + 1)
 
     @cached_property
-    def radii(self) -> Array:
-        """For each part: a bound on the distance of the optimum from the mixture of the two w, at every position of it."""
-        at_ends = self._chords[0]
-        return self._greatest(np.linalg.norm(at_ends, axis=1) * (1.0 + gamma(at_ends.shape[1] + 8.0)))
-
-    def _greatest(self, at_ends: Array) -> Array:
-        """On each part. B is at least the identity, so that its norm of the other terms is no greater than their length."""
-        return np.asarray((np.maximum(at_ends[:-1], at_ends[1:]) + self._chords[1] + self._errors) * OUTWARDS)
+    def ball(self) -> Enclosure:
+        at_ends, rests = self._chords
+        lengths = np.linalg.norm(at_ends, axis=1) * (1.0 + gamma(at_ends.shape[1] + 8.0))
+        return Enclosure(0.5 * at_ends, _on_parts(0.5 * lengths) + (rests + self._errors) * OUTWARDS)
 
     @cached_property
     def sharper_norm(self) -> Ellipsoid | None:
         """That of B; None where no sample is sure to stay below the margin, or rounding allows no proof."""
         one, two = self.fits
-        reach = float(self.radii.max()) * one.lengths + np.maximum(one.output_errors, two.output_errors)
+        farthest = 2.0 * float(self.ball.radii.max())  # the gradient is no longer, so that w* is no farther from w
+        reach = farthest * one.lengths + np.maximum(one.output_errors, two.output_errors)
         highest = np.maximum(one.outputs, two.outputs) + reach * OUTWARDS
         chosen = np.flatnonzero(highest < 1.0 - 8.0 * UNIT_ROUNDOFF)
         assert isinstance(one.problem, LinearProblem)
-        return curved_norm(one.problem, chosen, 2.0 * one.problem.C[chosen]) if len(chosen) else None
+        return curved_norm(one.problem, chosen, 2.0 * one.problem.C[chosen], one.lengths[chosen]) if len(chosen) else None
 
-    def sharper_radii(self, norm: Ellipsoid) -> Array:
-        """The gradient in that norm, for each part."""
-        return self._greatest(norm.lengths(self._chords[0]))
+    def sharper(self, norm: Ellipsoid) -> Enclosure:
+        """In the norm of B, which is at least the identity: the other terms are no greater in it than their length."""
+        at_ends, rests = self._chords
+        found = norm.solve(at_ends)
+        return Enclosure(
+            0.5 * found.solutions, _on_parts((0.5 + found.error) * found.lengths) + (rests + self._errors) * OUTWARDS
+        )
 
     @cached_property
     def _chords(self) -> tuple[Array, Array]:

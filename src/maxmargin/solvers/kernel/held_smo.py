@@ -16,6 +16,7 @@ continue from its alpha.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -106,7 +107,7 @@ class HeldState:
             state.renew()
         return state
 
-    @property
+    @cached_property
     def greatest(self) -> float:
         """No kernel value of a positive semidefinite kernel is greater."""
         return float(self.diagonal.max())
@@ -164,12 +165,14 @@ class HeldState:
     def finish(self) -> None:
         """The optimum of the face that SMO has found, or, where that is outside of the box, of all samples near the margin."""
         cells = self.cells()
-        free = np.flatnonzero((cells.lower < self.s) & (self.s < cells.upper))
+        free = ((cells.lower < self.s) & (self.s < cells.upper)).nonzero()[0]
         if not self.leap(free, cells):
             self.climb(cells)
         self.renew()
 
     def cells(self) -> Cells:
+        if self.units.epsilon == 0.0:
+            return Cells(self.lower, self.upper, 0.0)
         return cells_of(self.s, self.v - self.offset, self.lower, self.upper, self.units.epsilon)
 
     def leap(self, free: Array, cells: Cells) -> bool:
@@ -214,7 +217,7 @@ class HeldState:
 
     def renew(self) -> None:
         """v from s, free of the rounding of the steps that led here."""
-        renew(self.held.with_rows(np.flatnonzero(self.s)), self.y, self.s, self.v)
+        renew(self.held.with_rows(self.s.nonzero()[0]), self.y, self.s, self.v)
 
     def take_outputs(self, outputs: Array) -> None:
         self.v[: self.n] = self.y[: self.n] - self.units.outputs_of(outputs)

@@ -99,8 +99,8 @@ def add_hessian(X, free, counts, H):
                 share = (1.0 if p == q else 0.0) - mean
                 for j in range(d):
                     value, row = share * X[i, j], H[ids[p], j, ids[q]]
-                    for l in range(d):
-                        row[l] += value * X[i, l]
+                    for h in range(d):
+                        row[h] += value * X[i, h]
 
 
 @njit(cache=True, nogil=True)

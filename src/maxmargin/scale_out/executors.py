@@ -13,6 +13,7 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
 from maxmargin.scale_out.blocks import ALIGNMENT, Block, Blocks
+from maxmargin.scale_out.hands import Hand
 from maxmargin.scale_out.passes import Framing, Memory, Pass, Reply, added, visit
 
 
@@ -62,18 +63,32 @@ class OnDisk:
         return self.blocks.n_samples
 
     def run(self, passes: dict[int, Pass]) -> dict[int, Reply]:
-        """Every second pass goes backwards, so that it begins with what the system may still have in memory."""
-        order = list(range(len(self.blocks)))
-        if self.n_passes % 2:
-            order.reverse()
+        """One pass over the disk for all problems."""
+        order = self._order(passes)
         self.n_passes += 1
+        hands = {which: Hand(self.framings[which], passed) for which, passed in passes.items() if passed.deal is not None}
         totals: dict[int, Any] = dict.fromkeys(passes)
         for k, block in self._read(order):
             check_point()
             for which, passed in passes.items():
-                result = visit(block, (self.framings[which], self.memories[which][k], k, False), passed)
+                memory = self.memories[which][k]
+                hand = hands.get(which)
+                result = (
+                    visit(block, (self.framings[which], memory, k, False), passed) if hand is None else hand.take(block, memory)
+                )
                 totals[which] = added([totals[which], result])
+        for which, hand in hands.items():
+            totals[which] = added([totals[which], hand.play()])
         return {which: Reply(total, 0) for which, total in totals.items()}
+
+    def _order(self, passes: dict[int, Pass]) -> list[int]:
+        """Every second pass goes backwards, so that it begins with what the system may still have in memory. Hands are dealt
+        at random."""
+        order = list(range(len(self.blocks)))
+        seeds = [passed.deal.seed for passed in passes.values() if passed.deal is not None]
+        if seeds:
+            return [int(k) for k in np.random.default_rng(seeds).permutation(len(order))]
+        return order[::-1] if self.n_passes % 2 else order
 
     def _read(self, order: list[int]) -> Iterator[tuple[int, Block]]:
         """The blocks in this order. Each is in a buffer that is filled anew when the next but one is asked for."""

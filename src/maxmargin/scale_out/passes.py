@@ -7,6 +7,7 @@ added up. The binary problems of a fit run side by side, and one visit of a part
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -63,6 +64,8 @@ class Memory:
     free: Array | None = None
     before: Array | None = None
     """alpha before the last visit, where the length of the step is not known yet."""
+    distance: Array | None = None
+    """In float32: how far each sample was from a kink at the last look, and zero where its alpha could move."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What is worth keeping where the rows stay in memory, too."""
 
@@ -86,11 +89,22 @@ class Part(NamedTuple):
     stays: bool
 
 
+class Deal(NamedTuple):
+    """How an executor that visits partitions one after the other puts several into one hand: at most ``n_bytes`` of rows, from
+    partitions in an order that ``seed`` makes random, and of each only the samples within ``reach`` of a kink."""
+
+    n_bytes: float
+    seed: int
+    reach: float = math.inf
+
+
 class Pass(NamedTuple):
-    """``task(part, *arguments)`` for every partition. Results have a method ``plus``, or are None."""
+    """``task(part, *arguments)`` for every partition, or for every hand of them. Results have a method ``plus``, or are
+    None."""
 
     task: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
+    deal: Deal | None = None
 
 
 class Reply(NamedTuple):

@@ -42,7 +42,7 @@ def nearness(problem: LinearProblem, margins: Array, alpha: Array | None) -> Nea
     """``alpha``, if given, must be the answer already for a sample to be settled."""
     loss, box = problem.loss, problem.box
     answer = np.clip(problem.C * loss.slope(margins, problem.targets), box.L, box.U)
-    norms = np.sqrt(problem.rows.squared_norms(problem.intercept_scaling))
+    norms = _norms(problem)
     residuals = kink_distance(loss, problem.targets - margins)
     distance = np.divide(residuals, norms, out=np.full(len(norms), math.inf), where=norms > 0.0)
     if loss.is_smooth:
@@ -61,14 +61,31 @@ def kink_distance(loss: Loss, residual: Array) -> Array:
     return np.minimum(np.abs(residual - epsilon), np.abs(residual + epsilon))
 
 
-class Survey(NamedTuple):
-    """The sums of a certificate, and how many bytes of rows are in each bin of distances to a kink."""
+class Distances(NamedTuple):
+    """How many bytes of rows are in each bin of distances to a kink, and of the samples that can move: their number, and the
+    sum of the squares of what their residuals are wrong by, in units of |x|."""
 
-    sums: PartSums
     bytes_at: Array
+    n_moving: int
+    squares: float
 
-    def plus(self, other: Survey) -> Survey:
-        return Survey(self.sums.plus(other.sums), self.bytes_at + other.bytes_at)
+    def plus(self, other: Distances) -> Distances:
+        return Distances(self.bytes_at + other.bytes_at, self.n_moving + other.n_moving, self.squares + other.squares)
+
+    @property
+    def violation(self) -> float:
+        """The root of the mean of those squares."""
+        return math.sqrt(self.squares / self.n_moving) if self.n_moving else 0.0
+
+    @property
+    def n_bytes(self) -> float:
+        """What all rows take."""
+        return float(self.bytes_at.sum())
+
+    def bytes_within(self, reach: float) -> float:
+        """What the rows up to a distance take, rounded up to a bin."""
+        edges = 2.0 ** (LEAST_POWER + np.arange(-1, len(self.bytes_at) - 1) / BINS_A_POWER)
+        return float(self.bytes_at[edges <= reach].sum())
 
     def reach(self, room_bytes: float) -> float:
         """The greatest distance up to which all rows fit in the room; zero if not even those fit that cannot be settled, and
@@ -79,18 +96,43 @@ class Survey(NamedTuple):
         return 0.0 if fits[0] == 0 else float(2.0 ** (LEAST_POWER + (fits[0] - 1) / BINS_A_POWER))
 
 
+class Survey(NamedTuple):
+    """The sums of a certificate, and how far rows are from a kink."""
+
+    sums: PartSums
+    distances: Distances
+
+    def plus(self, other: Survey) -> Survey:
+        return Survey(self.sums.plus(other.sums), self.distances.plus(other.distances))
+
+
 def survey_part(part: Part, w: Array, uses_alpha: bool) -> Survey:
     """The task: judge, and look how many rows are near a kink."""
     problem, alpha = part.problem, part.memory.alpha
     margins = np.empty(problem.n_samples)
     sums = part_sums(problem, w, alpha, margins=margins)
-    distance = nearness(problem, margins, alpha if uses_alpha else None).distance
+    return Survey(sums, distances_of(problem, margins, alpha if uses_alpha else None)[1])
+
+
+def distances_of(problem: LinearProblem, margins: Array, alpha: Array | None) -> tuple[Array, Distances]:
+    """The distance of each sample, and all of them in bins."""
+    distance = nearness(problem, margins, alpha).distance
     n_bins = (MOST_POWER - LEAST_POWER) * BINS_A_POWER + 2
     with np.errstate(divide="ignore"):
         bins = np.ceil((np.log2(distance) - LEAST_POWER) * BINS_A_POWER)
     bins = np.clip(np.nan_to_num(bins, neginf=0.0, posinf=n_bins - 1.0) + 1.0, 0, n_bins - 1)
     bins[distance == 0.0] = 0
-    return Survey(sums, np.bincount(bins.astype(np.intp), row_bytes(problem.rows), n_bins))
+    moving = np.flatnonzero(distance == 0.0)
+    squares = 0.0
+    if alpha is not None:
+        residuals = kink_distance(problem.loss, problem.targets - margins - problem.box.D * alpha)[moving]
+        squares = float(np.sum(np.square(residuals) / _norms(problem)[moving] ** 2))
+    return distance, Distances(np.bincount(bins.astype(np.intp), row_bytes(problem.rows), n_bins), len(moving), squares)
+
+
+def _norms(problem: LinearProblem) -> Array:
+    norms: Array = np.sqrt(problem.rows.squared_norms(problem.intercept_scaling))
+    return norms
 
 
 def row_bytes(rows: Rows) -> Array:

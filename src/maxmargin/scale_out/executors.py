@@ -14,7 +14,7 @@ from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
 from maxmargin.scale_out.blocks import ALIGNMENT, Block, Blocks
 from maxmargin.scale_out.hands import Hand
-from maxmargin.scale_out.passes import Framing, Memory, Pass, Reply, added, visit
+from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, visit
 
 
 class InMemory:
@@ -38,6 +38,9 @@ class InMemory:
             results = list(pool.map(lambda k: contexts[k].run(self._visit, k, passes), range(len(self.partitions))))
         return {which: Reply(added([result[which] for result in results]), 0) for which in passes}
 
+    def give(self, which: int, alphas: Sequence[Given]) -> None:
+        _give(self.memories[which], alphas)
+
     def _visit(self, k: int, passes: dict[int, Pass]) -> dict[int, Any]:
         check_point()
         block = self.partitions[k]
@@ -56,6 +59,7 @@ class OnDisk:
     def __init__(self, blocks: Blocks, framings: Sequence[Framing]) -> None:
         self.blocks, self.framings = blocks, list(framings)
         self.memories = [[Memory.empty(entry.n_rows) for entry in blocks.entries] for _ in framings]
+        self.hands: dict[int, Hand] = {}
         self.n_passes = self.n_bytes_read = 0
 
     @property
@@ -66,7 +70,7 @@ class OnDisk:
         """One pass over the disk for all problems."""
         order = self._order(passes)
         self.n_passes += 1
-        hands = {which: Hand(self.framings[which], passed) for which, passed in passes.items() if passed.deal is not None}
+        hands = self.hands = {which: self._hand(which, passed) for which, passed in passes.items() if passed.deal is not None}
         totals: dict[int, Any] = dict.fromkeys(passes)
         for k, block in self._read(order):
             check_point()
@@ -80,6 +84,14 @@ class OnDisk:
         for which, hand in hands.items():
             totals[which] = added([totals[which], hand.play()])
         return {which: Reply(total, 0) for which, total in totals.items()}
+
+    def give(self, which: int, alphas: Sequence[Given]) -> None:
+        _give(self.memories[which], alphas)
+
+    def _hand(self, which: int, passed: Pass) -> Hand:
+        """The hand of the last pass, where its rows are to stay; else a new one."""
+        hand = self.hands.get(which)
+        return hand.begin(passed) if hand is not None and hand.serves(passed) else Hand(self.framings[which], passed)
 
     def _order(self, passes: dict[int, Pass]) -> list[int]:
         """Every second pass goes backwards, so that it begins with what the system may still have in memory. Hands are dealt
@@ -105,3 +117,9 @@ class OnDisk:
     def alpha(self, which: int) -> Array:
         """The dual variables of one problem, in the order of the rows."""
         return np.concatenate([memory.alpha for memory in self.memories[which]])
+
+
+def _give(memories: list[Memory], alphas: Sequence[Given]) -> None:
+    """The memories are in this process: no pass over the rows is needed."""
+    for number, places, alpha in alphas:
+        memories[number].alpha[places] = alpha

@@ -24,7 +24,7 @@ from maxmargin.problem.losses import Loss
 from maxmargin.scale_out import policy
 from maxmargin.scale_out.judging import judged, settled
 from maxmargin.scale_out.newton import NewtonByPasses
-from maxmargin.scale_out.passes import Deal, Executor, Framing, Interrupted, Pass, Solving
+from maxmargin.scale_out.passes import Deal, Executor, Framing, Given, Interrupted, Pass, Solving
 from maxmargin.scale_out.remainder import Remainder, Survey, sample_part, settle_part, survey_part
 from maxmargin.scale_out.wide import DescentByPasses
 from maxmargin.solvers.registry import solver_named
@@ -261,10 +261,9 @@ class PassesRun:
         places = [(each.number, each.places) for each in remainder.chosen]
         self.active = sum(len(rows) for _, rows in places)
         solution = self._solved(remainder, tol, is_warm=is_warm)
-        memories, at = self.executor.memories[self.which], 0  # type: ignore[attr-defined]
-        for number, rows in places:
-            memories[number].alpha[rows] = solution.alpha[at : at + len(rows)]
-            at += len(rows)
+        edges = np.cumsum([len(rows) for _, rows in places])[:-1]
+        alphas = np.split(solution.alpha[: self.active], edges)
+        self.executor.give(self.which, [Given(*place, alpha) for place, alpha in zip(places, alphas, strict=True)])
         return solution.w
 
     def _solved(self, remainder: Remainder, tol: float, *, is_warm: bool) -> Solution:

@@ -11,6 +11,7 @@ bound. So a hand has the more blocks, the nearer the end is."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +34,10 @@ class Hand:
     """The rows at hand for one problem. When the next rows do not fit, the hand is played: the task visits its rows."""
 
     def __init__(self, framing: Framing, passed: Pass) -> None:
-        assert passed.deal is not None
-        self.framing, self.passed, self.deal = framing, passed, passed.deal
+        self.framing, self.passed, self.deal = framing, passed, deal_of(passed)
         self.stack: _SparseStack | _DenseStack | None = None
+        self.kept_of: set[int] = set()
+        self.block = Block(None, np.empty(0))
         self._clear()
 
     def _clear(self) -> None:
@@ -44,9 +46,17 @@ class Hand:
         self.weights: list[Array] = []
         self.n_bytes = 0.0
 
+    def serves(self, passed: Pass) -> bool:
+        """Whether the rows that stay in this hand are those that another pass wants."""
+        return passed.deal is not None and (passed.deal.keep, passed.deal.look) == (self.deal.keep, self.deal.look)
+
+    def begin(self, passed: Pass) -> Hand:
+        self.passed, self.deal = passed, deal_of(passed)
+        return self
+
     def take(self, block: Block, memory: Memory) -> Any:
         """Take the rows of a block that can still move. The result of the task, if the hand was played to make room."""
-        places = places_within(self.deal, memory)
+        places = self._places(memory)
         if len(places) == 0:
             return None
         X = block.X if len(places) == len(block.y) else block.X[places]
@@ -54,41 +64,72 @@ class Hand:
         result = self.play() if self.n_bytes + n_bytes > self.deal.n_bytes else None
         if self.stack is None:
             self.stack = (_SparseStack if sparse.issparse(X) else _DenseStack)(self.deal.n_bytes, self.framing.n_features)
-        self.stack.add(X)
-        self.n_bytes += n_bytes
-        self.taken.append(Taken(memory, places))
-        self.labels.append(np.array(block.y[places]))
-        if block.sample_weight is not None:
-            self.weights.append(block.sample_weight[places])
+        weights = None if block.sample_weight is None else block.sample_weight[places]
+        self._add(Taken(memory, places), Block(X, np.array(block.y[places]), weights))
         return result
 
+    def _places(self, memory: Memory) -> Array:
+        """The samples of a partition that can still move, without those that are at hand."""
+        if memory.distance is None:
+            return np.arange(len(memory.alpha))
+        is_wanted = memory.distance <= self.deal.reach
+        if id(memory) in self.kept_of:
+            is_wanted &= ~self._stays(memory)
+        self.kept_of.add(id(memory))
+        return np.flatnonzero(is_wanted)
+
+    def _stays(self, memory: Memory) -> Array:
+        """The samples of a partition that stay in every hand."""
+        assert memory.distance is not None
+        return np.asarray(memory.distance < -self.deal.keep)
+
+    def _add(self, taken: Taken, block: Block) -> None:
+        assert self.stack is not None
+        self.stack.add(block.X)
+        self.n_bytes += bytes_of(block.X)
+        self.taken.append(taken)
+        self.labels.append(block.y)
+        if block.sample_weight is not None:
+            self.weights.append(block.sample_weight)
+
     def play(self) -> Any:
-        """Visit the rows at hand as one partition, and give each partition back what its samples remember."""
+        """Visit the rows at hand as one partition, and give each partition back what its samples remember. Rows that are to
+        stay are the first of the next hand."""
         if not self.taken or self.stack is None:
             return None
-        weights = np.concatenate(self.weights) if self.weights else None
-        block = Block(self.stack.matrix(), np.concatenate(self.labels), weights)
+        block = Block(self.stack.matrix(), np.concatenate(self.labels), np.concatenate(self.weights) if self.weights else None)
         memory = Memory(np.concatenate([each.memory.alpha[each.places] for each in self.taken]))
         result = visit(block, (self.framing, memory, 0, False), self.passed)
-        start = 0
-        for partition, places in self.taken:
-            stop = start + len(places)
+        edges = np.cumsum([0, *(len(each.places) for each in self.taken)])
+        for (partition, places), start, stop in zip(self.taken, edges[:-1], edges[1:], strict=True):
             partition.alpha[places] = memory.alpha[start:stop]
             if memory.distance is not None:
                 if partition.distance is None:
                     partition.distance = np.zeros(len(partition.alpha), np.float32)
                 partition.distance[places] = memory.distance[start:stop]
-            start = stop
-        self.stack.clear()
-        self._clear()
+        self._keep(block, edges)
         return result
 
+    def _keep(self, block: Block, edges: Array) -> None:
+        assert self.stack is not None
+        taken = self.taken
+        self._clear()
+        if math.isinf(self.deal.keep) or any(each.memory.distance is None for each in taken):
+            self.stack.clear()
+            return
+        stays = [self._stays(memory)[places] for memory, places in taken]
+        chosen = np.flatnonzero(np.concatenate(stays))
+        kept = Block(block.X[chosen], block.y[chosen], None if block.sample_weight is None else block.sample_weight[chosen])
+        self.stack.clear()
+        if len(chosen) == 0:
+            return
+        self._add(Taken(taken[0].memory, np.empty(0, np.intp)), kept)
+        self.taken = [Taken(memory, places[stay]) for (memory, places), stay in zip(taken, stays, strict=True) if stay.any()]
 
-def places_within(deal: Deal, memory: Memory) -> Array:
-    """The samples of a partition that a hand takes."""
-    if memory.distance is None:
-        return np.arange(len(memory.alpha))
-    return np.flatnonzero(memory.distance <= deal.reach)
+
+def deal_of(passed: Pass) -> Deal:
+    assert passed.deal is not None
+    return passed.deal
 
 
 def bytes_of(X: Any) -> float:

@@ -51,6 +51,8 @@ class PassPolicy:
     violation of the samples that can move."""
     near: float = 3.0
     """The same where this brings all samples that can move into one hand."""
+    kept_share: float = 0.5
+    """Share of a hand for the samples that are most wrong: they stay in every hand until the next look."""
     fast_share: float = 0.5
     """A round of coordinate descent that leaves more than this share of the gap counts as slow."""
     remainder_gap: float = 1e-3

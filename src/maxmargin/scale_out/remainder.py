@@ -62,15 +62,17 @@ def kink_distance(loss: Loss, residual: Array) -> Array:
 
 
 class Distances(NamedTuple):
-    """How many bytes of rows are in each bin of distances to a kink, and of the samples that can move: their number, and the
-    sum of the squares of what their residuals are wrong by, in units of |x|."""
+    """How many bytes of rows are in each bin of distances to a kink; the same for what the samples that can move are wrong by,
+    in units of |x|; the number of these samples, and the sum of the squares of that."""
 
     bytes_at: Array
+    wrong_bytes_at: Array
     n_moving: int
     squares: float
 
     def plus(self, other: Distances) -> Distances:
-        return Distances(self.bytes_at + other.bytes_at, self.n_moving + other.n_moving, self.squares + other.squares)
+        bins = self.bytes_at + other.bytes_at, self.wrong_bytes_at + other.wrong_bytes_at
+        return Distances(*bins, self.n_moving + other.n_moving, self.squares + other.squares)
 
     @property
     def violation(self) -> float:
@@ -84,8 +86,12 @@ class Distances(NamedTuple):
 
     def bytes_within(self, reach: float) -> float:
         """What the rows up to a distance take, rounded up to a bin."""
-        edges = 2.0 ** (LEAST_POWER + np.arange(-1, len(self.bytes_at) - 1) / BINS_A_POWER)
-        return float(self.bytes_at[edges <= reach].sum())
+        return float(self.bytes_at[edges_of_bins() <= reach].sum())
+
+    def keep(self, room_bytes: float) -> float:
+        """The least violation from which on all rows fit in the room."""
+        fits = np.flatnonzero(np.cumsum(self.wrong_bytes_at[::-1]) > room_bytes)
+        return 0.0 if len(fits) == 0 else float(edges_of_bins()[-1 - fits[0]])
 
     def reach(self, room_bytes: float) -> float:
         """The greatest distance up to which all rows fit in the room; zero if not even those fit that cannot be settled, and
@@ -115,19 +121,31 @@ def survey_part(part: Part, w: Array, uses_alpha: bool) -> Survey:
 
 
 def distances_of(problem: LinearProblem, margins: Array, alpha: Array | None) -> tuple[Array, Distances]:
-    """The distance of each sample, and all of them in bins."""
+    """The distance of each sample, or minus what it is wrong by where it can move; and all of them in bins."""
     distance = nearness(problem, margins, alpha).distance
-    n_bins = (MOST_POWER - LEAST_POWER) * BINS_A_POWER + 2
-    with np.errstate(divide="ignore"):
-        bins = np.ceil((np.log2(distance) - LEAST_POWER) * BINS_A_POWER)
-    bins = np.clip(np.nan_to_num(bins, neginf=0.0, posinf=n_bins - 1.0) + 1.0, 0, n_bins - 1)
-    bins[distance == 0.0] = 0
-    moving = np.flatnonzero(distance == 0.0)
-    squares = 0.0
+    moving, n_bytes = np.flatnonzero(distance == 0.0), row_bytes(problem.rows)
+    bins, wrong = binned(distance, n_bytes), np.zeros(0)
     if alpha is not None:
         residuals = kink_distance(problem.loss, problem.targets - margins - problem.box.D * alpha)[moving]
-        squares = float(np.sum(np.square(residuals) / _norms(problem)[moving] ** 2))
-    return distance, Distances(np.bincount(bins.astype(np.intp), row_bytes(problem.rows), n_bins), len(moving), squares)
+        wrong = residuals / _norms(problem)[moving]
+        distance[moving] = -wrong
+    return distance, Distances(bins, binned(wrong, n_bytes[moving]), len(moving), float(np.sum(np.square(wrong))))
+
+
+def binned(distances: Array, n_bytes: Array) -> Array:
+    """Bytes in each bin. The first is for zero."""
+    n_bins = len(edges_of_bins())
+    with np.errstate(divide="ignore"):
+        bins = np.ceil((np.log2(distances) - LEAST_POWER) * BINS_A_POWER)
+    bins = np.clip(np.nan_to_num(bins, neginf=0.0, posinf=n_bins - 1.0) + 1.0, 0, n_bins - 1)
+    bins[distances == 0.0] = 0
+    return np.bincount(bins.astype(np.intp), n_bytes[: len(bins)], n_bins)
+
+
+def edges_of_bins() -> Array:
+    """The greatest distance in each bin but the last."""
+    edges: Array = 2.0 ** (LEAST_POWER + np.arange(-1, (MOST_POWER - LEAST_POWER) * BINS_A_POWER + 1) / BINS_A_POWER)
+    return edges
 
 
 def _norms(problem: LinearProblem) -> Array:

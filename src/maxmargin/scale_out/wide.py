@@ -43,6 +43,8 @@ class Rounds:
     generation: int = 0
     length: float | None = None
     reach: float = math.inf
+    keep: float = math.inf
+    n_looks: int = 0
     is_one_hand: bool = False
     sweeps: int = 0
     primal: float = math.inf
@@ -123,12 +125,14 @@ class DescentByPasses:
         fitting, violation = near.reach(run.plan.hand_bytes), near.violation
         state.is_one_hand = run.executor.is_sequential and fitting >= limits.near * violation
         state.reach = fitting if state.is_one_hand else limits.far * violation
+        state.keep = near.keep(limits.kept_share * run.plan.hand_bytes)
+        state.n_looks += 1
         within = near.bytes_within(state.reach)
         state.sweeps = int(min(limits.most_sweeps, limits.sweeps_a_visit * near.n_bytes / max(1.0, within)))
         run.active = near.n_moving
 
-    def _deal(self, seed: int, reach: float = math.inf) -> Deal:
-        return Deal(self.run.plan.hand_bytes, seed + 1000 * self.run.plan.seed, reach)
+    def _deal(self, seed: int) -> Deal:
+        return Deal(self.run.plan.hand_bytes, seed + 1000 * self.run.plan.seed)
 
     def _round(self, state: Rounds) -> Solving[None]:
         """One visit of all samples that can move."""
@@ -137,10 +141,10 @@ class DescentByPasses:
         if not run.executor.is_sequential and state.length is None:
             state.length = 1.0
         sweeps = self.limits.most_sweeps if state.is_one_hand else max(state.sweeps, self.limits.sweeps_a_visit)
-        target = max(0.1 * run.tol, 0.02 * state.relative_gap) if state.is_one_hand else 0.1 * run.tol
+        target = max(0.1 * run.tol, 0.02 * state.relative_gap) if state.is_one_hand else 0.02 * run.tol
         visit = Visit(sweeps, target, run.plan.seed + 1000 * state.n_rounds, state.length)
         run.n_passes += 1
-        deal = self._deal(state.n_rounds, state.reach)
+        deal = self._deal(state.n_rounds)._replace(reach=state.reach, keep=state.keep, look=state.n_looks)
         reply = yield Pass(descend_part, (CommonPoint(state.w, state.dual), visit), deal)
         if reply.generation != state.generation:
             state.generation = reply.generation

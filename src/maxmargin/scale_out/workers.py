@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from maxmargin.data.limits import check_point
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.scale_out.blocks import Block
-from maxmargin.scale_out.passes import Framing, Memory, Pass, Reply, added, visit
+from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, give_part, visit
 
 _remembered: dict[str, dict[int, list[Memory]]] = {}
 """On a worker: for each fit, what each of its partitions remembers of every problem."""
@@ -94,6 +94,10 @@ class OnWorkers:
                     results.append(result)
         self._count(passes, results)
         return {which: Reply(added([each.sums[which] for each in results]), self.generation) for which in passes}
+
+    def give(self, which: int, alphas: Sequence[Given]) -> None:
+        """One more round: alpha travels to the workers."""
+        self.run({which: Pass(give_part, (list(alphas),))})
 
     def _ask(self, worker: str, numbers: list[int], passes: dict[int, Pass]) -> tuple[list[int], Any]:
         future = self.client.submit(

@@ -43,6 +43,13 @@ def bytes_from(memory: Any) -> int:
     return int(memory)
 
 
+def client_bytes(memory: Any) -> float:
+    """The same for rows that a client collects from workers. It may be zero, and None is a share of the machine's memory."""
+    if memory is None:
+        return policy.SHARES.client * memory_bytes()
+    return 0.0 if not isinstance(memory, (str, bool)) and memory == 0 else float(bytes_from(memory))
+
+
 @dataclass(frozen=True)
 class Budget:
     """How a budget of bytes is spent on a fit of ``n_problems`` binary problems."""

@@ -25,7 +25,7 @@ from maxmargin.scale_out import policy
 from maxmargin.scale_out.judging import judged, settled
 from maxmargin.scale_out.newton import NewtonByPasses
 from maxmargin.scale_out.passes import Deal, Executor, Framing, Given, Interrupted, Pass, Solving
-from maxmargin.scale_out.remainder import Remainder, Survey, sample_part, settle_part, survey_part
+from maxmargin.scale_out.remainder import Remainder, Survey, gather_part, sample_part, settle_part, survey_part
 from maxmargin.scale_out.wide import DescentByPasses
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive
@@ -100,10 +100,15 @@ class PassesRun:
 
     def _solve(self) -> Solving[Status]:
         is_narrow = self.shape.n_weights <= self.plan.policy.narrow_weights
-        fits = self.plan.total_bytes <= self.plan.room_bytes
-        if fits:
-            return (yield from self._in_memory())
+        is_worth_it = not (is_narrow and self._has_cheap_rounds)
+        if is_worth_it and self.plan.total_bytes <= self.plan.room_bytes and (yield from self._in_memory()):
+            return self.status
         return (yield from (self._by_newton() if is_narrow else DescentByPasses(self).solve()))
+
+    @property
+    def _has_cheap_rounds(self) -> bool:
+        """Whether workers that compute side by side need only a few rounds: rows then stay where they are."""
+        return self.framing.loss.is_smooth and not self.executor.is_sequential
 
     # -- certificates ------------------------------------------------------------------------------------------------------
 
@@ -184,7 +189,7 @@ class PassesRun:
         return (yield from self._newton_steps(state))
 
     def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:
-        next_try = self.plan.policy.remainder_gap if self.plan.room_bytes > 0.0 else 0.0
+        next_try = self.plan.policy.remainder_gap if self.plan.room_bytes > 0.0 and not self._has_cheap_rounds else 0.0
         caution = self.plan.policy.certificate_share
         while True:
             self.active = state.n_free
@@ -209,6 +214,8 @@ class PassesRun:
 
     def _sampled(self) -> Solving[Guess]:
         """The w of a sample of the rows, if there is memory for one."""
+        if self._has_cheap_rounds:
+            return Guess()
         room = policy.SHARES.sample / policy.SHARES.rows * self.plan.room_bytes
         share = min(1.0, room / self.plan.total_bytes)
         if share * self.executor.n_samples < self.framing.n_features + 2:
@@ -222,15 +229,15 @@ class PassesRun:
 
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
-    def _in_memory(self) -> Solving[Status]:
+    def _in_memory(self) -> Solving[bool]:
         """Fit in memory where all rows fit: they are read once, an ordinary solver fits them, and one more pass computes the
-        certificate."""
+        certificate. Whether the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
         self.stage, self.reason = "auto", "all rows fit in memory"
-        zeros = np.zeros(self.shape.n_weights)
-        remainder: Remainder = yield from self.asked(Pass(settle_part, (zeros, math.inf, False)))
+        remainder: Remainder = yield from self.asked(Pass(gather_part))
         w = self._finished(remainder, self.tol, is_warm=False)
-        yield from self.judge(w)
-        return self.status
+        if not (yield from self.judge(w)):
+            self.start = self.w
+        return self.certificate.meets(self.tol) or self.executor.is_sequential or self._limit() is not None
 
     def _settle(self, state: NewtonByPasses) -> Solving[bool]:
         """Solve the rows near a kink in memory, and judge. Whether the fit is to end; if not, Newton's method goes on."""

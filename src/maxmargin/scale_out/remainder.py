@@ -242,6 +242,19 @@ def _merged(problem: LinearProblem, alpha: Array) -> Merged:
     return Merged(costs.sum(axis=1), rows, costs @ problem.y.astype(np.float64))
 
 
+def gather_part(part: Part) -> Remainder:
+    """The task: all rows. Where they stay there is no need to copy them."""
+    problem, memory = part.problem, part.memory
+    matrix = problem.rows.matrix if part.stays else problem.rows.matrix.copy()
+    places = np.arange(problem.n_samples)
+    chosen = Chosen(part.number, places, matrix, np.array(problem.y), np.array(problem.C), memory.alpha)
+    return Remainder([chosen], _nothing_merged(problem))
+
+
+def _nothing_merged(problem: LinearProblem) -> Merged:
+    return Merged(np.zeros(2), np.zeros((2, problem.rows.n_features)), np.zeros(2))
+
+
 def sample_part(part: Part, share: float, seed: int) -> Remainder:
     """The task: a random share of the rows, each as heavy as all that it stands for."""
     problem = part.problem
@@ -255,5 +268,4 @@ def sample_part(part: Part, share: float, seed: int) -> Remainder:
         np.array(problem.C[places]) / share,
         np.zeros(len(places)),
     )
-    d = problem.rows.n_features
-    return Remainder([chosen] if len(places) else [], Merged(np.zeros(2), np.zeros((2, d)), np.zeros(2)))
+    return Remainder([chosen] if len(places) else [], _nothing_merged(problem))

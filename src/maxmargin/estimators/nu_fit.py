@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from maxmargin.data.limits import Stop
+from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
+from maxmargin.estimators.pair_features import FeatureWeights, newton_pays
+from maxmargin.problem.feature_maps import feature_map
+from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.nu import NuProblem, check_nu
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.driver import Callback, Limits, drive
+from maxmargin.solving.nu_pair import PairSolution
 from maxmargin.solving.solution import Solution
 
 
@@ -31,6 +38,32 @@ def made_nu_solver(solver: Any, cache_mb: float) -> NuSMO:
         return made
     checks.one_of("solver", solver, ("auto", "nu-smo"))
     return NuSMO(cache_mb=cache_mb)
+
+
+def has_own_weights(problem: NuProblem, solution: Solution, stop: Stop) -> bool:
+    """Whether to solve the problem as a linear one: its kernel is linear, and SMO ended without a certificate."""
+    if solution.status.is_as_asked or stop.is_due:
+        return False
+    found = feature_map(problem.kernel, problem.rows.n_features, True)
+    return found is not None and found.relative_error == 0.0 and newton_pays(problem.rows.matrix, problem.samples.n_samples)
+
+
+def better_of(first: Solution, second: Solution) -> Solution:
+    """The one with the smaller gap."""
+    return second if second.certificate.gap < first.certificate.gap else first
+
+
+def weights_of(problem_kernel: Kernel, X: Any, signed: Array, solutions: list[Solution]) -> FeatureWeights | None:
+    """The w of each machine, where one of them has its own; the others have w(alpha)."""
+    if not any(isinstance(solution, PairSolution) for solution in solutions):
+        return None
+    found = feature_map(problem_kernel, X.shape[1], True)
+    assert found is not None
+    rows = [
+        solution.feature_weights if isinstance(solution, PairSolution) else np.asarray(X.T @ own).reshape(-1)
+        for solution, own in zip(solutions, signed, strict=True)
+    ]
+    return FeatureWeights(found, np.stack(rows))
 
 
 def solve_nu(problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:

@@ -11,15 +11,17 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
 from maxmargin.estimators import checks, nu_fit, policy
 from maxmargin.estimators.jobs import serialised, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
-from maxmargin.problem.nu import one_class
+from maxmargin.problem.nu import NuProblem, one_class
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
+from maxmargin.solving.nu_pair import solve_one_class_pair
 from maxmargin.solving.solution import Solution
 
 
@@ -125,10 +127,18 @@ class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
             kernel = self._kernel(X, sample_weight)
             problem = one_class(Rows.from_matrix(X, check=False), kernel, float(self.nu), weights)
             callback = serialised(self._watcher(), self.verbose)
-            solutions = self._run([partial(nu_fit.solve_nu, problem, nu_fit.nu_solver(self), limits, callback)], limits)
-            self._keep(X, kernel, problem.coefficients(solutions[0].alpha)[None], solutions)
+            solutions = self._run([partial(self._solve, problem, limits, callback)], limits)
+            signed = problem.coefficients(solutions[0].alpha)[None]
+            self._keep(X, kernel, signed, solutions)
+            self._feature_weights_ = nu_fit.weights_of(kernel, X, signed, solutions)
             self.offset_ = -self.intercept_
         return solutions, limits
+
+    def _solve(self, problem: NuProblem, limits: Limits, callback: Any, stop: Stop) -> Solution:
+        found = nu_fit.solve_nu(problem, nu_fit.nu_solver(self), limits, callback, stop)
+        if not nu_fit.has_own_weights(problem, found, stop):
+            return found
+        return nu_fit.better_of(found, solve_one_class_pair(problem, float(self.nu), limits, callback, stop))
 
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)
@@ -138,7 +148,10 @@ class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
         """The weights of the features, for the linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only.")
-        weights = np.asarray(safe_sparse_dot(self.dual_coef_, self.support_vectors_, dense_output=True)).view()
+        if self._feature_weights_ is not None:
+            weights = self._feature_weights_.weights.view()
+        else:
+            weights = np.asarray(safe_sparse_dot(self.dual_coef_, self.support_vectors_, dense_output=True)).view()
         weights.flags.writeable = False
         return weights
 

@@ -112,5 +112,6 @@ def test_a_model_file_keeps_the_weights_of_a_pair(tmp_path):
 
     X, y = scales()
     model = NuSVR(kernel="linear", nu=0.4, tol=1e-4).fit(X, y)
+    assert model._feature_weights_ is not None
     save_model(model, tmp_path / "model")
     np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), model.predict(X))

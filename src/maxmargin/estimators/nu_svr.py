@@ -139,10 +139,11 @@ class NuSVR(RegressorMixin, Presented, KernelMachine, BaseEstimator):
         solver = nu_fit.nu_solver(self, 1.0 / max(1, thread_count(self.n_jobs, 2)))
         callback = serialised(self._watcher(), self.verbose)
         problem = self._problem(X, y, kernel, costs)
-        found = nu_fit.solve_nu(problem, solver, limits, callback, stop)
-        if not nu_fit.has_own_weights(problem, found, stop):
-            return found
-        return nu_fit.better_of(found, solve_nu_svr_pair(problem, found, limits, stop))
+
+        def pair(found: Solution) -> Solution:
+            return solve_nu_svr_pair(problem, found, limits, stop)
+
+        return nu_fit.solve_with_pair(problem, solver, limits, callback, stop, pair)
 
     def _problem(self, X: Any, y: Array, kernel: Kernel, costs: Array) -> NuProblem:
         return nu_svr(Rows.from_matrix(X, check=False), y, kernel, float(self.nu), costs)

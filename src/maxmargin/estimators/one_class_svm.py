@@ -135,10 +135,10 @@ class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
         return solutions, limits
 
     def _solve(self, problem: NuProblem, limits: Limits, callback: Any, stop: Stop) -> Solution:
-        found = nu_fit.solve_nu(problem, nu_fit.nu_solver(self), limits, callback, stop)
-        if not nu_fit.has_own_weights(problem, found, stop):
-            return found
-        return nu_fit.better_of(found, solve_one_class_pair(problem, float(self.nu), limits, callback, stop))
+        def pair(found: Solution) -> Solution:
+            return solve_one_class_pair(problem, float(self.nu), limits, callback, stop)
+
+        return nu_fit.solve_with_pair(problem, nu_fit.nu_solver(self), limits, callback, stop, pair)
 
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)

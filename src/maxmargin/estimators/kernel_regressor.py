@@ -194,6 +194,9 @@ class OutputProblems:
         first = self.first
         held = first.held
 
+        if held is not None and self.n_outputs > 1:
+            _ = held.padded  # several threads read the matrix: none of them is to make a row
+
         def matrix() -> HeldValues:
             assert held is not None
             return held

@@ -16,8 +16,8 @@ from maxmargin.estimators.jobs import run_jobs, serialised
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
-from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.solution import Solution
+from maxmargin.solving.unsolved import unsolved
 
 NOTHING = np.empty(0)
 """The alpha of a solution that does not keep one. The alphas of many problems would take more memory than X."""

@@ -95,24 +95,14 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, X)
         return self
 
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
         with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X, y = validate_data(
-                self,
-                sound(X),
-                y,
-                accept_sparse="csr",
-                accept_large_sparse=True,
-                dtype=DTYPES,
-                order="C",
-                multi_output=True,
-                y_numeric=True,
-            )
+            X, y = checks.validated_targets(self, X, y)
             return self._train(X, y, sample_weight, limits), limits
 
     def fit_blocks(self, blocks: Any, *, memory: Any = None, checkpoint: Any = None) -> LinearSVR:

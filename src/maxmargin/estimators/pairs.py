@@ -21,6 +21,7 @@ from maxmargin.data.threads import available_cores
 from maxmargin.estimators import policy
 from maxmargin.kernel_matrix.shared import PairValues, SharedValues
 from maxmargin.problem.class_pairs import class_pairs, number_of_pairs
+from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
@@ -143,7 +144,7 @@ class KernelProblems:
     def _costs_of(self, pair: Pair) -> Array:
         """One C for all stays one number that is read many times."""
         if self.costs.strides == (0,):
-            return np.broadcast_to(self.costs[0], len(pair.samples))
+            return repeated(self.costs[0], len(pair.samples))
         return self.costs[pair.samples]
 
     def finished(self, problem: KernelProblem | LinearProblem, solution: Solution, tol: float) -> Solution:

@@ -25,6 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.lanes import lanes
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew, single_threaded_blas
 from maxmargin.kernel_matrix.tile_loops import (
@@ -231,6 +232,7 @@ def fill(tiles: Tiles, one: Array, other: Array, consume: Consumer, is_square: b
         memory = np.empty(n_rows * max(n_rows, min(policy.columns_a_tile, len(other))), tiles.dtype)
         diagonal = Span(start, stop) if is_square else Span(0, 0)
         for span in _spans(diagonal, len(other), policy.columns_a_tile):
+            check_point()
             width = span.stop - span.start
             tile = memory[: n_rows * width].reshape(n_rows, width)
             tiles.tile(left, right, span, tile)
@@ -238,7 +240,7 @@ def fill(tiles: Tiles, one: Array, other: Array, consume: Consumer, is_square: b
         return n_rows * (len(other) - diagonal.start)
 
     with single_threaded_blas():
-        return sum(crew.run_long([(start,) for start in starts], strip))
+        return sum(crew.run([(start,) for start in starts], strip))
 
 
 def mirrored(values: Array, policy: TilePolicy | None = None) -> Consumer:

@@ -141,14 +141,14 @@ def measure(case: Case, clock: str) -> dict[str, Any]:
     cell: dict[str, Any] = {}
     for name, peer in peers(case.model).items():
         for tol in TOLERANCES:
-            fit = partial(_peer_fit, peer, tol, own, X, y)
-            cell[name], model = timed(fit, clock)
+            peer_fit = partial(_peer_fit, peer, tol, own, X, y)
+            cell[name], model = timed(peer_fit, clock)
             gap = relative_gap(case, model, X, y)
             cell[f"{name} tol"], cell[f"{name} gap"] = tol, gap
             if gap <= TARGET:
                 break
         if len(y) <= MANY_ROWS:
-            fits[name] = fit
+            fits[name] = peer_fit
     for _ in range(REPEATS if len(y) <= MANY_ROWS else REPEATS_OF_MANY):
         for name, fit in fits.items():
             seconds, model = timed(fit, clock)

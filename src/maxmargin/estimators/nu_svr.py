@@ -22,6 +22,7 @@ from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.nu import NuProblem, nu_svr
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
+from maxmargin.solving.nu_pair import solve_nu_svr_pair
 from maxmargin.solving.solution import Solution
 
 
@@ -128,6 +129,7 @@ class NuSVR(RegressorMixin, Presented, FittedKernel, KernelMachine, BaseEstimato
         up, down = np.stack([solution.alpha.reshape(2, -1) for solution in solutions], axis=1)
         signed = up - down
         self._keep(X, kernel, signed, solutions)
+        self._feature_weights_ = nu_fit.weights_of(kernel, X, signed, solutions)
         widths = np.array([-0.5 * float(solution.w.sum()) for solution in solutions])
         self._is_one_ = np.ndim(y) == 1
         self.epsilon_ = float(widths[0]) if self._is_one_ else widths
@@ -136,7 +138,12 @@ class NuSVR(RegressorMixin, Presented, FittedKernel, KernelMachine, BaseEstimato
     def _fit_one(self, X: Any, y: Array, kernel: Kernel, costs: Array, limits: Limits, stop: Stop) -> Solution:
         solver = nu_fit.nu_solver(self, 1.0 / max(1, thread_count(self.n_jobs, 2)))
         callback = serialised(self._watcher(), self.verbose)
-        return nu_fit.solve_nu(self._problem(X, y, kernel, costs), solver, limits, callback, stop)
+        problem = self._problem(X, y, kernel, costs)
+
+        def pair(found: Solution) -> Solution:
+            return solve_nu_svr_pair(problem, found, limits, stop)
+
+        return nu_fit.solve_with_pair(problem, solver, limits, callback, stop, pair)
 
     def _problem(self, X: Any, y: Array, kernel: Kernel, costs: Array) -> NuProblem:
         return nu_svr(Rows.from_matrix(X, check=False), y, kernel, float(self.nu), costs)

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
 from maxmargin.estimators import checks, nu_fit, policy
 from maxmargin.estimators.fitted_kernel import FittedKernel
@@ -17,9 +18,10 @@ from maxmargin.estimators.jobs import serialised, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
-from maxmargin.problem.nu import one_class
+from maxmargin.problem.nu import NuProblem, one_class
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
+from maxmargin.solving.nu_pair import solve_one_class_pair
 from maxmargin.solving.solution import Solution
 
 
@@ -125,10 +127,18 @@ class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEsti
             kernel = self._kernel(X, sample_weight)
             problem = one_class(Rows.from_matrix(X, check=False), kernel, float(self.nu), weights)
             callback = serialised(self._watcher(), self.verbose)
-            solutions = self._run([partial(nu_fit.solve_nu, problem, nu_fit.nu_solver(self), limits, callback)], limits)
-            self._keep(X, kernel, problem.coefficients(solutions[0].alpha)[None], solutions)
+            solutions = self._run([partial(self._solve, problem, limits, callback)], limits)
+            signed = problem.coefficients(solutions[0].alpha)[None]
+            self._keep(X, kernel, signed, solutions)
+            self._feature_weights_ = nu_fit.weights_of(kernel, X, signed, solutions)
             self.offset_ = -self.intercept_
         return solutions, limits
+
+    def _solve(self, problem: NuProblem, limits: Limits, callback: Any, stop: Stop) -> Solution:
+        def pair(found: Solution) -> Solution:
+            return solve_one_class_pair(problem, float(self.nu), limits, callback, stop)
+
+        return nu_fit.solve_with_pair(problem, nu_fit.nu_solver(self), limits, callback, stop, pair)
 
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)

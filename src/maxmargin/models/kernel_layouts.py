@@ -252,7 +252,7 @@ EPSILON_REGRESSION = Layout(
 )
 NU_REGRESSION = Layout(
     estimator="NuSVR",
-    forms=FORMS_OF_OUTPUTS | {"epsilon_": Form(FLOAT64, ("problems",), is_needed=False)},
+    forms=FORMS_OF_OUTPUTS | WITH_FEATURES | {"epsilon_": Form(FLOAT64, ("problems",), is_needed=False)},
     scalars=("n_iter_", *SCALARS),
     tensors_of=_nu_svr_tensors,
     details_of=_details_of_outputs,
@@ -264,7 +264,7 @@ NU_REGRESSION = Layout(
 )
 ONE_CLASS = Layout(
     estimator="OneClassSVM",
-    forms=FORMS_OF_OUTPUTS,
+    forms=FORMS_OF_OUTPUTS | WITH_FEATURES,
     scalars=("n_iter_", *SCALARS),
     tensors_of=lambda estimator: _tensors_of(estimator, FORMS_OF_OUTPUTS),
     details_of=_details_of_kernel,

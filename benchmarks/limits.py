@@ -6,7 +6,7 @@ shorter fits of the same kind, on a few rows and on all, load the compiled code 
 Ctrl-C is a real signal to such a process at several moments of a fit without limits.
 
     python -m benchmarks.limits                 # both tables
-    python -m benchmarks.limits --brief         # both, each solver with one loss and one moment of Ctrl-C: six minutes
+    python -m benchmarks.limits --brief         # both, each solver with one loss and one moment of Ctrl-C: fifteen minutes
     python -m benchmarks.limits --only seconds  # or ctrl-c
 """
 
@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import maxmargin
 from benchmarks.datasets import CACHE, ROOT, Data, load, load_all_digits, write_text
 from benchmarks.measure import Table, arguments, digest_of_sources, seconds_text, write_report
-from maxmargin import SVC, SVCCV, LinearSVC
 from maxmargin.io import to_blocks
 
 LIMIT_SECONDS, ALLOWED_SECONDS = 5.0, 1.0
@@ -64,7 +64,7 @@ class Case(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        return self.estimator.startswith("LinearSVC")
+        return self.estimator.startswith("Linear")
 
 
 LINEAR_SOLVERS = ("auto", "dcd", "avsf", "newton", "pruned-gradient", "pegasos")
@@ -93,12 +93,19 @@ def linear_cases(data: str, losses: tuple[str, ...]) -> Iterator[Case]:
     if data == "mnist":
         yield Case(data, "LinearSVC", {"solver": "auto", "multi_class": "crammer_singer", **HARD})
     yield Case(data, "LinearSVC.fit_blocks", {"solver": "auto", "loss": "hinge", **HARD})
+    yield Case(data, "LinearSVCCV", {"solver": "auto", "Cs": 3, "tol": 0.0})
+    yield Case(data, "LinearSVR", {"solver": "auto", **HARD})
+    yield Case(data, "LinearOneClassSVM", {"solver": "auto", "nu": 0.1, "tol": 0.0})
 
 
 def kernel_cases(data: str) -> Iterator[Case]:
     for solver in KERNEL_SOLVERS:
         yield Case(data, "SVC", {"kernel": "rbf", "solver": solver, "C": 10.0, "tol": 1e-9})
     yield Case(data, "SVCCV", {"kernel": "rbf", "solver": "auto", "Cs": 3, "tol": 1e-9})
+    yield Case(data, "SVR", {"solver": "auto", "C": 10.0, "tol": 1e-9})
+    yield Case(data, "NuSVC", {"nu": 0.05, "tol": 1e-9})
+    yield Case(data, "NuSVR", {"nu": 0.2, "C": 10.0, "tol": 1e-9})
+    yield Case(data, "OneClassSVM", {"nu": 0.1, "tol": 1e-9})
     if data == "news20_bigram":
         yield Case(data, "SVC", {"kernel": "linear", "solver": "auto", "C": 10.0, "tol": 1e-9})
 
@@ -146,8 +153,7 @@ class Ended:
 
 
 def model_of(case: Case, max_seconds: float | None) -> Any:
-    estimators: dict[str, Any] = {"LinearSVC": LinearSVC, "LinearSVC.fit_blocks": LinearSVC, "SVC": SVC, "SVCCV": SVCCV}
-    return estimators[case.estimator](**case.settings, max_seconds=max_seconds)
+    return getattr(maxmargin, case.estimator.removesuffix(".fit_blocks"))(**case.settings, max_seconds=max_seconds)
 
 
 def fit_of(case: Case) -> Callable[[float | None], Any]:
@@ -285,7 +291,7 @@ def signal_table(options: argparse.Namespace) -> tuple[str, Table]:
     table = Table("fit", *(f"after {moment:g} s" for moment in moments))
     found = []
     for case in chosen(options):
-        if case.settings["solver"] == "auto":
+        if case.settings.get("solver", "auto") == "auto":
             row = [kept(case, moment, True, options) for moment in moments]
             cells = (seconds_text(e.late_seconds) + ("" if e.is_in_time else f" **late** {e.statuses}") for e in row)
             table.add(case, *cells)
@@ -298,7 +304,7 @@ STEPS = {"seconds": ("A limit of seconds", seconds_table), "ctrl-c": ("Ctrl-C", 
 
 
 def _own_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--brief", action="store_true", help="one loss and one moment of Ctrl-C: about six minutes")
+    parser.add_argument("--brief", action="store_true", help="one loss and one moment of Ctrl-C: about fifteen minutes")
     parser.add_argument("--only", choices=STEPS, help="one of the two tables")
     parser.add_argument("--fits", nargs="+", metavar="WORD", help="the fits alone whose name has one of these words")
 

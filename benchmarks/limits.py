@@ -8,12 +8,15 @@ Ctrl-C is a real signal to such a process at several moments of a fit without li
     python -m benchmarks.limits                 # both tables
     python -m benchmarks.limits --brief         # both, each solver with one loss and one moment of Ctrl-C: fifteen minutes
     python -m benchmarks.limits --only seconds  # or ctrl-c
+    python -m benchmarks.limits --only seconds --processor   # seconds of processor time on one core, for a busy machine
+    python -m benchmarks.limits --only seconds --kept        # the report of what was measured with these sources, and no more
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import selectors
 import signal
 import subprocess
@@ -22,7 +25,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +41,7 @@ LIMIT_SECONDS, ALLOWED_SECONDS = 5.0, 1.0
 """The limit of a fit, and how much later it may end."""
 MOMENTS = (0.3, 1.0, 2.5, 5.0)
 """When Ctrl-C comes, in seconds after the fit began."""
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 """A process that has not ended by then is killed."""
 WARM_SECONDS, WARM_ROWS = 1.0, 2000
 """The limit of the fits that load the compiled code, and the rows of the first of them."""
@@ -175,6 +178,13 @@ def fit_of(case: Case) -> Callable[[float | None], Any]:
     return fit
 
 
+def use_processor_time() -> None:
+    """Let every clock of this process count its processor time, on one core. A limit then means what it means on an idle
+    machine with one core, whatever other processes do."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    time.perf_counter = time.time = time.process_time
+
+
 def serve() -> None:
     """What a child process does: for each line with a case and a limit print "ready" before the fit, then a line of JSON."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -199,16 +209,20 @@ def serve() -> None:
 class Child:
     """A process that has a set in memory, and fits what it is told to."""
 
-    process: subprocess.Popen[str] = field(
-        default_factory=lambda: subprocess.Popen(
-            [sys.executable, "-c", "from benchmarks.limits import serve; serve()"],
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def begun(cls, by_processor: bool) -> Child:
+        command = "use_processor_time(); serve()" if by_processor else "serve()"
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"from benchmarks.limits import serve, use_processor_time; {command}"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
         )
-    )
+        return cls(process)
 
     def tell(self, case: Case, limit: float | None) -> None:
         assert self.process.stdin is not None
@@ -233,10 +247,10 @@ class Child:
 CHILDREN: dict[str, Child] = {}
 
 
-def run(case: Case, moment: float, by_signal: bool) -> Ended:
+def run(case: Case, moment: float, by_signal: bool, by_processor: bool) -> Ended:
     if case.data not in CHILDREN:
         end_children()
-        CHILDREN[case.data] = Child()
+        CHILDREN[case.data] = Child.begun(by_processor)
     child = CHILDREN[case.data]
     child.tell(case, None if by_signal else moment)
     said, told = child.heard(), 0.0
@@ -261,13 +275,19 @@ def end_children() -> None:
 
 def kept(case: Case, moment: float, by_signal: bool, options: argparse.Namespace) -> Ended:
     """From the run of the same sources, or measured now."""
-    path = options.run / f"{'signal' if by_signal else 'limit'}-{moment:g}-{case.file_name}.json"
+    path = path_of(case, moment, by_signal, options)
     if path.exists():
         return Ended(**json.loads(path.read_text()))
-    ended = run(case, moment, by_signal)
+    ended = run(case, moment, by_signal, options.processor)
     print(f"{case}: {ended.late_seconds:.2f} s late, {ended.statuses}", flush=True)
     write_text(path, json.dumps(asdict(ended)))
     return ended
+
+
+def path_of(case: Case, moment: float, by_signal: bool, options: argparse.Namespace) -> Path:
+    kind = "signal" if by_signal else "processor" if options.processor else "limit"
+    folder: Path = options.run
+    return folder / f"{kind}-{moment:g}-{case.file_name}.json"
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
@@ -278,12 +298,17 @@ def seconds_table(options: argparse.Namespace) -> tuple[str, Table]:
     table = Table("fit", "ended after, s", "status", "relative gap")
     found = []
     for case in chosen(options):
+        if options.kept and not path_of(case, LIMIT_SECONDS, False, options).exists():
+            continue
         ended = kept(case, LIMIT_SECONDS, False, options)
         late = "" if ended.is_in_time else " **late**"
         table.add(case, seconds_text(ended.seconds) + late, ended.statuses, f"{ended.gap:.1e}")
         found.append(ended)
     verdict = f"{sum(ended.is_in_time for ended in found)} of {len(found)} fits with a limit of {LIMIT_SECONDS:g} s"
-    return f"{verdict} end within {LIMIT_SECONDS + ALLOWED_SECONDS:g} s.", table
+    clock = (
+        " Seconds of processor time on one core of a busy machine, by which the fits count too." if options.processor else ""
+    )
+    return f"{verdict} end within {LIMIT_SECONDS + ALLOWED_SECONDS:g} s.{clock}", table
 
 
 def signal_table(options: argparse.Namespace) -> tuple[str, Table]:
@@ -306,6 +331,8 @@ STEPS = {"seconds": ("A limit of seconds", seconds_table), "ctrl-c": ("Ctrl-C", 
 def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--brief", action="store_true", help="one loss and one moment of Ctrl-C: about fifteen minutes")
     parser.add_argument("--only", choices=STEPS, help="one of the two tables")
+    parser.add_argument("--processor", action="store_true", help="limits in seconds of processor time, on one core")
+    parser.add_argument("--kept", action="store_true", help="report what was measured before, and measure nothing")
     parser.add_argument("--fits", nargs="+", metavar="WORD", help="the fits alone whose name has one of these words")
 
 

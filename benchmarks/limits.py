@@ -9,7 +9,7 @@ Ctrl-C is a real signal to such a process at several moments of a fit without li
     python -m benchmarks.limits --brief         # both, each solver with one loss and one moment of Ctrl-C: fifteen minutes
     python -m benchmarks.limits --only seconds  # or ctrl-c
     python -m benchmarks.limits --only seconds --processor   # seconds of processor time on one core, for a busy machine
-    python -m benchmarks.limits --only seconds --kept        # the report of what was measured with these sources, and no more
+    python -m benchmarks.limits --brief --kept               # a report of the fits measured so far with these sources
 """
 
 from __future__ import annotations
@@ -325,6 +325,13 @@ def signal_table(options: argparse.Namespace) -> tuple[str, Table]:
     return f"{verdict}. Seconds from the signal to the end of the fit; a fit that had ended before counts as heard.", table
 
 
+def kept_tables(options: argparse.Namespace) -> Iterator[object]:
+    """What was measured of the first table so far, by either clock."""
+    for options.processor, title in ((False, "A limit of seconds"), (True, "A limit of seconds of processor time")):
+        yield f"## {title}"
+        yield from seconds_table(options)
+
+
 STEPS = {"seconds": ("A limit of seconds", seconds_table), "ctrl-c": ("Ctrl-C", signal_table)}
 
 
@@ -342,7 +349,9 @@ def main() -> None:
     options.run = FOLDER / digest_of_sources()
     parts: list[object] = []
     try:
-        for name, (title, measure) in STEPS.items():
+        if options.kept:
+            parts += kept_tables(options)
+        for name, (title, measure) in STEPS.items() if not options.kept else ():
             if options.only in (None, name):
                 parts += [f"## {title}", *measure(options)]
     finally:

@@ -305,9 +305,7 @@ def seconds_table(options: argparse.Namespace) -> tuple[str, Table]:
         table.add(case, seconds_text(ended.seconds) + late, ended.statuses, f"{ended.gap:.1e}")
         found.append(ended)
     verdict = f"{sum(ended.is_in_time for ended in found)} of {len(found)} fits with a limit of {LIMIT_SECONDS:g} s"
-    clock = (
-        " Seconds of processor time on one core of a busy machine, by which the fits count too." if options.processor else ""
-    )
+    clock = " The clock counts processor time, on one core of a busy machine." if options.processor else ""
     return f"{verdict} end within {LIMIT_SECONDS + ALLOWED_SECONDS:g} s.{clock}", table
 
 
@@ -327,6 +325,7 @@ def signal_table(options: argparse.Namespace) -> tuple[str, Table]:
 
 def kept_tables(options: argparse.Namespace) -> Iterator[object]:
     """What was measured of the first table so far, by either clock."""
+    yield f"Each fit was made once. What is not in the tables, of {len(chosen(options))} fits, and Ctrl-C, was not measured."
     for options.processor, title in ((False, "A limit of seconds"), (True, "A limit of seconds of processor time")):
         yield f"## {title}"
         yield from seconds_table(options)

@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -65,12 +63,16 @@ class Stop:
     def share(self, n: float) -> Stop:
         """The Stop of the next of ``n`` problems that are solved one after the other. It gets an equal share of the time
         left."""
+        if self.deadline == math.inf:
+            return self
         return Stop(time.perf_counter() + self.seconds_left / max(1.0, n), self.told, self.latest)
 
     def last_chance(self) -> Stop:
         """The Stop of the last certificate, which may be a little late, but not later than ``latest``. A certificate that
         begins after Ctrl-C has the same limits."""
         now, told = time.perf_counter(), self.is_told
+        if self.deadline == math.inf and not told:
+            return self
         begins = now if told else max(self.deadline, now)
         deadline = min(begins + POLICY.certificate_seconds, self.latest)
         return Stop(deadline, threading.Event() if told else self.told, self.latest)
@@ -95,14 +97,22 @@ class Stop:
     def is_due(self) -> bool:
         return self.is_told or self.is_late
 
-    @contextmanager
-    def heard(self) -> Iterator[None]:
+    def heard(self) -> _Heard:
         """A context in which the check points of this thread obey this Stop."""
-        token = _heard.set(self)
-        try:
-            yield
-        finally:
-            _heard.reset(token)
+        return _Heard(self)
+
+
+class _Heard:
+    """The context of :meth:`Stop.heard`. A class takes a third of the time of a generator, which counts in small fits."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+
+    def __enter__(self) -> None:
+        self.token = _heard.set(self.stop)
+
+    def __exit__(self, *error: object) -> None:
+        _heard.reset(self.token)
 
 
 _heard: ContextVar[Stop | None] = ContextVar("heard", default=None)

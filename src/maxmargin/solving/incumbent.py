@@ -264,12 +264,15 @@ class KernelIncumbent:
 
     def judge(self, solver: KernelSolver, state: Any, tol: float) -> Answer | None:
         alpha, verdict = self._judged(solver, state, tol)
-        if self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
+        is_within_tol = verdict.meets(tol)
+        if is_within_tol or self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict
-        if not verdict.meets(tol):
+        if not is_within_tol:
             alpha, verdict = self._stretched(alpha, verdict, tol)
-        if verdict.meets(tol):
-            self._alpha, self._verdict = np.array(alpha), verdict
+            is_within_tol = verdict.meets(tol)
+            if is_within_tol:
+                self._alpha, self._verdict = np.array(alpha), verdict
+        if is_within_tol:
             return self.best()
         solver.take_outputs(self.problem, state, verdict.outputs)
         return None

@@ -123,14 +123,17 @@ class KernelAuto(KernelSolver):
 
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> KernelAutoState:
         state = KernelAutoState(seed)
-        if problem.held is not None and problem.kernel.is_positive_semidefinite and self._can_hold(problem):
-            state.few = HeldState.of(problem, problem.held, warm_start, self.policy.held)
-        else:
+        state.few = self.few(problem, warm_start)
+        if state.few is None:
             state.many = self._many(problem, warm_start, seed, Work())
         return state
 
-    def _can_hold(self, problem: KernelProblem) -> bool:
-        return problem.held is not None and problem.held.padded.nbytes <= self.cache_mb * MEGABYTE
+    def few(self, problem: KernelProblem, warm_start: Array | None = None) -> HeldState | None:
+        """The state of the solver for few samples, where it can solve the problem."""
+        held = problem.held
+        if held is None or not problem.kernel.is_positive_semidefinite or held.nbytes > self.cache_mb * MEGABYTE:
+            return None
+        return HeldState.of(problem, held, warm_start, self.policy.held)
 
     def _many(self, problem: KernelProblem, warm_start: Array | None, seed: int, work: Work) -> ManyState:
         """``work`` counts what other solvers have done for the same problem."""

@@ -293,10 +293,11 @@ class NewtonSteps(Phase):
 
 def newton_for(plan: Plan) -> Solver:
     """Newton's method as it suits the size of the problem."""
-    if plan.is_small and plan.problem.penalizes_intercept and plan.is_short:
-        from maxmargin.solvers.linear.newton.small_newton import SmallNewton
-
-        return SmallNewton()
     from maxmargin.solvers.linear.newton.newton import Newton
 
-    return Newton(polishes=plan.is_small)
+    careful = Newton(polishes=plan.is_small)
+    if not plan.suits_one_call:
+        return careful
+    from maxmargin.solvers.linear.newton.small_newton import SmallNewton
+
+    return SmallNewton(careful)

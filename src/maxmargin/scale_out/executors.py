@@ -12,7 +12,8 @@ import numpy as np
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
-from maxmargin.scale_out.blocks import ALIGNMENT, Block, Blocks
+from maxmargin.scale_out.block_list import ALIGNMENT
+from maxmargin.scale_out.blocks import Block, Blocks
 from maxmargin.scale_out.hands import Hand
 from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, visit
 
@@ -75,11 +76,9 @@ class OnDisk:
         for k, block in self._read(order):
             check_point()
             for which, passed in passes.items():
-                memory = self.memories[which][k]
-                hand = hands.get(which)
-                result = (
-                    visit(block, (self.framings[which], memory, k, False), passed) if hand is None else hand.take(block, memory)
-                )
+                memory, hand = self.memories[which][k], hands.get(which)
+                part = self.framings[which], memory, k, False
+                result = visit(block, part, passed) if hand is None else hand.take(block, memory)
                 totals[which] = added([totals[which], result])
         for which, hand in hands.items():
             totals[which] = added([totals[which], hand.play()])

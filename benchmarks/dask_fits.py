@@ -2,8 +2,9 @@
 
 Each worker is a process with one thread, and holds every second of the partitions. Both fits are certified, so that their
 objectives must agree within the target; the table has their relative difference. Rounds are passes over all partitions. Bytes
-are those that the client sends and receives, counted by the executor: of a round with Newton's method they are 8 d^2 from each
-worker, with d weights, and the table has what that model says beside what was counted.
+are those that the client receives, counted by the executor: of a round with Newton's method they are 8 d^2 from each worker,
+with d weights, and the table has what that model says beside what was counted. With hinge loss or many features the client
+collects the rows in the first of three rounds, and fits them; ``--memory 0`` leaves them where they are.
 
     python -m benchmarks.dask_fits                      # covtype, a9a, mnist: three minutes
     python -m benchmarks.dask_fits --sets a9a --partitions 4
@@ -27,7 +28,7 @@ from benchmarks.measure import Table, arguments, seconds_text, write_report
 from maxmargin import LinearSVC
 from maxmargin.estimators.dask_svc import LinearSVC as DaskLinearSVC
 
-SETS = ("a9a", "mnist", "covtype.binary.scale")
+SETS = ("a9a", "mnist", "covtype.binary.scale", "news20_bigram")
 COSTS = (0.01, 1.0, 100.0)
 LOSSES = ("squared_hinge", "hinge")
 TARGET = 1e-6
@@ -59,12 +60,13 @@ def chunks_of(data: Data, n_partitions: int, client: Client) -> tuple[Any, Any]:
     return da.concatenate(rows), da.from_array(y, chunks=(tuple(np.diff(edges).tolist()),))
 
 
-def add_row(table: Table, name: str, loss: str, C: float, prepared: tuple[Any, Any, Data, Client]) -> None:
-    X, y, data, client = prepared
+def add_row(table: Table, name: str, loss: str, C: float, prepared: tuple[Any, Any, Data, Client, Any]) -> None:
+    X, y, data, client, memory = prepared
     settings: Any = {"loss": loss, "C": C, "tol": TARGET, "max_seconds": MOST_SECONDS}
-    timed(DaskLinearSVC(client=client, **{**settings, "tol": 0.1}), X, y)
+    timed(DaskLinearSVC(client=client, memory=memory, **{**settings, "tol": 0.1}), X, y)
     timed(LinearSVC(**{**settings, "tol": 0.1}), data.X, data.y)
-    ours, plain = timed(DaskLinearSVC(client=client, **settings), X, y), timed(LinearSVC(**settings), data.X, data.y)
+    ours = timed(DaskLinearSVC(client=client, memory=memory, **settings), X, y)
+    plain = timed(LinearSVC(**settings), data.X, data.y)
     primal, other = ours.model.certificate_.primal, plain.model.certificate_.primal
     n_passes, (_, received), d = ours.model.n_passes_, ours.model.n_bytes_, data.X.shape[1] + 1
     table.add(
@@ -86,6 +88,8 @@ def main() -> None:
     def own(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--sets", nargs="+", default=[*SETS])
         parser.add_argument("--partitions", type=int, default=2)
+        parser.add_argument("--memory", type=int, default=None, help="the client's memory for rows in bytes")
+        parser.add_argument("--losses", nargs="+", default=[*LOSSES])
         parser.add_argument("--busy", action="store_true", help="say in the table that other work ran beside")
 
     options = arguments(__doc__, own)
@@ -100,9 +104,9 @@ def main() -> None:
         for name in options.sets[:1] if options.quick else options.sets:
             data = load(name)
             X, y = chunks_of(data, options.partitions, client)
-            for loss in LOSSES:
+            for loss in options.losses:
                 for C in COSTS:
-                    add_row(table, name, loss, C, (X, y, data, client))
+                    add_row(table, name, loss, C, (X, y, data, client, options.memory))
     words = "Each fit was made once, after a short one." + (
         " **Other work ran on the machine at the same time.**" if options.busy else ""
     )

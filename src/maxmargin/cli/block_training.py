@@ -52,6 +52,7 @@ def trained_by_blocks(options: TrainingOptions) -> TrainingReport:
 
 
 def _blocks(options: TrainingOptions, folder: Path) -> Any:
+    from maxmargin.scale_out.block_fit import block_bytes_for
     from maxmargin.scale_out.writing import to_blocks
 
     return to_blocks(
@@ -61,4 +62,5 @@ def _blocks(options: TrainingOptions, folder: Path) -> Any:
         n_features=options.n_features,
         zero_based=bool(options.zero_based),
         dtype="float32" if options.float32 else "float64",
+        block_bytes=block_bytes_for(options.memory),
     )

@@ -16,6 +16,8 @@ Newton's method by passes, for few features                              ``newto
 coordinate descent on partitions, for many features;                     ``descent.py``
   the step of C.-P. Lee and D. Roth, "Distributed box-constrained
   quadratic optimization for dual linear SVM", ICML 2015, eq. (9)
+  in random groups of blocks, on one machine                             ``hands.py``
+  the fit: rounds, looks for a better w, what can still move             ``wide.py``
 rows that a proof or a margin settles; the rest solved in memory         ``remainder.py``
 the whole fit, its checkpoint                                            ``fitting.py``, ``checkpoint.py``
 =======================================================================  ==========================================

@@ -43,6 +43,11 @@ def bytes_from(memory: Any) -> int:
     return int(memory)
 
 
+def block_bytes_for(memory: Any) -> int:
+    """The size of blocks that are written for one fit with this budget."""
+    return max(1, min(policy.BLOCKS.block_bytes, bytes_from(memory) // policy.BLOCKS.blocks_a_budget))
+
+
 def client_bytes(memory: Any) -> float:
     """The same for rows that a client collects from workers. It may be zero, and None is a share of the machine's memory."""
     if memory is None:

@@ -76,11 +76,9 @@ class OnDisk:
         for k, block in self._read(order):
             check_point()
             for which, passed in passes.items():
-                memory = self.memories[which][k]
-                hand = hands.get(which)
-                result = (
-                    visit(block, (self.framings[which], memory, k, False), passed) if hand is None else hand.take(block, memory)
-                )
+                memory, hand = self.memories[which][k], hands.get(which)
+                part = self.framings[which], memory, k, False
+                result = visit(block, part, passed) if hand is None else hand.take(block, memory)
                 totals[which] = added([totals[which], result])
         for which, hand in hands.items():
             totals[which] = added([totals[which], hand.play()])

@@ -11,6 +11,9 @@ class BlockPolicy:
 
     block_bytes: int = 1 << 24
     """Approximate size of a block in bytes. 16 MB are read in about 10 ms, and two blocks are in memory at a time."""
+    blocks_a_budget: int = 50
+    """Blocks that a budget of memory would hold, at least, where blocks are written for one fit. Fits with many features mix
+    the rows of many blocks, and a tenth to a half of the budget is for them."""
     most_classes: int = 10_000
     """Distinct labels up to which they are listed. Beyond that they are the targets of a regression."""
 

@@ -46,9 +46,15 @@ def sample(name: str) -> tuple[Any, Any]:
     return X, y
 
 
+def parts(cell: str) -> tuple[str, Any]:
+    """The data set and the loss."""
+    name, _, loss = cell.partition(":")
+    return name, loss
+
+
 def measure(cell: str, kept: dict[str, Any]) -> None:
     """Our search twice, then theirs, fold by fold. Every figure is kept as soon as it is there."""
-    name, loss = cell.split(":")
+    name, loss = parts(cell)
     X, y = sample(name)
     row = kept.setdefault(cell, {"rows": len(y), "ours": [], "theirs": [], "scores": []})
     while len(row["ours"]) < 2:
@@ -75,7 +81,7 @@ def measure(cell: str, kept: dict[str, Any]) -> None:
 
 def warm_up(cell: str) -> None:
     """Compile what the cell takes, on a few rows."""
-    name, loss = cell.split(":")
+    name, loss = parts(cell)
     X, y = sample(name)
     LinearSVCCV(Cs=[0.01, 1.0, 100.0], loss=loss).fit(X[:2000], y[:2000])
 

@@ -153,9 +153,9 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "\n".join(lines),
         f"Geometric mean of the ratios: {mean:.1f}. Least: {min(ratios, default=math.nan):.1f}.",
         "## A proof over a range",
-        f"Processor seconds of `LinearSVCCV(C_range=(1e-3, 1e3), regret={REGRET})` with squared hinge loss, which proves that no C "
-        "of the six decades has a cross-validated accuracy better by more than the regret, and of `GridSearchCV` over 13 values "
-        "of them. One run each.",
+        f"Processor seconds of `LinearSVCCV(C_range=(1e-3, 1e3), regret={REGRET})` with squared hinge loss, which proves that "
+        "no C of the six decades has a cross-validated accuracy better by more than the regret, and of `GridSearchCV` over 13 "
+        "values of them. One run each.",
         range_table(kept),
     ]
     return "\n\n".join(words) + "\n"

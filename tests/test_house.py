@@ -27,6 +27,7 @@ MANY_PARAMETERS = {
     ("estimators/kernel_classifier.py", "__init__"),  # scikit-learn's parameters
     ("estimators/linear_classifier.py", "__init__"),
     ("cli/commands.py", "train"),  # an option each
+    ("cli/commands.py", "path"),
 }
 
 NUMBERS = {

@@ -95,3 +95,16 @@ def test_a_weight_of_two_equals_a_sample_twice(search):
 @parametrize_with_checks([LinearSVRCV([0.1, 1.0], cv=2), SVRCV([0.1, 1.0], cv=2)])
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("search", [LinearSVRCV([0.1, 1.0], cv=2), SVRCV([0.1, 1.0], cv=2)], ids=repr)
+def test_the_chosen_model_goes_to_onnx(search):
+    pytest.importorskip("skl2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    from maxmargin.models.onnx import to_onnx
+
+    X, y = samples(60, 3)
+    exported = to_onnx(search.fit(X, y), X)
+    session = runtime.InferenceSession(exported.model.SerializeToString())
+    values = session.run(None, {"X": X.astype(exported.dtype)})[0].ravel()
+    assert np.abs(values - search.predict(X)).max() <= exported.bound

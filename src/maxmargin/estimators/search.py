@@ -179,7 +179,7 @@ class Fold:
 
     def remember(self) -> None:
         """Keep where the first value ended."""
-        self.first_start = self.estimator._warm_start
+        self.first_start = getattr(self.estimator, "_warm_start", None)  # there is none where no time was left
 
     def turn_back(self) -> None:
         """Start the next value from the first one again."""

@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import LinearSVC as TheirLinearSVC
 
 from benchmarks.datasets import CACHE, ROOT, load, write_text
+from benchmarks.kernel_problems import raw
 from maxmargin import LinearSVCCV
 
 CS = np.logspace(-3.0, 3.0, 13)
@@ -31,7 +32,10 @@ ROWS = {"covtype.binary.scale": 50_000}
 """Rows, chosen at random, of data sets that are not used as a whole."""
 NAMES = ("a9a", "ijcnn1", "w7a", "mushrooms", "covtype.binary.scale", "news20_bigram")
 LOSSES = ("hinge", "squared_hinge")
-CELLS = tuple(f"{name}:{loss}" for name in NAMES for loss in LOSSES)
+RANGES = {"a1a": 123, "a9a": 123, "ijcnn1": 22, "w7a": 300, "svmlight_example1.train": 9947}
+"""The sets of the proof over a range, and their numbers of features."""
+CELLS = (*(f"{name}:{loss}" for name in NAMES for loss in LOSSES), *(f"range:{name}" for name in RANGES))
+REGRET = 0.005
 N_FOLDS = 5
 KEPT = CACHE / "model_selection.json"
 TABLE = ROOT / "benchmarks" / "results" / "model_selection.md"
@@ -46,9 +50,15 @@ def sample(name: str) -> tuple[Any, Any]:
     return X, y
 
 
+def parts(cell: str) -> tuple[str, Any]:
+    """The data set and the loss."""
+    name, _, loss = cell.partition(":")
+    return name, loss
+
+
 def measure(cell: str, kept: dict[str, Any]) -> None:
     """Our search twice, then theirs, fold by fold. Every figure is kept as soon as it is there."""
-    name, loss = cell.split(":")
+    name, loss = parts(cell)
     X, y = sample(name)
     row = kept.setdefault(cell, {"rows": len(y), "ours": [], "theirs": [], "scores": []})
     while len(row["ours"]) < 2:
@@ -73,9 +83,29 @@ def measure(cell: str, kept: dict[str, Any]) -> None:
         keep(kept)
 
 
+def measure_range(cell: str, kept: dict[str, Any]) -> None:
+    """Our proof over six decades, and their search over 13 values of them."""
+    name = cell.removeprefix("range:")
+    X, y = range_sample(name)
+    search, ours = timed_fit(LinearSVCCV(C_range=(CS[0], CS[-1]), regret=REGRET), X, y)
+    _, theirs = timed_fit(GridSearchCV(TheirLinearSVC(dual="auto"), {"C": CS}, cv=N_FOLDS), X, y)
+    kept[cell] = {"rows": len(y), "ours": ours, "theirs": theirs, "knots": len(search.Cs_), "regret": search.regret_}
+    keep(kept)
+
+
+def range_sample(name: str) -> tuple[Any, Any]:
+    X, labels = raw(name, RANGES[name])
+    return X, np.where(labels > 0, 1.0, -1.0)
+
+
 def warm_up(cell: str) -> None:
     """Compile what the cell takes, on a few rows."""
-    name, loss = cell.split(":")
+    name, loss = parts(cell)
+    if name == "range":
+        X, y = range_sample(loss)
+        some = np.random.default_rng(0).permutation(len(y))[:1000]
+        LinearSVCCV(C_range=(0.1, 1.0), regret=0.1).fit(X[some], y[some])
+        return
     X, y = sample(name)
     LinearSVCCV(Cs=[0.01, 1.0, 100.0], loss=loss).fit(X[:2000], y[:2000])
 
@@ -122,8 +152,24 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "fold in the same process or the next. One core of an AMD EPYC, ahead of the other work on the machine.",
         "\n".join(lines),
         f"Geometric mean of the ratios: {mean:.1f}. Least: {min(ratios, default=math.nan):.1f}.",
+        "## A proof over a range",
+        f"Processor seconds of `LinearSVCCV(C_range=(1e-3, 1e3), regret={REGRET})` with squared hinge loss, which proves that "
+        "no C of the six decades has a cross-validated accuracy better by more than the regret, and of `GridSearchCV` over 13 "
+        "values of them. One run each.",
+        range_table(kept),
     ]
     return "\n\n".join(words) + "\n"
+
+
+def range_table(kept: dict[str, dict[str, Any]]) -> str:
+    head = ["data", "rows", "values of C", "regret proved", "maxmargin (s)", "13 values by scikit-learn (s)", "times"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name in RANGES:
+        row = kept.get(f"range:{name}")
+        if row is not None:
+            seconds = f"{row['ours']:.2f} | {row['theirs']:.2f} | {row['ours'] / row['theirs']:.1f}"
+            lines.append(f"| {name} | {row['rows']:,} | {row['knots']} | {row['regret']:.4f} | {seconds} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -141,7 +187,10 @@ def main() -> None:
             continue
         if options.again:
             kept.pop(cell, None)
-        measure(cell, kept)
+        if cell.startswith("range:") and cell not in kept:
+            measure_range(cell, kept)
+        elif not cell.startswith("range:"):
+            measure(cell, kept)
         print(cell, kept[cell], flush=True)
     if not options.warm_up:
         write_text(TABLE, table(kept))

@@ -27,6 +27,7 @@ MANY_PARAMETERS = {
     ("estimators/kernel_classifier.py", "__init__"),  # scikit-learn's parameters
     ("estimators/linear_classifier.py", "__init__"),
     ("cli/commands.py", "train"),  # an option each
+    ("cli/commands.py", "path"),
 }
 
 NUMBERS = {
@@ -38,6 +39,7 @@ NUMBERS = {
     "data/lanes.py": {"LANE_BYTES"},
     "data/rows.py": {"NARROW_COLUMNS"},
     "estimators/checks.py": {"MOST_LABEL"},
+    "estimators/search.py": {"RESIDUAL_ROUNDING"},
     "estimators/streams.py": {"ANNOUNCED_ROUNDING"},
     "io/svmlight.py": {"BYTES_A_ROW"},
     "kernel_matrix/rows.py": {"MEGABYTE"},

@@ -21,6 +21,7 @@ _HOMES = {
     "LinearSVR": "maxmargin.estimators.linear_svr",
     "LinearOneClassSVM": "maxmargin.estimators.linear_one_class_svm",
     "LinearSVCCV": "maxmargin.estimators.linear_svc_cv",
+    "LinearSVRCV": "maxmargin.estimators.linear_svr_cv",
     "LinearProblem": "maxmargin.problem.linear",
     "Hinge": "maxmargin.problem.losses",
     "SquaredHinge": "maxmargin.problem.losses",
@@ -65,6 +66,7 @@ _HOMES = {
     "certify_nu": "maxmargin.certificate.nu",
     "NuSMO": "maxmargin.solvers.kernel.nu_smo",
     "SVCCV": "maxmargin.estimators.svc_cv",
+    "SVRCV": "maxmargin.estimators.svr_cv",
     "KernelProblem": "maxmargin.problem.kernel",
     "certify_kernel": "maxmargin.certificate.kernel",
     "KernelVerdict": "maxmargin.certificate.kernel",
@@ -121,6 +123,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.linear_svc import LinearSVC as LinearSVC
     from maxmargin.estimators.linear_svc_cv import LinearSVCCV as LinearSVCCV
     from maxmargin.estimators.linear_svr import LinearSVR as LinearSVR
+    from maxmargin.estimators.linear_svr_cv import LinearSVRCV as LinearSVRCV
     from maxmargin.estimators.nu_svc import NuSVC as NuSVC
     from maxmargin.estimators.nu_svr import NuSVR as NuSVR
     from maxmargin.estimators.one_class_svm import OneClassSVM as OneClassSVM
@@ -129,6 +132,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.svc import SVC as SVC
     from maxmargin.estimators.svc_cv import SVCCV as SVCCV
     from maxmargin.estimators.svr import SVR as SVR
+    from maxmargin.estimators.svr_cv import SVRCV as SVRCV
     from maxmargin.margin_bounds.pruned_loss import PrunedLoss as PrunedLoss
     from maxmargin.margin_bounds.sorted_sums import PrintedEvaluation as PrintedEvaluation
     from maxmargin.margin_bounds.sorted_sums import Resort as Resort

@@ -38,6 +38,17 @@ def test_json_has_the_knots(run, data):
     assert len(report["support_vectors"]) == len(report["Cs"])
 
 
+def test_an_l1_penalty_leaves_fewer_weights(run, data):
+    """Its path is certified too, and its weights are zero where C is small."""
+    code, out, _ = run("path", data, "--from", "0.001", "--to", "1", "--penalty", "l1", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["certified"]
+    assert report["nonzero_weights"][0] < report["nonzero_weights"][-1] <= 6
+    _, out, _ = run("path", data, "--from", "0.001", "--to", "1", "--json")
+    assert json.loads(out)["nonzero_weights"][0] == 6
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -18,6 +18,7 @@ class PathOptions:
     greatest: float
     tol: float
     loss: Any
+    penalty: str
     bias: float | None
     free_intercept: bool
     zero_based: bool | None
@@ -35,6 +36,7 @@ class PathReport:
     relative_gap: float
     Cs: list[float]
     support_vectors: list[int]
+    nonzero_weights: list[int]
     objectives: list[float]
     picture: str | None
     seconds: float
@@ -49,7 +51,8 @@ class PathReport:
             f"{verdict}: between C = {self.Cs[0]:g} and {self.Cs[-1]:g} the objective is within {self.relative_gap:.2g} of the "
             f"optimum at every C (asked: {self.tol:g}).",
             f"{len(self.Cs)} fits in {self.seconds:.2f} s. Support vectors: {self.support_vectors[0]} at the least C, "
-            f"{self.support_vectors[-1]} at the greatest.",
+            f"{self.support_vectors[-1]} at the greatest. Weights that are not zero: {self.nonzero_weights[0]} and "
+            f"{self.nonzero_weights[-1]}.",
         ]
         return "\n".join(lines + ([f"Picture: {self.picture}"] if self.picture else []))
 
@@ -65,6 +68,7 @@ def along(options: PathOptions) -> PathReport:
     X = samples.X.to_numpy() if hasattr(samples.X, "to_numpy") else samples.X
     bias = 1.0 if options.bias is None else options.bias
     model = LinearSVC(
+        penalty="l1" if options.penalty == "l1" else "l2",
         loss=options.loss or "squared_hinge",
         fit_intercept=bias > 0.0,
         intercept_scaling=bias if bias > 0.0 else 1.0,
@@ -82,6 +86,7 @@ def along(options: PathOptions) -> PathReport:
         relative_gap=found.relative_gap,
         Cs=found.Cs.tolist(),
         support_vectors=found.n_support.tolist(),
+        nonzero_weights=found.n_nonzero.tolist(),
         objectives=objectives,
         picture=None if options.picture is None else str(options.picture),
         seconds=seconds,

@@ -290,6 +290,7 @@ def path(
     greatest: of.GreatestC = 1e3,
     tol: of.Tolerance = 1e-3,
     loss: of.LossName = None,
+    penalty: of.PenaltyName = of.Penalty.l2,
     bias: of.Bias = None,
     free_intercept: of.FreeIntercept = False,
     zero_based: of.ZeroBased = None,

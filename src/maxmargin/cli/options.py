@@ -12,6 +12,13 @@ from typing import Annotated
 import typer
 
 
+class Penalty(StrEnum):
+    """What is added to the loss: half the squared length of w, or the sum of its magnitudes."""
+
+    l2 = "l2"
+    l1 = "l1"
+
+
 class Loss(StrEnum):
     hinge = "hinge"
     squared_hinge = "squared_hinge"
@@ -68,6 +75,7 @@ CacheSize = Annotated[float | None, typer.Option("-m", "--cache-size", help="Meg
 Shrinking = Annotated[
     bool | None, typer.Option("--shrinking/--no-shrinking", help="Of a kernel solver; LIBSVM's -h 1 and -h 0. Default: on.")
 ]
+PenaltyName = Annotated[Penalty, typer.Option(help="l2, or l1, with which most weights are zero (LIBLINEAR's -s 5).")]
 LossName = Annotated[
     Loss | None,
     typer.Option(

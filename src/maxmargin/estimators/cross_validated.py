@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
-from maxmargin.estimators import policy
-from maxmargin.estimators.search import Fold
+from maxmargin.estimators import checks, policy
+from maxmargin.estimators.jobs import warn_if_uncertified
+from maxmargin.estimators.presentation import fit_task, with_callbacks
+from maxmargin.estimators.search import Fold, ListSearch, best_of, warn_if_cut
 from maxmargin.model_selection.path import checked_values
+from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
+
+
+class Samples(NamedTuple):
+    """What a fit is given, after its checks."""
+
+    X: Any
+    y: Array
+    sample_weight: Any
 
 
 def values_of(Cs: Any) -> Array:
@@ -28,7 +42,9 @@ def values_of(Cs: Any) -> Array:
 
 
 def scorer_of(estimator: Any) -> Any:
-    return get_scorer(estimator.scoring or "accuracy") if not callable(estimator.scoring) else estimator.scoring
+    """The scorer that ``scoring`` means; None is accuracy or, in regression, R^2."""
+    default = "accuracy" if is_classifier(estimator) else "r2"
+    return get_scorer(estimator.scoring or default) if not callable(estimator.scoring) else estimator.scoring
 
 
 def routed(estimator: Any, sample_weight: Any, params: dict[str, Any]) -> Any:
@@ -53,7 +69,7 @@ def router_of(estimator: Any) -> MetadataRouter:
     scorer = scorer_of(estimator)
     if not hasattr(scorer, "get_metadata_routing"):
         scorer = get_routing_for_object(None)
-    return router.add(splitter=check_cv(estimator.cv, classifier=True), method_mapping=to_split).add(
+    return router.add(splitter=check_cv(estimator.cv, classifier=is_classifier(estimator)), method_mapping=to_split).add(
         scorer=scorer, method_mapping=to_score
     )
 
@@ -61,8 +77,8 @@ def router_of(estimator: Any) -> MetadataRouter:
 def folds_of(search: Any, model: Any, X: Any, y: Array, sample_weight: Any, params: Any) -> list[Fold]:
     """One fold for each part of ``search.cv``, with a copy of ``model``."""
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-    splitter = check_cv(search.cv, y, classifier=True)
-    folds, classes = [], np.unique(y)
+    splitter = check_cv(search.cv, y, classifier=is_classifier(search))
+    folds, classes = [], np.unique(y) if is_classifier(search) else np.empty(0)
     for train, test in splitter.split(X, y, **params.splitter.split):
         score_params = _check_method_params(X, params.scorer.score, test)
         own = None if weights is None else weights[train]
@@ -75,6 +91,83 @@ def _part(X: Any, rows: Array, columns: Array, search: Any) -> Any:
     """Some rows of X. With a precomputed kernel, only the columns of the training samples."""
     is_pairwise = getattr(search, "kernel", None) == "precomputed"
     return X[rows][:, columns] if is_pairwise else X[rows]
+
+
+class Searching:
+    """What the estimators that choose their own parameters share. A subclass lists the parameters of the search in ``_own``,
+    names the estimator that is searched in ``_plain``, and searches in ``_search``, which sets ``outcomes_`` and what
+    ``_chosen`` returns."""
+
+    _own: ClassVar[tuple[str, ...]]
+    _plain: ClassVar[type]
+    refit: bool
+    n_jobs: int | None
+    outcomes_: Array
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+        """Choose the parameters, and train with them on all samples. ``groups`` go to the splitter; other metadata is routed as
+        in scikit-learn."""
+        solutions, limits = self._fit_all(X, y, sample_weight, params)
+        warn_if_cut(self.outcomes_)
+        warn_if_uncertified(solutions, limits)
+        return self
+
+    @with_callbacks
+    def _fit_all(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> tuple[list[Solution], Limits]:
+        """The certificates that scikit-learn's callbacks hear of are those of the last fit, on all samples."""
+        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
+            limits = self._model()._check_parameters()
+            whole, folds_stop = (Stop.after(share * limits.max_seconds) for share in (1.0, policy.SEARCH.time_share))
+            checks.flag("refit", self.refit)
+            X, y = self._validated_samples(X, y)
+            given = routed(self, sample_weight, params)
+            solutions = self._search(Samples(X, y, sample_weight), given, limits, folds_stop)
+            if self.refit:
+                watcher: Any = self
+                model = self._model(**self._chosen(), n_jobs=self.n_jobs, callback=watcher._watcher())
+                solutions += self._trained(model, Samples(X, y, sample_weight), replace(limits, max_seconds=whole.seconds_left))
+                adopt(self, model)
+        return solutions, limits
+
+    def _validated_samples(self, X: Any, y: Any) -> tuple[Any, Array]:
+        return checks.validated(self, X, y)
+
+    def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
+        """Solutions that ended before ``tol`` without a proof of their labels."""
+        raise NotImplementedError
+
+    def _chosen(self) -> dict[str, Any]:
+        return {"C": self.C_}
+
+    def _trained(self, model: Any, samples: Samples, limits: Limits) -> list[Solution]:
+        """The last fit."""
+        solutions: list[Solution] = model._train(*samples, limits)
+        return solutions
+
+    def _model(self, cls: type | None = None, **more: Any) -> Any:
+        """The estimator that is searched, or a subclass of it."""
+        estimator: Any = self
+        parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name not in self._own}
+        return (cls or self._plain)(**parameters, **more)
+
+    def _keep_list(self, search: ListSearch) -> list[Solution]:
+        """The attributes of a search over a list of values of C."""
+        best = best_of([search])
+        self.Cs_, self.C_ = search.Cs, float(search.Cs[best.value])
+        self.scores_, self.best_score_ = search.scores, best.score
+        self.score_bounds_ = np.stack([search.low, search.high])
+        self.outcomes_ = search.outcomes
+        return list(search.solutions)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """By ``scoring``."""
+        return float(scorer_of(self)(self, X, y, **({} if sample_weight is None else {"sample_weight": sample_weight})))
+
+    def get_metadata_routing(self) -> Any:
+        return router_of(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "certificate_")
 
 
 def adopt(search: Any, model: Any) -> None:

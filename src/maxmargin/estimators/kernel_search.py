@@ -22,7 +22,7 @@ from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import thread_count
-from maxmargin.estimators.search import TRAINED, Fold, FoldScore, ListSearch
+from maxmargin.estimators.search import TRAINED, BoundedMetric, Fold, FoldScore, ListSearch
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.model_selection.transfer import Fit, row_lengths, score_interval, stretched_fit, with_costs
 from maxmargin.problem.kernel import KernelProblem
@@ -205,7 +205,7 @@ class SharedSearch(ListSearch):
             self.models[key] = one.train_again(C, model, np.ascontiguousarray(sums.outputs[:, place]), next_tol)
             return False
         labels = one.labels(fit, model, sums, place)
-        assert self.metric is not None
+        assert isinstance(self.metric, BoundedMetric)
         weights = one.fold.score_params.get("sample_weight")
         self._note(i, k, self.metric(one.fold.y_test, labels, one.fold.classes, weights), TRAINED)
         del self.models[key]

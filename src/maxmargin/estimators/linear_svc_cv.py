@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
-from maxmargin.estimators import checks, policy
-from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
-from maxmargin.estimators.jobs import warn_if_uncertified
+from maxmargin.estimators import checks
+from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, scorer_of, values_of
 from maxmargin.estimators.linear_search import FoldLinearSVC
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.parameters import explained
-from maxmargin.estimators.presentation import fit_task, with_callbacks
-from maxmargin.estimators.search import Fold, ListSearch, best_of, bounded_metric, warn_if_cut
+from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
 from maxmargin.model_selection.path import checked_range
 from maxmargin.model_selection.race import Race
 from maxmargin.model_selection.race_fold import race_fold
@@ -25,11 +22,8 @@ from maxmargin.solving.solution import Solution
 
 IN_RANGE = "trained as far as the proof over the range needs"
 
-OWN = ("Cs", "C_range", "regret", "cv", "scoring", "refit", "n_jobs")
-"""Parameters of the search, and not of the model."""
 
-
-class LinearSVCCV(LinearSVC):
+class LinearSVCCV(Searching, LinearSVC):
     """Linear support vector classification with C chosen by cross-validation.
 
     All values of C share each fold's rows, and each fit starts from the dual variables of its neighbour. A fold is done when
@@ -94,6 +88,9 @@ solver, max_seconds, penalize_intercept, sharp_proofs
     True
     """
 
+    _own = ("Cs", "C_range", "regret", "cv", "scoring", "refit", "n_jobs")
+    _plain = LinearSVC
+
     @explained
     def __init__(
         self,
@@ -144,51 +141,26 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         self.penalize_intercept = penalize_intercept
         self.sharp_proofs = sharp_proofs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LinearSVCCV:
-        """Choose C, and train with it on all samples. ``groups`` go to the splitter; other metadata is routed as in
-        scikit-learn."""
-        solutions, limits = self._fit_all(X, y, sample_weight, params)
-        warn_if_cut(self.outcomes_)
-        warn_if_uncertified(solutions, limits)
-        return self
-
-    @with_callbacks
-    def _fit_all(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> tuple[list[Solution], Limits]:
-        """The certificates that scikit-learn's callbacks hear of are those of the last fit, on all samples."""
-        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
-            model = self._model()
-            limits = model._check_parameters()
-            whole, folds_stop = (Stop.after(share * limits.max_seconds) for share in (1.0, policy.SEARCH.time_share))
-            checks.flag("refit", self.refit)
-            X, y = checks.validated(self, X, y)
-            given = routed(self, sample_weight, params)
-            if self.C_range is None:
-                folds = folds_of(self, self._model(FoldLinearSVC, warm_start=True), X, y, sample_weight, given)
-                with folds_stop.heard():
-                    solutions = self._search_list(folds, checks.classes_of(y), limits, folds_stop)
-            else:
-                solutions = self._search_range(model, X, y, sample_weight, given)
-            if self.refit:
-                model = self._model().set_params(C=self.C_, n_jobs=self.n_jobs, callback=self._watcher())
-                solutions += model._train(X, y, sample_weight, replace(limits, max_seconds=whole.seconds_left))
-                adopt(self, model)
-        return solutions, limits
+    def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
+        if self.C_range is not None:
+            return self._search_range(samples, given)
+        folds = folds_of(self, self._model(FoldLinearSVC, warm_start=True), *samples, given)
+        with stop.heard():
+            return self._search_list(folds, checks.classes_of(samples.y), limits, stop)
 
     def _search_list(self, folds: list[Fold], classes: Array, limits: Limits, stop: Stop) -> list[Solution]:
         Cs, metric = values_of(self.Cs), bounded_metric(self.scoring, classes)
-        search = ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, stop=stop).run()
-        self._keep_search(search)
-        return list(search.solutions)
+        return self._keep_list(ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, stop=stop).run())
 
-    def _search_range(self, model: LinearSVC, X: Any, y: Array, sample_weight: Any, given: Any) -> list[Solution]:
+    def _search_range(self, samples: Samples, given: Any) -> list[Solution]:
         low, high = checked_range(self.C_range)
         checks.number("regret", self.regret, at_least=0.0)
         if self.scoring not in (None, "accuracy") or given.scorer.score.get("sample_weight") is not None:
             raise ValueError("C_range proves accuracy, of samples of equal weight: leave scoring and sample_weight out.")
         if self.penalty != "l2":
             raise ValueError(f"C_range is proved for penalty='l2'; got penalty={self.penalty!r}. Cs takes a list of values.")
-        classes = checks.two_classes_of(y)
-        folds = folds_of(self, model, X, y, sample_weight, given)
+        classes = checks.two_classes_of(samples.y)
+        folds = folds_of(self, self._model(), *samples, given)
         races = [
             race_fold(
                 fold.estimator.binary_problem(fold.X, fold.y, fold.sample_weight),
@@ -212,29 +184,7 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         self.regret_, self.proof_ = race.regret, race.proof()
         self.outcomes_ = np.array([[IN_RANGE] * len(race.knots)] * len(race.folds), dtype=object)
 
-    def _model(self, cls: type[LinearSVC] = LinearSVC, **more: Any) -> LinearSVC:
-        """The estimator whose C is searched."""
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
-        return cls(**parameters, **more)
-
-    def _keep_search(self, search: ListSearch) -> None:
-        best = best_of([search])
-        self.Cs_, self.C_ = search.Cs, float(search.Cs[best.value])
-        self.scores_, self.best_score_ = search.scores, best.score
-        self.score_bounds_ = np.stack([search.low, search.high])
-        self.outcomes_ = search.outcomes
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """By ``scoring``."""
-        return float(scorer_of(self)(self, X, y, **({} if sample_weight is None else {"sample_weight": sample_weight})))
-
-    def get_metadata_routing(self) -> Any:
-        return router_of(self)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = False
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "certificate_")

@@ -38,6 +38,10 @@ GIVEN_UP = "not trained: this value cannot be the best one"
 OUT_OF_TIME = "not trained: the time was up"
 
 
+RESIDUAL_ROUNDING = 2.0**-52
+"""A bound on the rounding of a difference, relative to what is subtracted."""
+
+
 class FoldScore(NamedTuple):
     """The score of the labels at hand, and its least and greatest value at the exact optimum."""
 
@@ -54,6 +58,11 @@ class BoundedMetric(NamedTuple):
     """A metric that never falls when a wrong label is made right. Its greatest value is one."""
 
     of: Metric
+    greatest: float = 1.0
+
+    def of_fold(self, fold: Fold) -> FoldScore:
+        labels = fold.estimator._certified_labels(fold.X_test)
+        return self(fold.y_test, labels, fold.classes, fold.score_params.get("sample_weight"))
 
     def __call__(self, y: Array, labels: CertifiedLabels, classes: Array, weights: Array | None = None) -> FoldScore:
         codes, is_right = np.searchsorted(classes, y), labels.labels == y
@@ -93,6 +102,51 @@ def bounded_metric(scoring: Any, classes: Array) -> BoundedMetric | None:
     return None if metric is None else BoundedMetric(metric)
 
 
+class BoundedErrors(NamedTuple):
+    """A score of a regression that falls with the magnitude of each residual: of the targets, the magnitudes of the residuals,
+    and the weights of the samples."""
+
+    of: Metric
+    greatest: float
+
+    def of_fold(self, fold: Fold) -> FoldScore:
+        """At the values, and at the residuals that are greatest and least within their radii."""
+        y, found = fold.y_test, fold.estimator._certified_values(fold.X_test)
+        weights = fold.score_params.get("sample_weight")
+        weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
+        residuals = np.abs(y - found.values)
+        radius = found.radius + RESIDUAL_ROUNDING * (np.abs(y) + np.abs(found.values))
+        ends = residuals, residuals + radius, np.maximum(0.0, residuals - radius)
+        return FoldScore(*(self.of(y, each, weights) for each in ends))
+
+
+def _r2(y: Array, residuals: Array, weights: Array) -> float:
+    """One minus the squared error by the variance of the targets; 1 or 0, as in scikit-learn, where all targets are equal."""
+    error = float(weights @ np.square(residuals))
+    total = float(weights @ np.square(y - np.average(y, weights=weights)))
+    if total == 0.0:
+        return 1.0 if error == 0.0 else 0.0
+    return 1.0 - error / total
+
+
+def _negative_mean(power: int) -> Metric:
+    def score(y: Array, residuals: Array, weights: Array) -> float:
+        return -float(weights @ residuals**power / weights.sum())
+
+    return score
+
+
+def bounded_errors(scoring: Any) -> BoundedErrors | None:
+    """Of the scores of a regression that can be bounded."""
+    known = {
+        None: BoundedErrors(_r2, 1.0),
+        "r2": BoundedErrors(_r2, 1.0),
+        "neg_mean_squared_error": BoundedErrors(_negative_mean(2), 0.0),
+        "neg_mean_absolute_error": BoundedErrors(_negative_mean(1), 0.0),
+    }
+    return known.get(scoring) if scoring is None or isinstance(scoring, str) else None
+
+
 @dataclass
 class Fold:
     """The training and the validation samples of one fold, and the estimator that is trained on it again and again."""
@@ -117,10 +171,9 @@ class Fold:
         solutions: list[Solution] = self.estimator._train(self.X, self.y, self.sample_weight, limits)
         return solutions
 
-    def score(self, scorer: Any, metric: BoundedMetric | None) -> FoldScore:
+    def score(self, scorer: Any, metric: BoundedMetric | BoundedErrors | None) -> FoldScore:
         if metric is not None and set(self.score_params) <= {"sample_weight"}:
-            labels = self.estimator._certified_labels(self.X_test)
-            return metric(self.y_test, labels, self.classes, self.score_params.get("sample_weight"))
+            return metric.of_fold(self)
         value = float(scorer(self.estimator, self.X_test, self.y_test, **self.score_params))
         return FoldScore(value, -math.inf, math.inf)
 
@@ -142,7 +195,7 @@ class ListSearch:
     Cs: Array
     limits: Limits
     scorer: Any
-    metric: BoundedMetric | None
+    metric: BoundedMetric | BoundedErrors | None
     n_jobs: int | None
     best_low: float = -math.inf
     """The best proved mean score so far. It may come from another gamma."""
@@ -153,7 +206,7 @@ class ListSearch:
         shape = len(self.folds), len(self.Cs)
         self.is_over = np.zeros(shape, bool)
         self.scores, self.outcomes = np.full(shape, np.nan), np.full(shape, GIVEN_UP, dtype=object)
-        self.low, self.high = np.full(shape, -math.inf), np.full(shape, 1.0 if self.metric else math.inf)
+        self.low, self.high = np.full(shape, -math.inf), np.full(shape, self.metric.greatest if self.metric else math.inf)
 
     def run(self) -> ListSearch:
         middle = len(self.Cs) // 2

@@ -12,15 +12,13 @@ from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
-from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
-from maxmargin.estimators.jobs import warn_if_uncertified
+from maxmargin.estimators.cross_validated import Samples, scorer_of
+from maxmargin.estimators.gamma_search import GammaSearching
 from maxmargin.estimators.kernel_search import SharedPolicy, SharedSearch
-from maxmargin.estimators.kernel_settings import width
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained
-from maxmargin.estimators.presentation import fit_task, with_callbacks
-from maxmargin.estimators.search import Fold, ListSearch, best_of, bounded_metric, warn_if_cut
+from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
 from maxmargin.estimators.svc import SVC
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.model_selection.transfer import with_costs
@@ -29,9 +27,6 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
-
-OWN = ("Cs", "gammas", "cv", "scoring", "refit", "n_jobs")
-"""Parameters of the search, and not of the model."""
 
 
 class FoldValues:
@@ -102,7 +97,7 @@ class FoldSVC(SVC):
         return CertifiedLabels(self.classes_[(values > 0.0).astype(int)], np.zeros(len(values), bool))
 
 
-class SVCCV(SVC):
+class SVCCV(GammaSearching, SVC):
     """Support vector classification with kernels, with C and gamma chosen by cross-validation.
 
     The kernel values of all samples are computed once for each gamma, and shared by all folds and all values of C. With two
@@ -155,6 +150,8 @@ random_state, solver, fit_intercept, max_seconds
     True
     """
 
+    _plain = SVC
+
     @explained
     def __init__(
         self,
@@ -203,60 +200,15 @@ random_state, solver, fit_intercept, max_seconds
         self.fit_intercept = fit_intercept
         self.max_seconds = max_seconds
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> SVCCV:
-        """Choose C and gamma, and train with them on all samples. ``groups`` go to the splitter; other metadata is routed as in
-        scikit-learn."""
-        solutions, limits = self._fit_all(X, y, sample_weight, params)
-        warn_if_cut(self.outcomes_)
-        warn_if_uncertified(solutions, limits)
-        return self
+    def _fold_model(self, samples: Samples) -> SVC:
+        checks.sample_costs(1.0, self.class_weight, samples.sample_weight, samples.X, checks.classes_of(samples.y), samples.y)
+        return self._model(FoldSVC)
 
-    @with_callbacks
-    def _fit_all(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> tuple[list[Solution], Limits]:
-        """The certificates that scikit-learn's callbacks hear of are those of the last fit, on all samples."""
-        with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
-            limits = self._model(SVC)._check_parameters()
-            whole, folds_stop = (Stop.after(share * limits.max_seconds) for share in (1.0, policy.SEARCH.time_share))
-            checks.flag("refit", self.refit)
-            Cs = values_of(self.Cs)
-            X, y = checks.validated(self, X, y)
-            checks.sample_costs(1.0, self.class_weight, sample_weight, X, checks.classes_of(y), y)  # says what is wrong
-            given = routed(self, sample_weight, params)
-            gammas = self._gammas(X, sample_weight)
-            folds = folds_of(self, self._model(FoldSVC), X, y, sample_weight, given)
-            searches: list[ListSearch] = []
-            self._memory: Array | None = None
-            for k, gamma in enumerate(gammas):
-                best = max((search.best_low for search in searches), default=-np.inf)
-                stop = folds_stop.share(len(gammas) - k)
-                with stop.heard():
-                    searches.append(self._searched(X, y, folds, gamma, Cs, limits, best, stop))
-            del self._memory
-            self._keep_search(gammas, searches)
-            solutions = [solution for search in searches for solution in search.solutions]
-            if self.refit:
-                model = self._model(SVC, C=self.C_, gamma=self.gamma_, n_jobs=self.n_jobs, callback=self._watcher())
-                model._objects_ = None
-                solutions += model._train(X, y, sample_weight, replace(limits, max_seconds=whole.seconds_left))
-                model.class_weight_ = model._class_weights(y, sample_weight)
-                adopt(self, model)
-        return solutions, limits
-
-    def _model(self, cls: type[SVC], **more: Any) -> SVC:
-        """The estimator whose C and gamma are searched."""
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
-        return cls(**parameters, **more)
-
-    def _gammas(self, X: Any, sample_weight: Any) -> Array:
-        """As numbers; the names of scikit-learn mean what they do on all samples."""
-        if self.kernel in ("linear", "precomputed") or callable(self.kernel):
-            return np.ones(1)
-        wanted = ["scale"] if self.gammas is None else np.atleast_1d(np.asarray(self.gammas, dtype=object)).tolist()
-        if not wanted:
-            raise ValueError("gammas must hold at least one value.")
-        for each in wanted:
-            SVC(gamma=each)._check_parameters()
-        return np.array([width(each, X, sample_weight) for each in wanted])
+    def _trained(self, model: SVC, samples: Samples, limits: Limits) -> list[Solution]:
+        model._objects_ = None
+        solutions = model._train(*samples, limits)
+        model.class_weight_ = model._class_weights(samples.y, samples.sample_weight)
+        return solutions
 
     def _searched(
         self, X: Any, y: Array, folds: list[Fold], gamma: float, Cs: Array, limits: Limits, best: float, stop: Stop
@@ -309,22 +261,3 @@ random_state, solver, fit_intercept, max_seconds
         except OutOfTimeError:
             return None, True
         return matrix, matrix.megabytes_to_hold * (1 + n_folds) <= self.cache_size
-
-    def _keep_search(self, gammas: Array, searches: list[ListSearch]) -> None:
-        g, c, score = best_of(searches)
-        self.Cs_, self.gammas_ = searches[0].Cs, gammas
-        self.C_, self.gamma_, self.best_score_ = float(self.Cs_[c]), float(gammas[g]), score
-        self.scores_ = np.stack([search.scores for search in searches], axis=1)
-        low, high = (np.stack([getattr(search, end) for search in searches], axis=1) for end in ("low", "high"))
-        self.score_bounds_ = np.stack([low, high])
-        self.outcomes_ = np.stack([search.outcomes for search in searches], axis=1)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """By ``scoring``."""
-        return float(scorer_of(self)(self, X, y, **({} if sample_weight is None else {"sample_weight": sample_weight})))
-
-    def get_metadata_routing(self) -> Any:
-        return router_of(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "certificate_")

@@ -9,6 +9,10 @@ hinge_pieces   the gap between two fits with hinge loss: piecewise quadratic, it
 path           a solution for every C of a range, with a certified objective
 leave_one_out  the exact leave-one-out error of a fit
 removal        a support vector of a kernel machine is left out: steps from the fit, and what they prove
-folds, race    cross-validation over a list of values, or with a proof over a range
+track          one linear problem at one C after another, prepared once
+race           cross-validation over a range of C, with a proof: knots are added until it is there
+race_fold      the fits of one fold of it, and what they prove of its validation samples
+gradients      between two fits with squared hinge loss: the gradient bounds the distance of the optimum
+positions      where between two knots a sample is open, and sums over all samples
 =============  =====================================================================================================
 """

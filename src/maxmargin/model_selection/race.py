@@ -8,7 +8,8 @@ error, is linear in the position. So the sample is **proved wrong** where p > 0 
 .. math:: p(\theta)^2 - |x|^2 g(\theta) > 0 ,
 
 a convex quadratic: the positions at which it is not proved wrong are one interval, with the roots as its ends. One sort of
-all ends gives the least error on the whole interval between the knots, not at some points of it. The interval whose bound is
+all ends gives the least error on the whole interval between the knots, not at some points of it. Squared hinge loss has a
+better bound (:mod:`maxmargin.model_selection.gradients`): a radius for each part of the interval. The interval whose bound is
 least is divided, or the gaps of its ends are made smaller, whichever limits it, until no C can be better than the best knot
 by more than the regret asked for. Without a free offset.
 

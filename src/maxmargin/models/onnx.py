@@ -23,12 +23,14 @@ from maxmargin.estimators.linear_one_class_svm import LinearOneClassSVM
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear_svr import LinearSVR
+from maxmargin.estimators.linear_svr_cv import LinearSVRCV
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svc_cv import SVCCV
 from maxmargin.estimators.svr import SVR
+from maxmargin.estimators.svr_cv import SVRCV
 from maxmargin.models.onnx_bounds import change_bound
 from maxmargin.models.onnx_graphs import has_one_output, put_classes, put_inliers, put_targets
 
@@ -38,7 +40,7 @@ OPSET = 17
 """The version of ONNX's operators that is written: onnxruntime has read it since 1.12 (2022)."""
 CLASSIFIERS = (LinearSVC, LinearSVCCV, SVC, SVCCV, NuSVC)
 ONE_CLASS = (OneClassSVM, LinearOneClassSVM)
-REGRESSORS = (LinearSVR, SVR, NuSVR)
+REGRESSORS = (LinearSVR, LinearSVRCV, SVR, SVRCV, NuSVR)
 ELEMENT_TYPES = {"float64": 11, "float32": 1, "int64": 7, "object": 8}
 """ONNX's numbers for the types of tensors."""
 

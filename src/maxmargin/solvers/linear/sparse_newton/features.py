@@ -69,7 +69,7 @@ class SparseFeatures:
         from maxmargin.solvers.linear.sparse_newton.column_loops import column_products
 
         if len(kept) >= self.n_features:
-            return _with_constant(self.by_rows.T @ s, self.scaling * float(s.sum()), self.scaling)
+            return _with_constant(self.by_rows.T @ s, self.scaling * float(s.sum()), self.scaling)[kept]
         found = np.empty(len(kept))
         inside = kept[: np.searchsorted(kept, self.n_features)]
         column_products(self.columns, inside, s, found)

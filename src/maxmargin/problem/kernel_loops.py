@@ -16,7 +16,8 @@ SHIFT = 1.5 * 2.0**52
 MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
-"""Up to so many samples have their terms added up in blocks of so many: no term goes through more than 64 roundings."""
+"""The greatest number of samples whose terms are added up by ``hinge_sums``, and the terms of a block. With both, no term goes
+through more than 64 roundings."""
 
 
 P0, P1, P2, P3, P4, P5, P6, P7, P8, P9, P10 = (

@@ -100,7 +100,7 @@ class SmallState:
         return bool(np.isfinite(self.gap) and self.gap <= target * abs(self.best_dual))
 
     def run(self, settings: Settings, warm_penalty: float, budget: Budget) -> None:
-        """The compiled call. If it was cut short by the budget, the careful method goes on from its alpha."""
+        """The compiled call. If the budget cut it short, the careful method continues from its alpha."""
         self.is_fresh, allowed_steps, n = False, settings.most_steps, self.problem.n_samples
         most_steps = max(1, min(allowed_steps, budget.steps // n))
         memory = Memory(self.problem, settings._replace(most_steps=most_steps))

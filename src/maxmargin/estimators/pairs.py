@@ -148,8 +148,8 @@ class KernelProblems:
 
 
 def most_threads(n_pairs: int) -> int:
-    """Return the greatest number of threads that is ever used. The budget for kernel values is divided by this number, not by the
-    number of threads at work, because the rounding of a solver depends on its budget."""
+    """Return the greatest number of threads that is ever used. The budget for kernel values is divided by this number, not by
+    the number of threads at work, because the rounding of a solver depends on its budget."""
     return min(available_cores(), n_pairs)
 
 

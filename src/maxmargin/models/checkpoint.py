@@ -1,5 +1,5 @@
-"""Checkpoints: the dual variables of every problem, under way or done, saved at intervals, from which a fit that was interrupted
-resumes.
+"""Checkpoints: the dual variables of every problem, under way or done, saved at intervals. A fit that was interrupted
+resumes from them.
 
 Any alpha is a valid start, and the certificate at the end is computed from the data, so a resumed fit is as certified as an
 uninterrupted one. A problem is known by a digest of its data, labels, costs, and loss or kernel: a checkpoint of other data is

@@ -12,7 +12,8 @@ import numpy as np
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
-from maxmargin.scale_out.blocks import ALIGNMENT, Block, Blocks
+from maxmargin.scale_out.block_list import ALIGNMENT
+from maxmargin.scale_out.blocks import Block, Blocks
 from maxmargin.scale_out.passes import Framing, Memory, Pass, Reply, added, visit
 
 

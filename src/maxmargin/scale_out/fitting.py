@@ -82,9 +82,8 @@ class PassesRun:
 
     def __post_init__(self) -> None:
         framing = self.framing
-        n_weights = framing.n_features + (framing.intercept_scaling != 0.0)
-        self.shape = ProblemShape(self.executor.n_samples, n_weights, framing.loss, framing.intercept_scaling)
-        self.w = np.zeros(n_weights)
+        self.shape = ProblemShape(self.executor.n_samples, framing.n_weights, framing.loss, framing.intercept_scaling)
+        self.w = np.zeros(framing.n_weights)
         self.certificate: Certificate = refusal(0)
         self.active = self.executor.n_samples
         self.least_gap, self.idle = math.inf, 0

@@ -35,6 +35,10 @@ class Framing:
     class_costs: tuple[Array, Array] | None = None
     """The classes, and what multiplies the cost of the samples of each."""
 
+    @property
+    def n_weights(self) -> int:
+        return self.n_features + (self.intercept_scaling != 0.0)
+
     def problem(self, block: Block) -> LinearProblem:
         rows = Rows.from_matrix(_wide(block.X, self.n_features), check=False)
         y = np.asarray(block.y)

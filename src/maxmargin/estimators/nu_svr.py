@@ -107,7 +107,7 @@ class NuSVR(RegressorMixin, Presented, FittedKernel, KernelMachine, BaseEstimato
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output; with
         ``kernel="precomputed"`` X is the kernel matrix."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, self._columns(X))
         return self
 
     @with_callbacks

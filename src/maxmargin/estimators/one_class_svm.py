@@ -112,7 +112,7 @@ class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEsti
         """Fit to X of shape (n_samples, n_features), dense or sparse; y is not looked at. With ``kernel="precomputed"`` X is
         the kernel matrix."""
         solutions, limits = self._fit(X, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, self._columns(X))
         return self
 
     @with_callbacks

@@ -40,6 +40,9 @@ class SVC(ClassifierMixin, Presented, FittedKernel, KernelClassifier, BaseEstima
     Parameters
     ----------
     C : float, default 1.0
+        Weight of the loss, which is a sum over the samples. ``np.inf`` asks for the hard margin: the function with the
+        greatest margin, for each pair of classes. Where there is none beyond rounding, the fit raises an
+        ``InseparableError``, whose ``ray`` proves it. ``solver`` has no effect then, unless the kernel is linear.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
         "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY. Then ``tol`` is
         LIBSVM's: the greatest violation of the conditions of optimality. A callable is called with two matrices, or with two
@@ -109,7 +112,7 @@ class SVC(ClassifierMixin, Presented, FittedKernel, KernelClassifier, BaseEstima
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
         X is the kernel matrix, with a callable kernel X may be a list of anything that the callable takes."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, self._columns(X))
         return self
 
     @with_callbacks

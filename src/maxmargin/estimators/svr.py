@@ -35,7 +35,8 @@ class SVR(RegressorMixin, Presented, FittedKernel, KernelRegressor, BaseEstimato
     tol : float, default 1e-3
         The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
     C : float, default 1.0
-        Weight of the loss, which is a sum over the samples.
+        Weight of the loss, which is a sum over the samples. ``np.inf`` asks that every residual stays within ``epsilon``: the
+        shortest w that does it. Where none does, the fit raises an ``InseparableError``, whose ``ray`` proves it.
     epsilon : float, default 0.1
         Half the width of the tube in which a residual costs nothing, in units of y. The quantile loss has no tube.
     shrinking : bool, default True
@@ -94,7 +95,7 @@ class SVR(RegressorMixin, Presented, FittedKernel, KernelRegressor, BaseEstimato
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output; with
         ``kernel="precomputed"`` X is the kernel matrix."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, self._columns(X))
         return self
 
     @with_callbacks

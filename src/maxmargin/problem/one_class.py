@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
-from maxmargin.problem.dual_box import Kinks
+from maxmargin.problem.dual_box import Kinks, ResidualPieces
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.regression_losses import Rescaled
@@ -32,6 +32,9 @@ class Shortfall(Hinge):
 
     def rescaled(self, size: float) -> Rescaled:
         return Rescaled(self, 1.0 / size)
+
+    def residual_pieces(self) -> ResidualPieces:
+        return ResidualPieces(0.0, 1.0, 0.0)
 
     def kinks(self, output: Array, C: Array, target: Array) -> Kinks:
         """One a sample, at t - f."""

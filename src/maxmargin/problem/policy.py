@@ -43,6 +43,12 @@ class HeldValuesPolicy:
     share_of_budget: float = 0.5
     """Share of the budget for kernel values that values shared between classes, or outputs, may take. An estimate,
     not measured."""
+    cache_bytes: int = 1 << 19
+    """Bytes of the samples that are read to make a row, up to which rows are made on demand. They must stay in a cache, because
+    every row reads them all: half of the second-level cache of the machine on which this was written."""
+    most_rows: float = 1.0 / 3.0
+    """Share of the rows that are made on demand. A row takes about 1.5 times as long as in a product of matrices (measured on
+    digits), which makes each value for both of its places. So all rows at once take as long as a third of them on demand."""
 
 
 @dataclass(frozen=True)

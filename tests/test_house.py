@@ -53,7 +53,7 @@ NUMBERS = {
     "scale_out/remainder.py": {"BINS_A_POWER", "LEAST_POWER", "MOST_POWER", "ROW_OVERHEAD"},
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/presolve.py": {"MIXER"},
-    "solvers/linear/newton/small_newton.py": {"LINE", "MIXER"},
+    "solvers/linear/newton/small_newton.py": {"LINE", "MIXER", "STRIP"},
     "solvers/linear/newton/state.py": {"ROUNDING"},
     "solvers/linear/pegasos.py": {"TINY"},
     "cli/outcome.py": {"CERTIFIED", "BAD_INPUT", "UNCERTIFIED"},

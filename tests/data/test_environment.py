@@ -133,7 +133,7 @@ def test_a_full_disk_at_a_checkpoint_is_said_once_and_the_fit_goes_on(tmp_path, 
 
     monkeypatch.setattr("maxmargin.models.checkpoint.written", full)
     problem = PROBLEMS["overlapping"](Hinge())
-    with pytest.warns(RuntimeWarning, match=r"could not be saved, and the fit goes on without it: .*No space left") as said:
+    with pytest.warns(RuntimeWarning, match=r"could not be saved, and the fit continues without it: .*No space left") as said:
         solution = solve(problem, Checkpointed(DCD(), Checkpoint.open(tmp_path / "state"), seconds=0.0), tol=1e-6)
     assert solution.status is Status.CERTIFIED
     assert len(said) == 1

@@ -111,7 +111,7 @@ def judge_among(job, start, stop, columns, totals, rests):
 
 @njit(inline="always")
 def add_to_total(totals, rests, side, i, more):
-    """totals[side, i] += more, with what that loses in the rests."""
+    """Add ``more`` to totals[side, i], and the rounding error of the sum to the rests."""
     total = totals[side, i]
     new = total + more
     added = new - total

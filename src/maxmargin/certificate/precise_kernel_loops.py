@@ -33,7 +33,7 @@ class NormedRows(NamedTuple):
 
 
 class Gaussian(NamedTuple):
-    """exp(-gamma |x - z|^2) on so many features."""
+    """exp(-gamma |x - z|^2), over the given number of features."""
 
     n_features: int
     gamma: float

@@ -52,7 +52,7 @@ CostOfModel = Annotated[
 Tolerance = Annotated[float, typer.Option("-e", "--tol", help="Relative duality gap to reach.")]
 Folds = Annotated[
     int | None,
-    typer.Option("-v", "--folds", help="Cross-validate with so many stratified folds instead of writing a model."),
+    typer.Option("-v", "--folds", help="Cross-validate with this number of stratified folds instead of writing a model."),
 ]
 Kernel = Annotated[
     str | None,

@@ -77,7 +77,7 @@ class ProgressLine:
         return Text(self.text(time.perf_counter() - self.since), no_wrap=True, overflow="ellipsis")
 
     def text(self, seconds: float) -> str:
-        """The line after so many seconds of the task; it fits 80 columns."""
+        """The line to show when the task has run for ``seconds``. It fits 80 columns."""
         start = f"{self._task}  {time_text(seconds)}"
         if self._estimate is not None:
             return f"{start}  {self._estimated(self._estimate)}"
@@ -110,7 +110,7 @@ def watched(solver: Any, line: ProgressLine, policy: ProgressPolicy | None = Non
 
 
 class _Clock:
-    """Says once every so many seconds that it is time."""
+    """Says at regular intervals that it is time for the next line."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self._next = seconds, 0.0

@@ -53,7 +53,7 @@ class Stop:
 
     @classmethod
     def within(cls, seconds: float) -> Stop:
-        """After so many seconds, or when the Stop that this thread already obeys is due: for a fit within another."""
+        """Stop after ``seconds``, or when the Stop that this thread already obeys is due. This is for a fit within another."""
         outer = _heard.get()
         if outer is None:
             return cls.after(seconds)

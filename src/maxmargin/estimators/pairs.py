@@ -82,7 +82,7 @@ class PairProblems(Protocol):
 
     @property
     def most_threads(self) -> int:
-        """More threads than so many would only wait for each other."""
+        """The greatest useful number of threads. More of them would only wait for each other."""
 
     def problem(self, pair: Pair) -> Any: ...
 
@@ -105,8 +105,8 @@ class KernelProblems:
     def of(
         cls, X: Any, kernel: Kernel, costs: Array, has_offset: bool, solver: KernelSolver, codes: Array, n_threads: int
     ) -> KernelProblems:
-        """All pairs share some of the solver's budget for kernel values, and each of so many threads may take its part of the
-        rest."""
+        """Divide the solver's budget for kernel values: all pairs share one part, and the rest is divided among ``n_threads``
+        threads."""
         budget_mb = solver.budget_mb
         if budget_mb is None:
             return cls(X, kernel, costs, has_offset, solver, None)
@@ -163,8 +163,8 @@ def ray_of_all_samples(pair: Pair, n_samples: int) -> Iterator[None]:
 
 
 def most_threads(n_pairs: int) -> int:
-    """More than so many threads are never used. The budget for kernel values is divided by this number, and not by that of the
-    threads at work: a solver's rounding depends on its budget."""
+    """Return the greatest number of threads that is ever used. The budget for kernel values is divided by this number, not by
+    the number of threads at work, because the rounding of a solver depends on its budget."""
     return min(available_cores(), n_pairs)
 
 

@@ -127,7 +127,7 @@ class Tiles:
         return policy.ns_a_value + policy.ns_a_feature * self.n_features
 
     def crew(self, n_values: int) -> Crew:
-        """The threads that so many values are worth."""
+        """Choose the threads that computing this number of values is worth."""
         return Crew(0 if self.kernel.is_foreign else int(n_values * self.ns_a_value))
 
     @cached_property

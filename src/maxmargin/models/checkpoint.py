@@ -1,4 +1,5 @@
-"""Checkpoints: the dual variables of every problem, under way or done, saved at intervals: a killed fit goes on where it was.
+"""Checkpoints: the dual variables of every problem, under way or done, saved at intervals. A fit that was interrupted
+resumes from them.
 
 Any alpha is a valid start, and the certificate at the end is computed from the data, so a resumed fit is as certified as an
 uninterrupted one. A problem is known by a digest of its data, labels, costs, and loss or kernel: a checkpoint of other data is
@@ -75,14 +76,14 @@ class Checkpoint:
             self.alphas[key] = alpha.copy()
 
     def save(self, key: str, alpha: Array) -> None:
-        """Write all that is kept, and this. Where that fails (a full disk) the fit goes on, and the failure is said."""
+        """Write all that is kept, and this. If writing fails (a full disk), the fit continues and a message says so."""
         self.keep(key, alpha)
         with self.lock:
             try:
                 self._write(self.alphas)
             except OSError as error:
                 if not self.has_failed:
-                    self.complain(f"The checkpoint could not be saved, and the fit goes on without it: {error}.")
+                    self.complain(f"The checkpoint could not be saved, and the fit continues without it: {error}.")
                 self.has_failed = True
             self.saved_at = time.monotonic()
 
@@ -114,7 +115,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Checkpointed:
-    """A solver that starts from the checkpoint of its problem, if there is one, and saves its alpha every so many seconds."""
+    """A solver that starts from the checkpoint of its problem, if there is one, and saves its alpha at regular intervals."""
 
     solver: Any
     checkpoint: Checkpoint

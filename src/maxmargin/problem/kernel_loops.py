@@ -19,7 +19,8 @@ LEAST = -1022.0
 HALF_ULP = 2.0**-53
 """The unit roundoff."""
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
-"""Up to so many samples have their terms added up in blocks of so many: no term goes through more than 64 roundings."""
+"""The greatest number of samples whose terms are added up by ``hinge_sums``, and the terms of a block. With both, no term goes
+through more than 64 roundings."""
 
 
 P0, P1, P2, P3, P4, P5, P6, P7, P8, P9, P10 = (

@@ -16,40 +16,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
-from maxmargin.problem.dual_box import DualBox, Kinks, ResidualPieces, Targets
+from maxmargin.problem.dual_box import Kinks, ResidualPieces
 from maxmargin.problem.linear import LinearProblem, costs_of
+from maxmargin.problem.losses import Hinge
 from maxmargin.problem.regression_losses import Rescaled
 
 
 @dataclass(frozen=True)
-class Shortfall:
-    """max(0, r): by how much an output is below its target. It is the hinge of one class, with a target for each sample."""
+class Shortfall(Hinge):
+    """max(0, r): by how much an output is below its target. It is the hinge of one class, with a target for each sample in
+    place of 1, and no label that turns an output round."""
 
     is_regression: ClassVar[bool] = True
     has_ellipsoid: ClassVar[bool] = False
-    is_smooth: ClassVar[bool] = False
-
-    def value(self, output: Array, target: Targets = 1.0) -> Array:
-        return np.maximum(0.0, target - output)
-
-    def slope(self, output: Array, target: Targets = 1.0) -> Array:
-        return np.where(output < target, 1.0, 0.0)
 
     def rescaled(self, size: float) -> Rescaled:
         return Rescaled(self, 1.0 / size)
-
-    def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
-        zero, p = (np.broadcast_to(array, C.shape) for array in (0.0, target))
-        return DualBox(zero, C, zero, p)
-
-    def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
-        residual = target - output
-        return (C - alpha) * np.maximum(0.0, residual) + alpha * np.maximum(0.0, -residual)
-
-    def gap_sensitivity(self, output: Array, alpha: Array, C: Array, error: Array, target: Targets = 1.0) -> Array:
-        residual = target - output
-        kink = np.maximum(C - alpha, alpha)
-        return np.where(residual > error, C - alpha, np.where(residual < -error, alpha, kink)) * error
 
     def residual_pieces(self) -> ResidualPieces:
         return ResidualPieces(0.0, 1.0, 0.0)

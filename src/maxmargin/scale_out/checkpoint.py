@@ -71,7 +71,7 @@ class PassesCheckpoint:
             with written(self.path) as file:
                 file.write(save_tensors(tensors))
         except OSError as error:
-            sentence = f"The checkpoint could not be saved, and the fit goes on without it: {error}."
+            sentence = f"The checkpoint could not be saved, and the fit continues without it: {error}."
             warnings.warn(sentence, RuntimeWarning, stacklevel=2)
         self.saved_at = time.monotonic()
 

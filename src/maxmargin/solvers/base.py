@@ -14,7 +14,7 @@ own paper; ``tol`` does not count then, and the answer gets one certificate at t
 
 
 class Budget(NamedTuple):
-    """A bounded chunk of work: at most so many steps, in search of a relative gap of ``target``."""
+    """A bounded chunk of work: at most ``steps`` steps, in search of a relative gap of ``target``."""
 
     steps: int
     target: float

@@ -39,8 +39,8 @@ class Block(NamedTuple):
 
 class Effort(NamedTuple):
     """When a working set is left: at a violation of ``tolerance``, or after ``max_iterations`` systems. ``jitter`` is added to
-    the diagonal of a system. At most so many ``pairs`` are moved before the first system. ``needs_system``: a system follows
-    even if they have brought the violation within the tolerance."""
+    the diagonal of a system. At most ``pairs`` pairs of variables are moved before the first system. ``needs_system`` asks for
+    a system even if the pairs have brought the violation within the tolerance."""
 
     tolerance: float
     max_iterations: int

@@ -160,7 +160,7 @@ class _Begun(NamedTuple):
 
 
 def _begun(task: Task, is_wrong: Array) -> _Begun:
-    """From S1 = the free variables and those that are wrong: at the very beginning, all."""
+    """Start with S1 = the free variables and the variables that violate their condition. At the very beginning that is all."""
     work = task.work
     side = np.where(is_wrong, 0, np.where(work.s <= work.lower, -1, np.where(work.s >= work.upper, 1, 0)))
     total = math.fsum(work.s) if work.has_offset else None

@@ -68,7 +68,8 @@ def move_pair(block, s, v, diagonal, rise, fall):
 
 @njit(**OPTIONS)
 def move_pairs(block, s, v, tolerance, most):
-    """At most so many pairs, while the greatest v that can rise is more than ``tolerance`` above the least that can fall."""
+    """Move at most ``most`` pairs, while the greatest v that can rise is more than ``tolerance`` above the least that can fall.
+    Return how many were moved."""
     diagonal, gains = np.empty(len(s)), np.empty(len(s))
     for i in range(len(s)):
         diagonal[i] = block.K[i, i]

@@ -104,7 +104,7 @@ def kth_lowest(values, k):
 
 @njit(**OPTIONS)
 def take_lowest(rank, is_there, count, chosen):
-    """Of those that are there, the ``count`` with the lowest rank become chosen; all if they are fewer."""
+    """Choose the ``count`` samples of the lowest rank among those marked in ``is_there``, or all of these if they are fewer."""
     values, here = np.empty(len(rank)), 0
     for i in range(len(rank)):
         if is_there[i]:

@@ -88,7 +88,7 @@ class IRWLSState(SignedPoint):
     gap: float = np.inf
     dual: float = 0.0
     relative_gap: float = np.inf
-    best_b: float = 0.0  # that which minimises the primal; b is the multiplier of the last working set
+    best_b: float = 0.0  # the offset that minimises the primal; b is the multiplier of the last working set
     level: float = 0.0  # of the quantile of y - f that best_b is
     removals: int = 0
     resets: int = 0  # times that all came back

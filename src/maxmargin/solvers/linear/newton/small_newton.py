@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -159,12 +159,10 @@ class Memory:
         n, d = len(curve.C), len(Z)
         self.unit = unit
         bounds, of_samples = np.empty((2, n)), np.zeros((7, n))
-        of_weights: Any = (*np.zeros((6, d)), *np.zeros((2, d, d)))
-        dual: Any = tuple(of_samples)
         bounds[0], bounds[1] = curve.lower, curve.target
         self.Z, self.settings = Z, settings
-        self.samples = Samples(curve.C, bounds[0], curve.U, bounds[1], *dual, np.empty(n, np.uint64))
-        self.weights = Weights(*of_weights, np.empty((d + 1, STRIP)))
+        self.samples = Samples._make([curve.C, bounds[0], curve.U, bounds[1], *of_samples, np.empty(n, np.uint64)])
+        self.weights = Weights._make([*np.zeros((6, d)), *np.zeros((2, d, d)), np.empty((d + 1, STRIP))])
 
     @classmethod
     def of(cls, problem: LinearProblem, settings: Settings) -> Memory:

@@ -131,7 +131,9 @@ def solve_small(Z, samples, weights, settings):
         is_sparse = FEW * moved <= n
         is_anew = changed > n_free or FEW * changed > n  # S from zero takes fewer additions, or hardly more
         if is_anew:
-            S[:] = 0.0
+            for k in range(d):
+                for j in range(d):
+                    S[k, j] = 0.0
         n_chosen = ZERO
         for i in range(n):  # chosen are the samples to add to S, or to take from it
             change, now = new[i] - alpha[i], C[i] if is_inside(new[i], lower[i], upper[i], is_kinked) else 0.0

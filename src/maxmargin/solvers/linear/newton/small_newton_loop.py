@@ -1,6 +1,7 @@
-"""The semismooth Newton method of ``newton.py`` in one call, for problems of some ten thousand elements.
+"""The semismooth Newton method of ``newton.py`` in one call, for problems with few features.
 
 There a pass over the samples takes some microseconds, and to ask for each pass from Python takes longer than the pass itself.
+The features are in rows and the samples in columns, so that a loop over the samples reads memory in order.
 What is hard (a matrix that is not positive definite, rounding that hides the rise of the dual value) is left to the method in
 Python: the call ends there, and says how small the gap is.
 

@@ -159,10 +159,10 @@ class Memory:
     def __init__(self, Z: Array, curve: Curve | Tube, settings: Settings, unit: float = 1.0) -> None:
         n, d = len(curve.C), len(Z)
         self.unit = unit
-        bounds, of_samples = np.empty((2, n)), np.zeros((7, n))
-        bounds[0], bounds[1] = curve.lower, curve.target
+        given, of_samples = np.empty((4, n)), np.zeros((7, n))  # copies: an array that is only read would be another type
+        given[0], given[1], given[2], given[3] = curve.C, curve.lower, curve.U, curve.target
         self.Z, self.settings = Z, settings
-        self.samples = Samples._make([curve.C, bounds[0], curve.U, bounds[1], *of_samples, np.empty(n, np.uint64)])
+        self.samples = Samples._make([*given, *of_samples, np.empty(n, np.uint64)])
         self.weights = Weights._make([*np.zeros((6, d)), *np.zeros((2, d, d)), np.empty((d + 1, STRIP))])
 
     @classmethod

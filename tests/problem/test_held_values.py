@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from decimal import Decimal, getcontext
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin import RBF, KernelProblem, Linear, Polynomial, Precomputed, Status, certify_kernel, solve
 from maxmargin.certificate import kernel as kernel_certificate
+from maxmargin.certificate.intercept import kernel_offset_bound
 from maxmargin.data.rows import ChosenRows
 from maxmargin.problem.held_values import MULTIPLE, ClassValues, held_values
+from maxmargin.problem.kernel_loops import ordered_neighbours
 from maxmargin.problem.kernels import Custom, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
@@ -66,7 +71,56 @@ def test_pairs_of_classes_get_their_parts_of_one_matrix(kernel, form):
     for first, second in ((0, 1), (1, 2), (0, 2)):
         rows = np.concatenate([np.flatnonzero(codes == first), np.flatnonzero(codes == second)])
         assert np.allclose(shared.pair(first, second).values, whole[np.ix_(rows, rows)], rtol=1e-13, atol=1e-13)
-    assert shared.pair(0, 1).evaluations == np.count_nonzero(codes == 0) * np.count_nonzero(codes == 1)
+    held = shared.pair(0, 1)
+    assert np.all(held.values == held.values.T)
+    assert held.evaluations == np.count_nonzero(codes == 0) * np.count_nonzero(codes == 1)
+
+
+def pairs_of(X, kernel):
+    codes = np.random.default_rng(2).integers(0, 3, size=len(X))
+    shared = ClassValues(X, kernel, codes)
+    for first, second in ((0, 1), (1, 2), (0, 2)):
+        samples = np.concatenate([np.flatnonzero(codes == first), np.flatnonzero(codes == second)])
+        yield samples, shared.pair(first, second)
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 7, 8])
+def test_a_row_on_demand_is_the_row_of_the_whole_matrix_and_the_others_are_not_made(d):
+    X, _ = samples(90, d)
+    kernel = RBF(0.3)
+    points = Points.of(X)
+    exact, error = kernel.block(points, points), 2.0 * kernel.rounding_error(points, points)
+    for chosen, held in [(np.arange(90), held_values(kernel, points)), *pairs_of(X, kernel)]:
+        wanted, n = np.array([0, 5, held.n - 1]), held.n
+        rows = held.with_rows(wanted)[wanted]
+        assert np.all(np.abs(rows[:, :n] - exact[np.ix_(chosen[wanted], chosen)]) <= error)
+        assert not rows[:, n:].any()
+        assert np.flatnonzero(held.rows.is_there[:n]).tolist() == wanted.tolist()
+        assert rows[0, 5] == rows[1, 0]
+
+
+def test_all_rows_are_made_at_once_when_many_are_needed():
+    X, y = samples(200)
+    problem = KernelProblem.build(X, -y * np.where(np.arange(200) % 3, 1, -1), 1e3, RBF(5.0))  # every sample is needed
+    held = problem.held
+    assert not held.rows.is_there[: held.n].any()
+    assert solve(problem, tol=1e-6).status == Status.CERTIFIED
+    assert held.rows.is_there.all()
+    assert held.evaluations <= 2 * 200**2
+    assert np.array_equal(held.values, held_values(problem.kernel, problem.points).values)
+
+
+def test_few_rows_are_made_where_few_samples_are_at_the_margin():
+    X, y = samples(400)
+    X[:, 0] += 3.0 * y
+    problem = KernelProblem.build(X, y, 1.0, RBF(0.05))
+    assert solve(problem, tol=1e-4).status == Status.CERTIFIED
+    there = np.flatnonzero(problem.held.rows.is_there[:400])
+    assert len(there) < 100
+    exact = problem.kernel.block(problem.points[there], problem.points)  # the solver's fast-math has not come near the values
+    error = 2.0 * problem.kernel.rounding_error(problem.points, problem.points)
+    assert np.all(np.abs(problem.held.rows.values[there, :400] - exact) <= error)
+    assert problem.held_evaluations < 100 * 400
 
 
 @pytest.mark.parametrize("has_offset", [True, False])
@@ -148,6 +202,31 @@ def test_sums_of_the_certificate_are_numpys_for_few_samples(n, has_offset):
     assert few.balance == pytest.approx(many.balance, rel=1e-13, abs=1e-13)
     assert few[:5] == pytest.approx(many[:5], rel=1e-13, abs=1e-13)
     assert few.n_at_bound == np.count_nonzero(alpha == C)
+
+
+@pytest.mark.parametrize("n", [2, 3, 33, 500])
+@pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
+def test_one_compiled_call_judges_even_costs_as_the_general_code_does(n, share):
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 3)), np.where(np.arange(n) < max(1, share * n), 1, -1)
+    alpha = np.clip(rng.normal(size=n), 0.0, 0.8)
+    alpha[0] = 0.3
+    even = KernelProblem.build(X, y, 0.8, RBF(0.5))
+    general = KernelProblem.build(X, y, np.full(n, 0.8), RBF(0.5))
+    one, other = certify_kernel(even, alpha), certify_kernel(general, alpha)
+    assert one.kinks is not None
+    assert other.kinks is None
+    assert one.b == pytest.approx(other.b, rel=1e-12)
+    assert one.outputs == pytest.approx(other.outputs, rel=1e-12, abs=1e-12)
+    assert astuple(one.certificate) == pytest.approx(astuple(other.certificate), rel=1e-12)
+    assert kernel_offset_bound(even, one) == pytest.approx(kernel_offset_bound(general, other), rel=1e-9)
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=40), st.data())
+def test_neighbours_in_order_are_those_of_a_sort(values, data):
+    rank = data.draw(st.integers(0, len(values)))
+    ordered = [-np.inf, *sorted(values), np.inf]
+    assert ordered_neighbours(np.array(values, float), rank) == (ordered[rank], ordered[rank + 1])
 
 
 def test_an_output_that_is_not_a_number_is_refused_though_its_alpha_is_zero():

@@ -20,7 +20,7 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.certificate.kernel import KernelVerdict
+from maxmargin.certificate.kernel import BestKinks, KernelVerdict
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks
@@ -60,7 +60,16 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
         squares = _one_or_all(problem.diagonal) + entry_error
         lengths = (math.sqrt(squares) if isinstance(squares, float) else np.sqrt(np.maximum(squares, 0.0))) * OUTWARDS
         reach = verdict.certificate.distance_bound * lengths + _one_or_all(verdict.output_errors)
+        if verdict.kinks is not None and isinstance(reach, float):
+            return _farthest(_between(verdict.kinks, reach), verdict.b)
         return _bound(problem, verdict.outputs, reach, verdict.b)
+
+
+def _between(kinks: BestKinks, reach: float) -> Interval:
+    """``offsets_within`` where the kinks on both sides of the best offset are known. Optimal offsets are quantiles of kinks,
+    and each kink is within ``reach`` of the optimal one, beside its own rounding."""
+    moved = reach + 2.0 * UNIT_ROUNDOFF * (kinks.greatest + reach)
+    return Interval(kinks.low - moved, kinks.high + moved)
 
 
 def _one_or_all(numbers: Array) -> Array | float:
@@ -69,14 +78,17 @@ def _one_or_all(numbers: Array) -> Array | float:
 
 
 def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> float:
-    interval = offsets_within(problem, outputs, reach, b)
+    return _farthest(offsets_within(problem, outputs, reach, b), b)
+
+
+def _farthest(interval: Interval, b: float) -> float:
     farthest = max(interval.high - b, b - interval.low)
     return float(farthest + 4.0 * UNIT_ROUNDOFF * (farthest + abs(b))) if math.isfinite(farthest) else math.inf
 
 
 def offsets_within(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> Interval:
     """An interval that holds every optimal offset, if each optimal output is within ``reach`` of the given one."""
-    if not (math.isfinite(float(outputs.sum())) and np.isfinite(reach).all()):
+    if not (math.isfinite(float(outputs.sum())) and _are_finite(reach)):
         return Interval(-math.inf, math.inf)
     if not problem.loss.is_smooth:
         kinks = _kinks(problem, outputs)
@@ -101,6 +113,10 @@ def offsets_within(problem: LinearProblem | KernelProblem, outputs: Array, reach
     return Interval(low, high)
 
 
+def _are_finite(reach: Array | float) -> bool:
+    return math.isfinite(reach) if isinstance(reach, float) else bool(np.isfinite(reach).all())
+
+
 def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
     """The offsets at which a piecewise linear loss bends."""
     if problem.loss.is_regression:
@@ -109,7 +125,7 @@ def _kinks(problem: LinearProblem | KernelProblem, outputs: Array) -> Kinks:
         return found if prices is None else found._replace(level=found.level - float(prices.sum()))
     is_positive, C = problem.y > 0, problem.C
     level = float(np.count_nonzero(is_positive) * C[0] if C.strides == (0,) else C[is_positive].sum())
-    return Kinks(problem.y - outputs, C, level)
+    return Kinks(problem.signs - outputs, C, level)
 
 
 def _reach_of_sign(holds: Callable[[float], bool], step: float) -> float:

@@ -25,19 +25,31 @@ from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums, precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs, hinge_sums
+from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, even_sums, held_outputs, hinge_sums
 from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
+
+
+class BestKinks(NamedTuple):
+    """The kinks between which the primal is least in b, infinite where there is none, and the greatest magnitude of any
+    kink."""
+
+    low: float
+    high: float
+    greatest: float
 
 
 @dataclass(frozen=True, eq=False)
 class KernelVerdict:
     """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha.
     ``output_errors`` bounds the rounding error of each f_i. ``violation`` is LIBSVM's, where there is no proof.
-    ``kernel_evaluations`` counts the values that were computed besides the matrix that the problem holds."""
+    ``kernel_evaluations`` counts the values that were computed besides the matrix that the problem holds. ``kinks`` are there
+    where the certificate has found them on its way."""
 
     certificate: Certificate
     b: float
@@ -45,6 +57,7 @@ class KernelVerdict:
     output_errors: Array
     kernel_evaluations: int
     violation: float = math.inf
+    kinks: BestKinks | None = None
 
     def meets(self, tol: float) -> bool:
         """Whether the relative gap is proved to be within ``tol``; where there is no proof, whether LIBSVM's violation is."""
@@ -52,18 +65,24 @@ class KernelVerdict:
             return self.certificate.meets(tol)
         return math.isfinite(self.certificate.gap) and self.violation <= tol
 
+    def least_margin(self, problem: KernelProblem) -> float:
+        """A lower bound on the margins of all samples. Zero in regression."""
+        if problem.loss.is_regression:
+            return 0.0
+        rounding = self.output_errors + 8.0 * UNIT_ROUNDOFF * (1.0 + abs(self.b) + np.abs(self.outputs))
+        return float((problem.signs * (self.outputs + self.b) - rounding).min())
+
 
 def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None, tol: float | None = None) -> KernelVerdict:
     """Judge alpha, with its own best offset or with the b given. With ``tol`` the rounding error is made small enough, where
     possible, to tell whether the relative gap is within ``tol``."""
     alpha = vector(alpha, problem.n_samples, "alpha")
-    support = np.flatnonzero(alpha)
+    support = alpha.nonzero()[0]
     if not problem.is_feasible(alpha):
-        return KernelVerdict(
-            refusal(int(np.count_nonzero(alpha))), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0
-        )
+        return KernelVerdict(refusal(len(support)), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
-        verdict = _verdict(problem, alpha, support, outputs_of(problem, alpha, support), b)
+        verdict = _even_verdict(problem, alpha, support) if b is None and _is_even(problem, len(support)) else None
+        verdict = verdict or _verdict(problem, alpha, support, outputs_of(problem, alpha, support), b)
         certificate = verdict.certificate
         if tol is None or certificate.relative_gap > tol or certificate.meets(tol):
             return verdict
@@ -76,6 +95,27 @@ def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: KernelS
     violated = math.inf if certificate.is_proof else violation(problem, alpha, sums.outputs)
     evaluations = problem.n_samples * len(support) if problem.held is None else 0
     return KernelVerdict(certificate, b, *sums, evaluations, violated)
+
+
+def _is_even(problem: KernelProblem, n_support: int) -> bool:
+    """Whether one compiled call finds all that the certificate needs."""
+    is_small = 0 < n_support <= problem.n_samples <= SUMMED_SAMPLES and problem.held is not None
+    is_hinge = problem.has_offset and not problem.loss.is_regression
+    return is_small and is_hinge and problem.kernel.is_gaussian and problem.C.strides == (0,) and bool(problem.C[0] > 0.0)
+
+
+def _even_verdict(problem: KernelProblem, alpha: Array, support: Array) -> KernelVerdict:
+    """The verdict where ``_is_even``. No value of the RBF kernel is greater than one, so one bound serves all outputs."""
+    held, n, memory = problem.held, len(alpha), np.empty((4, len(alpha)))
+    assert held is not None
+    relative_error = SECOND_ORDER * (held.error + gamma(n + 2.0))
+    values = held.with_rows(support)
+    low, high, greatest, error, sums = even_sums(
+        values, alpha, problem.signs, float(problem.C[0]), problem.n_positive, relative_error, memory
+    )
+    b = 0.5 * (low + high) if math.isfinite(low + high) else (low if math.isfinite(low) else high)
+    certificate = _assembled(problem, alpha, _Totals.of(sums), b, len(support))
+    return KernelVerdict(certificate, b, memory[0], repeated(error, n), 0, kinks=BestKinks(low, high, greatest))
 
 
 def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
@@ -112,22 +152,23 @@ def _sharpened(
 def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> KernelSums:
     """f_i for every sample, and a bound on its error: the rounding of the kernel values and that of the additions."""
     if problem.held is not None:
-        return _held_sums(problem, problem.held, alpha)
+        return _held_sums(problem, problem.held, alpha, support)
+    if len(support):
+        check_point()  # before the samples are prepared, which takes 20 ms for each of many pairs of classes
     signed = (alpha * problem.signs)[support]
     if problem.kernel.is_given:
         return KernelSums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)
     return kernel_sums(problem.kernel, problem.points, support, signed)
 
 
-def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array) -> KernelSums:
+def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array, support: Array) -> KernelSums:
     """The sums from kernel values that are each known to within an error. No value of the RBF kernel is greater than one, so
     one bound serves all samples. Models may have coefficients of either sign instead of alpha."""
-    outputs, additions = np.zeros(len(alpha)), gamma(len(alpha) + 2.0)
-    held_outputs(held.padded, alpha * problem.signs, outputs)
-    sizes = np.abs(alpha)
+    outputs, sizes, additions = np.zeros(len(alpha)), np.abs(alpha), gamma(len(alpha) + 2.0)
+    held_outputs(held.with_rows(support), alpha * problem.signs, outputs)
     if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
-        return KernelSums(outputs, np.broadcast_to(error, len(alpha)))
+        return KernelSums(outputs, repeated(error, len(alpha)))
     errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)
     return KernelSums(outputs, errors + additions * (np.abs(held.values) @ sizes))
 
@@ -152,7 +193,10 @@ def _at_offset(problem: KernelProblem, outputs: Array, b: float) -> _AtOffset:
 
 
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: KernelSums, b: float) -> Certificate:
-    found = _totals(problem, alpha, sums, b, len(support) > 0)
+    return _assembled(problem, alpha, _totals(problem, alpha, sums, b, len(support) > 0), b, len(support))
+
+
+def _assembled(problem: KernelProblem, alpha: Array, found: _Totals, b: float, n_support: int) -> Certificate:
     parts = GapParts(
         primal=0.5 * found.sqnorm + found.loss,
         dual=found.conjugate - 0.5 * found.sqnorm,
@@ -165,7 +209,7 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Ker
     # A kernel that was declared positive semidefinite may turn out not to be.
     rounding = parts.error + imbalance.error + parts.roundings * parts.gap
     is_proof = problem.kernel.is_positive_semidefinite and found.sqnorm >= -rounding
-    return assemble(parts, imbalance, Counts(len(support), found.n_at_bound), is_proof=is_proof)
+    return assemble(parts, imbalance, Counts(n_support, found.n_at_bound), is_proof=is_proof)
 
 
 class Balance(NamedTuple):
@@ -195,6 +239,12 @@ class _Totals(NamedTuple):
     balance: Balance
     n_at_bound: int
 
+    @classmethod
+    def of(cls, found: tuple[float, ...]) -> _Totals:
+        """From what ``hinge_sums`` returns."""
+        loss, gap, rounding, sqnorm, total, excess, slope, n_at_bound = found
+        return cls(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), int(n_at_bound))
+
 
 def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, has_support: bool) -> _Totals:
     is_rounded = has_support or problem.loss.is_regression  # without support vectors the outputs of classes are +b and -b
@@ -202,9 +252,7 @@ def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, ha
     if len(alpha) > SUMMED_SAMPLES or problem.loss.is_regression:
         return _totals_of_many(problem, alpha, sums, b, own_error)
     errors, C = np.ascontiguousarray(sums.errors), np.ascontiguousarray(problem.C)
-    found = hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error)
-    loss, gap, rounding, sqnorm, total, excess, slope, n_at_bound = found
-    return _Totals(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), n_at_bound)
+    return _Totals.of(hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error))
 
 
 def _totals_of_many(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, own_error: float) -> _Totals:

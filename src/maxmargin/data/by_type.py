@@ -65,7 +65,9 @@ class Loop:
         self._lock = threading.RLock()
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.of(type(arguments[self._place]))(*arguments)
+        kind = type(arguments[self._place])
+        loop = self._copies.get(kind) or self.of(kind)
+        return loop(*arguments)
 
     def of(self, kind: type) -> Any:
         """The compiled loop for this type."""

@@ -1,14 +1,20 @@
-r"""The whole kernel matrix of few samples, in float64 and by the definition of the kernel.
+r"""The kernel matrix of few samples, in float64 and by the definition of the kernel.
 
-A solver reads the matrix thousands of times, and the certificate multiplies alpha with it. This module makes the matrix, and no
-solver writes to it, so the certificate relies on no code of a solver. An entry is wrong by at most ``kernel.rounding_error``.
-So :math:`f_i = \sum_j s_j K_{ij}` is wrong by at most that times :math:`\sum_j |s_j|`, plus the rounding of n products.
+A solver reads the matrix thousands of times, and the certificate multiplies alpha with it. This module and the loops of
+``kernel_loops`` make the matrix, and no code of a solver does, so the certificate relies on none. An entry is wrong by at most
+``kernel.rounding_error``. So :math:`f_i = \sum_j s_j K_{ij}` is wrong by at most that times :math:`\sum_j |s_j|`, plus the
+rounding of n products.
+
+**Rows on demand.** A solver that moves two samples at a time reads the rows of those samples only: on digits 55 of the 360 rows
+of a pair of classes. So the rows of the RBF kernel are made when they are first read. When so many are made that a product of
+matrices would have made them all in the same time, the rest is made at once.
 """
 
 from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,38 +30,148 @@ MULTIPLE = 64
 """The memory has a multiple of this many rows and columns, because the loops of the solvers work on this many at a time."""
 
 
-class HeldValues(NamedTuple):
-    """``padded`` has zeros beyond the first n rows and columns. ``evaluations`` counts the kernel values that were computed. No
-    value is wrong by more than ``error``."""
+class Part(NamedTuple):
+    """Samples of which rows are made, with a sample in each row of ``samples`` and a feature in each row of ``columns``, and
+    their |x|^2. ``square`` holds the kernel values among them where these are known, and is empty where they are not."""
 
-    padded: Array
+    samples: Array
+    columns: Array
+    sqnorms: Array
+    square: Array
+
+    @classmethod
+    def of(cls, points: Points, square: Array) -> Part:
+        """The arrays are copies where the points are the caller's: compiled code takes those that may be written to."""
+        X = np.require(points.matrix, requirements=("C", "W"))
+        return cls(X, np.ascontiguousarray(X.T), np.require(points.sqnorms, requirements="W"), square)
+
+
+NOTHING = np.empty((0, 0))
+NO_PART = Part(NOTHING, NOTHING, np.empty(0), NOTHING)
+"""Where no rows are made."""
+
+
+class RowsOnDemand(NamedTuple):
+    """What a compiled loop needs to read the matrix, and to make a row of it. ``is_there`` has a one for each row that is made.
+    The rows of the ``first`` part come before ``middle``; those of the second, if there are two, come after it. ``counts`` are
+    the number of rows that were made, and the number from which on no loop makes another. ``power`` is memory for a row, and
+    ``bits`` are its bits; ``features`` is memory for the features of a sample that are not zero."""
+
+    values: Array
+    is_there: Array
+    first: Part
+    second: Part
+    middle: int
     n: int
-    evaluations: int
-    error: float
+    log2_scale: float
+    power: Array
+    bits: Array
+    features: Array
+    counts: Array
+
+
+class HeldValues:
+    """The matrix of n samples, in memory that ends in zeros in both directions. No value is wrong by more than ``error``."""
+
+    def __init__(self, rows: RowsOnDemand, error: float, evaluations: int, fill: Callable[[], int] | None = None) -> None:
+        """``evaluations`` values were computed for these rows, and ``fill`` makes all rows at once; None where they are all
+        there."""
+        self.rows, self.error, self.n = rows, error, rows.n
+        self._evaluations, self._fill = evaluations, fill
+
+    @classmethod
+    def whole(cls, padded: Array, n: int, error: float, evaluations: int) -> HeldValues:
+        return cls(_rows_in(padded, n, NO_PART, NO_PART, n, 0.0), error, evaluations)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.rows.values.nbytes)
+
+    @property
+    def padded(self) -> Array:
+        """The whole matrix, with zeros beyond the first n rows and columns."""
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            self._evaluations = self.evaluations + fill()
+            self.rows.counts[0] = 0
+            self.rows.is_there[:] = 1
+        return self.rows.values
 
     @property
     def values(self) -> Array:
         return self.padded[: self.n, : self.n]
 
+    @property
+    def evaluations(self) -> int:
+        """How many kernel values were computed."""
+        rows = self.rows
+        columns = rows.n if not len(rows.first.square) else rows.n // 2  # about half of a row of two parts is known
+        return self._evaluations + int(rows.counts[0]) * columns
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether so many rows are made that it is time to make the others at once."""
+        return self._fill is not None and bool(self.rows.counts[0] >= self.rows.counts[1])
+
+    def with_rows(self, chosen: Array) -> Array:
+        """The memory of the matrix, in which these rows are there."""
+        if self._fill is None or self.rows.is_there[chosen].all():
+            return self.rows.values
+        if len(chosen) > self.rows.counts[1]:
+            return self.padded
+        from maxmargin.problem.kernel_loops import make_rows
+
+        make_rows(self.rows, chosen)
+        return self.rows.values
+
+
+def _rows_in(padded: Array, n: int, first: Part, second: Part, middle: int, log2_scale: float) -> RowsOnDemand:
+    """Rows in this memory, none of which is there yet, but for those that hold zeros only."""
+    is_there, power = np.zeros(len(padded), np.uint8), np.empty(len(padded))
+    is_there[n if first.columns.size else 0 :] = 1
+    features, counts = np.empty(len(first.columns), np.int64), np.array([0, int(policy.HELD.most_rows * n)])
+    return RowsOnDemand(padded, is_there, first, second, middle, n, log2_scale, power, power.view(np.int64), features, counts)
+
+
+def _may_wait(kernel: Kernel, points: Points, n_read: int) -> bool:
+    """Whether rows are made on demand: for the RBF kernel of dense samples, where a cache holds the ``n_read`` samples that are
+    read for a row."""
+    n_bytes = n_read * points.matrix.shape[1] * np.dtype(np.float64).itemsize
+    return kernel.is_gaussian and not sparse.issparse(points.matrix) and n_bytes <= policy.HELD.cache_bytes
+
+
+def _log2_scale(kernel: Kernel) -> float:
+    return -kernel.gamma / math.log(2.0)  # type: ignore[attr-defined]
+
 
 def held_values(kernel: Kernel, points: Points) -> HeldValues:
-    """Compute the matrix: every value once, for both of its places. A precomputed matrix is copied."""
+    """The matrix. Each value is computed once, for both of its places, unless rows are made on demand. A precomputed matrix is
+    copied."""
     n = len(points)
-    padded = np.zeros((_rounded(n), _rounded(n)))
     if kernel.is_given:
-        matrix = points.matrix
+        padded, matrix = np.zeros((_rounded(n), _rounded(n))), points.matrix
         padded[:n, :n] = matrix.toarray() if sparse.issparse(matrix) else matrix
-        return HeldValues(padded, n, 0, 0.0)
-    with single_threaded_blas():
-        evaluations = _fill_square(kernel, kernel.prepared(points), padded[:n, :n])
-    return HeldValues(padded, n, evaluations, kernel.rounding_error(points, points))
+        return HeldValues.whole(padded, n, 0.0, 0)
+    error, prepared = kernel.rounding_error(points, points), kernel.prepared(points)
+    padded = np.empty((_rounded(n), _rounded(n)))
+
+    def fill() -> int:
+        padded[n:], padded[:, n:] = 0.0, 0.0
+        with single_threaded_blas():
+            return _fill_square(kernel, prepared, padded[:n, :n])
+
+    if not _may_wait(kernel, prepared, n):
+        return HeldValues.whole(padded, n, error, fill())
+    part = Part.of(prepared, NOTHING)
+    return HeldValues(_rows_in(padded, n, part, part, n, _log2_scale(kernel)), error, 0, fill)
 
 
 def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
     """Compute the matrix by strips from the diagonal to the right, with their mirror images, and return how many values were
     computed. The user's own function is called once, because a call may take long to begin."""
     n = len(points)
-    rows_a_strip = n if kernel.is_foreign else policy.HELD.rows_a_strip
+    is_sparse = sparse.issparse(points.matrix)
+    rows_a_strip = n if kernel.is_foreign else policy.HELD.sparse_rows_a_strip if is_sparse else policy.HELD.rows_a_strip
     for start in range(0, n, rows_a_strip):
         check_point()
         rows, rest = slice(start, start + rows_a_strip), slice(start, n)
@@ -73,8 +189,8 @@ def _fill_across(kernel: Kernel, one: Points, other: Points, out: Array, memory:
     if kernel.is_gaussian:
         from maxmargin.problem.kernel_loops import rbf_values
 
-        scale, power = -kernel.gamma / math.log(2.0), np.empty(len(other))  # type: ignore[attr-defined]
-        rbf_values(across, one.sqnorms, other.sqnorms, scale, power, power.view(np.int64))
+        power = np.empty(len(other))
+        rbf_values(across, one.sqnorms, other.sqnorms, _log2_scale(kernel), power, power.view(np.int64))
     out[:middle, middle:n] = across
     out[middle:n, :middle] = across.T
 
@@ -98,10 +214,12 @@ class ClassValues:
         self._kernel, self._error = kernel, kernel.rounding_error(points, points)
         self._classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
         self._squares: list[Array | None] = [None] * len(self._classes)
+        self._parts: list[Part | None] = [None] * len(self._classes)
         self._locks = [threading.Lock() for _ in self._classes]
         self._memory = threading.local()
         sizes = np.bincount(codes)
         self.largest = _largest_pair(sizes)
+        self._may_wait = _may_wait(kernel, points, int(sizes.max()))
         self.megabytes = _megabytes(sizes, n_threads)
 
     @classmethod
@@ -136,10 +254,23 @@ class ClassValues:
         (one, n_one), (other, n_other) = self.square(first), self.square(second)
         middle, n = len(one), len(one) + len(other)
         padded, memory = self._matrices(_rounded(n))
-        padded[n:], padded[:, n:] = 0.0, 0.0
-        padded[:middle, :middle], padded[middle:n, middle:n] = one, other
-        _fill_across(self._kernel, self._classes[first], self._classes[second], padded, memory)
-        return HeldValues(padded, n, n_one + n_other + len(one) * len(other), self._error)
+
+        def fill() -> int:
+            padded[n:], padded[:, n:] = 0.0, 0.0
+            padded[:middle, :middle], padded[middle:n, middle:n] = one, other
+            _fill_across(self._kernel, self._classes[first], self._classes[second], padded, memory)
+            return len(one) * len(other)
+
+        if not self._may_wait:
+            return HeldValues.whole(padded, n, self._error, n_one + n_other + fill())
+        rows = _rows_in(padded, n, self._part(first), self._part(second), middle, _log2_scale(self._kernel))
+        return HeldValues(rows, self._error, n_one + n_other, fill)
+
+    def _part(self, k: int) -> Part:
+        known = self._parts[k]
+        if known is None:
+            known = self._parts[k] = Part.of(self._classes[k], self.square(k)[0])
+        return known
 
     def _matrices(self, size: int) -> tuple[Array, Array]:
         """Memory for a matrix of this size and for its dot products. A thread uses the same memory again, because new pages are

@@ -21,7 +21,7 @@ import numpy as np
 
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem import policy
-from maxmargin.problem.dual_box import DualBox, Kinks, Loss
+from maxmargin.problem.dual_box import DualBox, Kinks, Loss, repeated
 from maxmargin.problem.held_values import HeldValues, held_values
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of, signs_of, targets_of
@@ -81,7 +81,7 @@ class KernelProblem:
         y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
         return cls(rows, y, costs_of(C, rows), kernel, bool(has_offset), loss=loss)
 
-    @property
+    @cached_property
     def n_samples(self) -> int:
         return self.rows.n_samples
 
@@ -93,7 +93,7 @@ class KernelProblem:
     @cached_property
     def targets(self) -> Array:
         """t: ones, or y in regression."""
-        return self.y if self.loss.is_regression else np.broadcast_to(1.0, self.n_samples)
+        return self.y if self.loss.is_regression else repeated(1.0, self.n_samples)
 
     @cached_property
     def box(self) -> DualBox:
@@ -106,7 +106,7 @@ class KernelProblem:
     @cached_property
     def diagonal(self) -> Array:
         if self.kernel.is_gaussian:  # needs no points
-            return np.broadcast_to(1.0, self.n_samples)
+            return repeated(1.0, self.n_samples)
         return self.kernel.diagonal(self.points)
 
     @cached_property
@@ -127,7 +127,10 @@ class KernelProblem:
         return self.kernel.gram(self.points, chosen, among)
 
     def is_feasible(self, alpha: Array) -> bool:
-        return bool(np.all((alpha >= self.box.L) & (alpha <= self.box.U)))
+        L, U = self.box.L, self.box.U
+        if L.strides == U.strides == (0,) and len(alpha):  # one bound for all; a NaN is greater than no number
+            return bool(alpha.min() >= L[0] and alpha.max() <= U[0])
+        return bool(np.all((alpha >= L) & (alpha <= U)))
 
     def nearest_feasible(self, alpha: Array) -> Array:
         """alpha clipped to its box; with an offset the heavier sign is scaled down until sum_i s_i = 0."""
@@ -140,12 +143,21 @@ class KernelProblem:
         """Where a solver in signed variables starts: at the nearest feasible point to alpha, or at zero."""
         sigma, box = self.signs, self.box
         s = np.zeros(len(sigma)) if alpha is None else sigma * self.nearest_feasible(alpha)
+        if box.L is box.D:  # hinge loss: the box is [0, C], and the slope 1
+            signed_costs = sigma * box.U
+            return SignedVariables(sigma, np.minimum(signed_costs, 0.0), np.maximum(signed_costs, 0.0), s)
         low, high = sigma * box.L, sigma * box.U
         return SignedVariables(sigma * box.p, np.minimum(low, high), np.maximum(low, high), s)
 
     @cached_property
+    def n_positive(self) -> int:
+        return int(np.count_nonzero(self.y > 0))
+
+    @cached_property
     def positive_cost(self) -> float:
         """The sum of the C_i of the positive class."""
+        if self.C.strides == (0,) and len(self.C):
+            return self.n_positive * float(self.C[0])
         return float(self.C[self.y > 0].sum())
 
     def kinks(self, outputs: Array) -> Kinks:
@@ -164,7 +176,7 @@ class KernelProblem:
         kinks, costs, level = self.kinks(outputs)
         is_even = costs.strides == (0,) and costs[0] > 0.0
         if is_even and not self.loss.is_regression:  # the slope is zero after one kink for each positive sample
-            return _middle(kinks, int(np.count_nonzero(self.y > 0)))
+            return _middle(kinks, self.n_positive)
         present = costs > 0.0
         order = np.argsort(kinks[present], kind="stable")
         kinks, costs = kinks[present][order], costs[present][order]
@@ -177,10 +189,10 @@ class KernelProblem:
 
 
 def _middle(kinks: Array, rank: int) -> float:
-    """Between the kinks number ``rank`` and ``rank`` + 1 in ascending order, or the last of them."""
+    """Between the kinks number ``rank`` and ``rank`` + 1 in ascending order, or the last of them. ``kinks`` is reordered."""
     ranks = [max(0, rank - 1), min(rank, len(kinks) - 1)]
-    ordered = np.partition(kinks, ranks)
-    return float(0.5 * (ordered[ranks[0]] + ordered[ranks[1]]))
+    kinks.partition(ranks)
+    return float(0.5 * (kinks[ranks[0]] + kinks[ranks[1]]))
 
 
 def _check_gram(rows: Rows) -> None:

@@ -1,4 +1,5 @@
-"""Kernel values by their definition, for the judges: nothing here is shared with a solver, and nothing uses fast-math.
+"""Kernel values by their definition, for the judges: nothing here uses fast-math, and nothing is shared with a solver but the
+rows of a matrix that both read.
 
 No loop over samples is a reduction, so all of them run in vectors without a licence to reorder sums. ``fma`` rounds a b + c
 once: it is written where it is meant, not left to the compiler.
@@ -15,6 +16,8 @@ SHIFT = 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""
 MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
+HALF_ULP = 2.0**-53
+"""The unit roundoff."""
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
 """Up to so many samples have their terms added up in blocks of so many: no term goes through more than 64 roundings."""
 
@@ -40,12 +43,12 @@ which takes 0.07 s: too long for every process that fits."""
 
 
 @njit(inline="always")
-def halve_exponent(products, j, here, sample_sqnorms, log2_scale, power, bits):
-    """exp(-gamma |x_j - x_i|^2) = 2^(log2_scale |x_j - x_i|^2) from x_j . x_i, as two factors: products[j, i] for the fraction
-    of the exponent, power[i] for its whole part. ``bits`` are those of ``power``."""
+def halve_exponent(products, here, sample_sqnorms, log2_scale, power, bits):
+    """exp(-gamma |x - x_i|^2) = 2^(log2_scale |x - x_i|^2) from x . x_i and ``here`` = |x|^2, as two factors: products[i] for
+    the fraction of the exponent, power[i] for its whole part. ``bits`` are those of ``power``."""
     n = np.uint64(sample_sqnorms.shape[0])
     for i in range(n):
-        square = fma(-2.0, products[j, i], here + sample_sqnorms[i])
+        square = fma(-2.0, products[i], here + sample_sqnorms[i])
         x = log2_scale * (square if square > 0.0 else 0.0)
         x = x if x > LEAST else LEAST
         whole = x + SHIFT
@@ -53,7 +56,7 @@ def halve_exponent(products, j, here, sample_sqnorms, log2_scale, power, bits):
         r = x - (whole - SHIFT)
         p = fma(fma(fma(fma(fma(P10, r, P9), r, P8), r, P7), r, P6), r, P5)
         p = fma(fma(fma(fma(fma(p, r, P4), r, P3), r, P2), r, P1), r, P0)
-        products[j, i] = fma(p, r, 1.0)
+        products[i] = fma(p, r, 1.0)
     for i in range(n):
         bits[i] = (bits[i] << MANTISSA_BITS) + ONE_BITS
 
@@ -63,9 +66,72 @@ def rbf_values(products, sqnorms, other_sqnorms, log2_scale, power, bits):
     """exp(-gamma |x_j - z_i|^2) in the place of each x_j . z_i. ``power`` is memory for one row, and ``bits`` are its bits: to
     allocate and to view inside takes a quarter of a second to compile."""
     for j in range(np.uint64(products.shape[0])):
-        halve_exponent(products, j, sqnorms[j], other_sqnorms, log2_scale, power, bits)
+        halve_exponent(products[j], sqnorms[j], other_sqnorms, log2_scale, power, bits)
         for i in range(np.uint64(other_sqnorms.shape[0])):
             products[j, i] *= power[i]
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=False)
+def make_row(rows, i):
+    """Make row i of the matrix: see :class:`maxmargin.problem.held_values.RowsOnDemand`. Values within the own part are copied
+    where they are known, and the others computed. Beyond the samples the row holds zeros. A solver's loop calls this function,
+    and Numba gives a function the fast-math of its caller unless it says no, as this one does."""
+    values, middle, n = rows.values, np.uint64(rows.middle), np.uint64(rows.n)
+    is_first, zero = i < middle, np.uint64(0)
+    own = rows.first if is_first else rows.second
+    known, place = np.uint64(own.square.shape[0]), i if is_first else i - middle
+    has_known = known > zero
+    other = rows.first if has_known and not is_first else rows.second
+    known_at, start = (zero if is_first else middle), (middle if has_known and is_first else zero)
+    for k in range(known):
+        values[i, known_at + k] = own.square[place, k]
+    for k in range(n, np.uint64(values.shape[1])):
+        values[i, k] = 0.0
+    multiply(values, i, start, own.samples, place, other.columns, rows.features)
+    halve_exponent(values[i, start:], own.sqnorms[place], other.sqnorms, rows.log2_scale, rows.power, rows.bits)
+    for k in range(np.uint64(other.sqnorms.shape[0])):
+        values[i, start + k] *= rows.power[k]
+    rows.is_there[i] = 1
+    rows.counts[0] += 1
+
+
+@njit(inline="always")
+def multiply(values, i, start, samples, place, columns, features):
+    """values[i, start + k] = x . z_k, where x is row ``place`` of ``samples`` and z_k column k of ``columns``. Features in
+    which x is zero add nothing. The others are taken four at a time, so that the sums are read and written a quarter as
+    often."""
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    present, width = np.uint64(0), np.uint64(columns.shape[1])
+    for f in range(np.uint64(columns.shape[0])):
+        if samples[place, f] != 0.0:
+            features[present] = f
+            present += one
+    for k in range(width):
+        values[i, start + k] = 0.0
+    at = np.uint64(0)
+    while at + four <= present:
+        e, f, g, h = features[at], features[at + one], features[at + two], features[at + three]
+        a, b, c, d = samples[place, e], samples[place, f], samples[place, g], samples[place, h]
+        for k in range(width):
+            total = fma(a, columns[e, k], values[i, start + k])
+            total = fma(b, columns[f, k], total)
+            total = fma(c, columns[g, k], total)
+            values[i, start + k] = fma(d, columns[h, k], total)
+        at += four
+    while at < present:
+        e = features[at]
+        a = samples[place, e]
+        for k in range(width):
+            values[i, start + k] = fma(a, columns[e, k], values[i, start + k])
+        at += one
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def make_rows(rows, chosen):
+    """Make those of the chosen rows that are not there."""
+    for k in range(chosen.shape[0]):
+        if not rows.is_there[chosen[k]]:
+            make_row(rows, np.uint64(chosen[k]))
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
@@ -107,6 +173,59 @@ def hinge_sums(outputs, errors, alpha, y, C, b, own_error):
         losses, gaps, roundings, sqnorms = losses + loss, gaps + gap, roundings + rounding, sqnorms + sqnorm
         totals, imbalances, slopes = totals + total, imbalances + imbalance, slopes + slope
     return losses, gaps, roundings, sqnorms, totals, imbalances, slopes, n_at_bound
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def even_sums(values, alpha, signs, C, rank, relative_error, memory):
+    """What a certificate needs of a matrix that is held, with hinge loss, an offset, and the same C for all samples: the two
+    kinks between which the offset is best, of which the lower has number ``rank`` - 1 in ascending order; the greatest of their
+    magnitudes; the error of each output; and the sums of ``hinge_sums`` at the offset in the middle. The rows of ``memory``
+    become outputs, kinks in another order, errors and costs. An output is wrong by at most ``relative_error`` times sum_i
+    alpha_i."""
+    n, total, greatest = np.uint64(alpha.shape[0]), 0.0, 0.0
+    outputs, kinks, errors, costs = memory[0], memory[1], memory[2], memory[3]
+    for i in range(n):
+        outputs[i], costs[i] = 0.0, C
+    for j in range(n):
+        total += alpha[j]
+        scale = alpha[j] * signs[j]
+        if scale != 0.0:
+            for i in range(n):
+                outputs[i] = fma(scale, values[j, i], outputs[i])
+    error, finite = relative_error * total, 0.0
+    for i in range(n):
+        kink = signs[i] - outputs[i]
+        kinks[i], errors[i] = kink, error
+        greatest = abs(kink) if abs(kink) > greatest else greatest
+        finite += 0.0 * kink  # zero, or not a number
+    low, high = ordered_neighbours(kinks, np.int64(rank)) if finite == 0.0 else (np.nan, np.nan)
+    b = 0.5 * (low + high) if low > -np.inf and high < np.inf else (high if high < np.inf else low)
+    return low, high, greatest, error, hinge_sums(outputs, errors, alpha, signs, costs, b, 4.0 * HALF_ULP if total else 0.0)
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def ordered_neighbours(values, rank):
+    """The values number ``rank`` - 1 and ``rank`` in ascending order, minus or plus infinity where there is none (C. A. R.
+    Hoare, "Algorithm 65: find", 1961). The values change places."""
+    left, right = np.int64(0), np.int64(values.shape[0] - 1)
+    while left < right:
+        pivot, i, j = values[(left + right) // 2], left, right
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while pivot < values[j]:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i, j = i + 1, j - 1
+        left, right = i if rank > j else left, j if rank < i else right
+    low, high = -np.inf, np.inf
+    for k in range(values.shape[0]):
+        if k < rank:
+            low = values[k] if values[k] > low else low
+        else:
+            high = values[k] if values[k] < high else high
+    return low, high
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

@@ -126,5 +126,6 @@ def _even_quantiles(kinks: Array, cost: float, level: float, imbalance: float) -
     low, high = math.ceil((level - slack) / cost) - 1, math.floor((level + slack) / cost)
     has_low, has_high = 0 <= low < n, high < n
     ranks = [rank for rank, is_there in ((low, has_low), (max(0, high), has_high)) if is_there]
-    ordered = np.partition(kinks, ranks) if ranks else kinks
+    ordered = kinks.copy()
+    ordered.partition(ranks)
     return Interval(float(ordered[low]) if has_low else -math.inf, float(ordered[max(0, high)]) if has_high else math.inf)

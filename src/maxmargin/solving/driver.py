@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
@@ -26,6 +26,7 @@ from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_own_rule
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
+from maxmargin.solving.at_once import at_once
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.solution import Progress, Solution, Status
@@ -129,6 +130,10 @@ def drive(
 
     A linear solve uses one thread of BLAS from beginning to end. That limit holds for the whole process. If it were set for
     parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
+    if warm_start is None and callback is None and isinstance(problem, KernelProblem) and limits.max_epochs == math.inf:
+        answer = at_once(problem, solver, limits.tol, stop)
+        if answer is not None:
+            return answer
     start = start_of(warm_start, problem)
     solver = suited(solver, problem)
     with single_threaded_blas() if isinstance(problem, (LinearProblem, CrammerSingerProblem)) else nullcontext():
@@ -140,6 +145,7 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
     stop = run.stop
     try:
         with stop.heard():
+            check_point()
             run.start(start, seed)
             status = run.to_the_end()
     except OutOfTimeError:
@@ -175,9 +181,10 @@ class _Run:
         self.patience = Patience(self._steps_to_stall, rule=self.policy.stall)
 
     def start(self, warm_start: Array | None, seed: int) -> None:
-        self.certificate_seconds = min(
-            self.incumbent.certificate_seconds, self.policy.certificate_share * self.stop.seconds_left
-        )
+        if self.stop.deadline < math.inf:
+            self.certificate_seconds = min(
+                self.incumbent.certificate_seconds, self.policy.certificate_share * self.stop.seconds_left
+            )
         self.state = self.solver.init(self.problem, warm_start, seed)
         if warm_start is None:
             self.next_certificate = self.incumbent.spacing(0)
@@ -235,7 +242,7 @@ class _Run:
         )
 
     def solution(self, status: Status) -> Solution:
-        answer = self.answer or self.incumbent.best()
+        answer = self.answer or self._best()
         if not self.trace:
             self._write_trace(answer.certificate)
         return Solution(
@@ -251,6 +258,14 @@ class _Run:
             kernel_evaluations=self.incumbent.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
             offset_bound=self._offset_bound(answer),
         )
+
+    def _best(self) -> Answer:
+        """The best answer. If it has no certificate yet, and no time is left for a long one, it stays without."""
+        try:
+            with self.stop.last_chance().heard():
+                return self.incumbent.best()
+        except OutOfTimeError:
+            return self.incumbent.best_without_time()
 
     def _offset_bound(self, answer: Answer) -> float:
         """The bound on the intercept's error. Infinite, which means unknown, if no time is left to compute it."""

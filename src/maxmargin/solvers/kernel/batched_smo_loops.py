@@ -17,9 +17,11 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from maxmargin.data.by_type import by_type, loop_by_type
 from maxmargin.data.caching import njit
 from maxmargin.data.rows import Array
-from maxmargin.problem.held_values import MULTIPLE
+from maxmargin.problem.held_values import MULTIPLE, RowsOnDemand
+from maxmargin.problem.kernel_loops import make_row
 
 RUN = np.uint64(MULTIPLE)
 """The samples of a run."""
@@ -43,6 +45,58 @@ class LocalProblem(NamedTuple):
         """Memory for the masks of all variables, allocated by the caller: an allocation inside a compiled loop takes 0.2 s to
         compile."""
         return np.empty((2, len(self.v)), self.v.dtype)
+
+
+class OnDemandProblem(NamedTuple):
+    """The same with all samples of a problem as the working set, whose kernel rows are made when they are first read."""
+
+    rows: RowsOnDemand
+    diagonal: Array
+    v: Array
+    s: Array
+    lower: Array
+    upper: Array
+    epsilon: float = 0.0
+
+    @property
+    def masks(self) -> Array:
+        return np.empty((2, len(self.v)), self.v.dtype)
+
+
+@by_type
+def matrix_of(local):
+    """The kernel block."""
+
+
+@by_type
+def has_row(local, i):
+    """Whether row i of the kernel block is there. It is made if that is still allowed."""
+
+
+@matrix_of.when(LocalProblem)
+def _(local):
+    return local.K
+
+
+@has_row.when(LocalProblem)
+def _(local, i):
+    return True
+
+
+@matrix_of.when(OnDemandProblem)
+def _(local):
+    return local.rows.values
+
+
+@has_row.when(OnDemandProblem)
+def _(local, i):
+    rows = local.rows
+    if rows.is_there[i]:
+        return True
+    if rows.counts[0] >= rows.counts[1]:
+        return False
+    make_row(rows, i)
+    return True
 
 
 LEAST_CURVATURE = 1e-12
@@ -95,14 +149,15 @@ def place_of(values, masks, wanted, first):
     return first
 
 
-@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
+@loop_by_type("local", cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
 def solve_with_offset(local, masks, tolerance, max_steps):
-    """Move pairs until max v over those that can rise <= min v over those that can fall + tolerance. The steps made.
+    """Move pairs until max v over those that can rise <= min v over those that can fall + tolerance. The steps made. It ends
+    earlier where it needs a kernel row that is not there and that it may not make.
 
     The first of a pair is the worst of those that can rise, the second the one with the greatest gain: the second-order
     choice (WSS 2) of Fan, Chen and Lin. v and s are changed in place."""
-    K, diagonal, v, s, lower, upper, _ = local
-    q, number = np.uint64(s.shape[0]), v.dtype.type
+    _, diagonal, v, s, lower, upper, _ = local
+    K, q, number = matrix_of(local), np.uint64(s.shape[0]), v.dtype.type
     cannot_rise, cannot_fall = masks[0], masks[1]
     mask_all(local, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
@@ -123,7 +178,11 @@ def solve_with_offset(local, masks, tolerance, max_steps):
         if not top - bottom > tolerance or steps == max_steps:
             return steps
         i = place_of(v, cannot_rise, top, top_run)
-        j = best_partner(local, cannot_fall, i, top, np.uint64(0), q)
+        if not has_row(local, i):
+            return steps
+        j = best_partner(K, local, cannot_fall, i, top, np.uint64(0), q)
+        if not has_row(local, j):
+            return steps
 
         curvature = greater(diagonal[i] + diagonal[j] - 2.0 * np.float64(K[i, j]), LEAST_CURVATURE)
         end_up = upper[i] if s[i] >= 0.0 else lesser(upper[i], 0.0)
@@ -142,10 +201,10 @@ def solve_with_offset(local, masks, tolerance, max_steps):
 
 
 @njit(inline="always")
-def best_partner(local, cannot_fall, i, top, start, stop):
+def best_partner(K, local, cannot_fall, i, top, start, stop):
     """The j with the greatest (v_i - v_j)^2 / (K_ii + K_jj - 2 K_ij) among those of start .. stop that can fall and have v_j <
     v_i."""
-    K, diagonal, v = local.K, local.diagonal, local.v
+    diagonal, v = local.diagonal, local.v
     number = v.dtype.type
     zero, two, least, here = number(0.0), number(2.0), number(LEAST_CURVATURE), number(diagonal[i])
     best, best_run = number(-1.0), start

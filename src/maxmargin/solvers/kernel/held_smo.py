@@ -16,6 +16,7 @@ continue from its alpha.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -26,10 +27,10 @@ from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes
+from maxmargin.solvers.kernel.batched_smo_loops import OnDemandProblem, extremes
 from maxmargin.solvers.kernel.held_smo_loops import MOVED, SINGULAR, leap, renew, survey
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
-from maxmargin.solvers.kernel.local_solve import solve_local
+from maxmargin.solvers.kernel.local_solve import solve_held
 from maxmargin.solvers.kernel.units import Cells, Units, cells_of, start_in_units
 
 
@@ -65,7 +66,7 @@ class HeldSMOPolicy:
 class HeldState:
     """s_i = y_i alpha_i in its box, and v = y - K s. Vectors are as long as the padded matrix; there lower = upper = 0."""
 
-    K: Array
+    held: HeldValues
     y: Array
     lower: Array
     upper: Array
@@ -95,16 +96,18 @@ class HeldState:
         cls, problem: KernelProblem, held: HeldValues, warm_start: Array | None, policy: HeldSMOPolicy | None = None
     ) -> HeldState:
         signed, units = start_in_units(problem, warm_start)
-        y, lower, upper, s = (_lengthened(each, len(held.padded)) for each in signed)
-        diagonal = np.diagonal(held.padded).copy()
-        state = cls(held.padded, y, lower, upper, s, y.copy(), diagonal, held.n, problem.has_offset, units)
+        memory, n = np.zeros((6, len(held.rows.values))), held.n
+        for row, given in zip(memory, (*signed, signed.y, problem.diagonal), strict=True):
+            row[:n] = given
+        y, lower, upper, s, v, diagonal = memory
+        state = cls(held, y, lower, upper, s, v, diagonal, n, problem.has_offset, units)
         if policy is not None:
             state.policy, state.violation, state.target_share = policy, policy.first_violation, policy.safety
         if warm_start is not None:
             state.renew()
         return state
 
-    @property
+    @cached_property
     def greatest(self) -> float:
         """No kernel value of a positive semidefinite kernel is greater."""
         return float(self.diagonal.max())
@@ -148,8 +151,8 @@ class HeldState:
         self.violation *= self.policy.next_violation
 
     def run_smo(self, max_steps: int) -> None:
-        local = LocalProblem(self.K, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
-        self.steps += solve_local(local, self.violation, max_steps, self.has_offset)
+        local = OnDemandProblem(self.held.rows, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
+        self.steps += solve_held(self.held, local, self.violation, max_steps, self.has_offset)
 
     def survey(self) -> None:
         """The offset and the gap at the present v."""
@@ -162,12 +165,14 @@ class HeldState:
     def finish(self) -> None:
         """The optimum of the face that SMO has found, or, where that is outside of the box, of all samples near the margin."""
         cells = self.cells()
-        free = np.flatnonzero((cells.lower < self.s) & (self.s < cells.upper))
+        free = ((cells.lower < self.s) & (self.s < cells.upper)).nonzero()[0]
         if not self.leap(free, cells):
             self.climb(cells)
         self.renew()
 
     def cells(self) -> Cells:
+        if self.units.epsilon == 0.0:
+            return Cells(self.lower, self.upper, 0.0)
         return cells_of(self.s, self.v - self.offset, self.lower, self.upper, self.units.epsilon)
 
     def leap(self, free: Array, cells: Cells) -> bool:
@@ -177,7 +182,7 @@ class HeldState:
         if len(free) > self.policy.most_free:
             return self.leap_by_elimination(free, cells)
         v = self.v - cells.shift if self.units.epsilon else self.v
-        outcome = leap(self.K, v, self.s, cells.lower, cells.upper, free, self.has_offset)
+        outcome = leap(self.held.with_rows(free), v, self.s, cells.lower, cells.upper, free, self.has_offset)
         self.steps += outcome == MOVED
         return self.leap_by_elimination(free, cells) if outcome == SINGULAR else bool(outcome == MOVED)
 
@@ -185,7 +190,7 @@ class HeldState:
         """The same by LAPACK, which does not need a positive definite matrix."""
         m = len(free)
         system = np.ones((m + 1, m + 1))
-        system[:m, :m], system[m, m] = self.K[np.ix_(free, free)], 0.0
+        system[:m, :m], system[m, m] = self.held.with_rows(free)[np.ix_(free, free)], 0.0
         right = np.append((self.v - cells.shift)[free], 0.0)
         try:
             change = np.linalg.solve(system, right)[:m] if self.has_offset else np.linalg.solve(system[:m, :m], right[:m])
@@ -204,7 +209,7 @@ class HeldState:
         is_free = (cells.lower < self.s) & (self.s < cells.upper)
         is_near = (np.abs(v - self.offset) <= max(self.policy.near, top - bottom)) & (self.lower < self.upper)
         near = np.flatnonzero(is_free | is_near)
-        block = np.ascontiguousarray(self.K[np.ix_(near, near)])
+        block = np.ascontiguousarray(self.held.with_rows(near)[np.ix_(near, near)])
         work = WorkingSet(block, self.s[near], v[near], cells.lower[near], cells.upper[near], self.has_offset)
         found = optimise(work, max_iterations=self.policy.most_systems)
         self.s[near] = found.s
@@ -212,13 +217,7 @@ class HeldState:
 
     def renew(self) -> None:
         """v from s, free of the rounding of the steps that led here."""
-        renew(self.K, self.y, self.s, self.v)
+        renew(self.held.with_rows(self.s.nonzero()[0]), self.y, self.s, self.v)
 
     def take_outputs(self, outputs: Array) -> None:
         self.v[: self.n] = self.y[: self.n] - self.units.outputs_of(outputs)
-
-
-def _lengthened(vector: Array, length: int) -> Array:
-    longer = np.zeros(length)
-    longer[: len(vector)] = vector
-    return longer

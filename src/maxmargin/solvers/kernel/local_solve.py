@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, solve_with_offset, solve_without_offset
+from maxmargin.problem.held_values import HeldValues
+from maxmargin.solvers.kernel.batched_smo_loops import (
+    LocalProblem,
+    OnDemandProblem,
+    solve_with_offset,
+    solve_without_offset,
+)
 from maxmargin.solvers.kernel.units import cells_of
 
 
@@ -20,4 +26,15 @@ def solve_local(local: LocalProblem, tolerance: Any, max_steps: int, has_offset:
     inside = local._replace(lower=cells.lower, upper=cells.upper, epsilon=0.0)
     steps = int(solve_without_offset(inside, inside.masks, tolerance, max_steps))
     local.v[:] += cells.shift
+    return steps
+
+
+def solve_held(held: HeldValues, local: OnDemandProblem, tolerance: Any, max_steps: int, has_offset: bool) -> int:
+    """The same with all samples of a problem, whose kernel rows are made when they are first read."""
+    if not has_offset:
+        return solve_local(LocalProblem(held.padded, *local[1:]), tolerance, max_steps, has_offset)
+    steps = int(solve_with_offset(local, local.masks, tolerance, max_steps))
+    if held.wants_all:
+        _ = held.padded
+        steps += int(solve_with_offset(local, local.masks, tolerance, max_steps - steps))
     return steps

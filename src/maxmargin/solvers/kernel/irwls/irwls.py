@@ -150,7 +150,7 @@ class IRWLS(KernelSolver):
         """From the matrix that the problem holds where its samples are few, if it fits in the budget; else computed and
         kept."""
         held = problem.held
-        if held is None or held.padded.nbytes > self.cache_mb * MEGABYTE:
+        if held is None or held.nbytes > self.cache_mb * MEGABYTE:
             return ActiveRows(matrix_of(problem, np.float64, self.cache_mb))
         return ActiveRows(KernelMatrix.of_values(problem.kernel, problem.points, held.padded, 0))
 
@@ -199,7 +199,7 @@ class IRWLS(KernelSolver):
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,
-            max_chunks=self.policy.most_chunks,
+            max_steps=self.policy.most_steps,
         )
         is_unsolved = state.run_chunks(plan)
         if self.working_set is None:

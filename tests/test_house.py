@@ -52,6 +52,7 @@ NUMBERS = {
     "scale_out/blocks.py": {"ALIGNMENT"},
     "scale_out/remainder.py": {"BINS_A_POWER", "LEAST_POWER", "MOST_POWER", "ROW_OVERHEAD"},
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
+    "solvers/linear/newton/small_newton.py": {"LINE", "STRIP"},
     "solvers/linear/newton/state.py": {"ROUNDING"},
     "cli/outcome.py": {"CERTIFIED", "BAD_INPUT", "UNCERTIFIED"},
     "cli/switches.py": {"EPSILON_SVR", "KERNEL_ONE_CLASS", "NU_SVC", "NU_SVR", "ONE_CLASS"},

@@ -4,7 +4,8 @@ scikit-learn's LinearSVR.
 maxmargin is asked for the target, and proves it. A peer gets the loosest tolerance on a grid that brings its primal value
 within the target of the optimum, found beforehand and at no cost to it; one that ends at its limit of iterations, or that
 takes more than ``MOST_PEER_SECONDS``, does not get there. Epsilon is in standard deviations of the targets. Every cell is kept
-in ``.cache/regression_grid`` by the hash of maxmargin's sources, so that a run that was cut off resumes.
+in ``.cache/regression_grid`` by the hash of maxmargin's sources, so that a run that was cut off resumes. The tolerances of the
+peers are kept beside them: they do not depend on these sources.
 
     python -m benchmarks.regression_grid                                     # every cell
     python -m benchmarks.regression_grid --seconds 240  # every cell of ours; peers in cells drawn at random for so long
@@ -126,21 +127,29 @@ def measured(cell: Cell, with_peers: bool) -> Outcome:
 
 def reaching(data: Data, cell: Cell, epsilon: float) -> dict[str, Any]:
     """The peers that get to the target, each at its tolerance."""
-    model = LinearSVR(C=cell.C, epsilon=epsilon, loss=cell.loss)
-    built = LinearProblem.build(data.X, data.y, cell.C, LOSSES[cell.loss](model), 1.0)
-    best = solve(built, tol=REFERENCE, max_seconds=MOST_SECONDS).certificate.dual
     prepared = Prepared.of(data, 1.0)
     fits = {
         "LIBLINEAR": partial(liblinear_regression, prepared, cell.C, cell.loss, epsilon),
         "scikit-learn": partial(sklearn_regression, data, cell.C, cell.loss, epsilon),
     }
+    path = FOLDER / "tolerances" / cell.file
+    if not path.exists():
+        write_text(path, json.dumps(tolerances_of(fits, data, cell, epsilon)))
+    return {peer: partial(fits[peer], tolerance) for peer, tolerance in json.loads(path.read_text()).items()}
+
+
+def tolerances_of(fits: dict[str, Any], data: Data, cell: Cell, epsilon: float) -> dict[str, float]:
+    """The loosest tolerance of each peer that gets to the target."""
+    model = LinearSVR(C=cell.C, epsilon=epsilon, loss=cell.loss)
+    built = LinearProblem.build(data.X, data.y, cell.C, LOSSES[cell.loss](model), 1.0)
+    best = solve(built, tol=REFERENCE, max_seconds=MOST_SECONDS).certificate.dual
     found = {}
     for peer, fit in fits.items():
         search = loosest_tolerance(
             fit, lambda run: built.primal(run.w) / best - 1.0, TARGET, TOLERANCES, max_seconds=MOST_PEER_SECONDS
         )
         if search.found is not None:
-            found[peer] = partial(fit, search.found.tolerance)
+            found[peer] = search.found.tolerance
     return found
 
 

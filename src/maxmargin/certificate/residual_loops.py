@@ -4,7 +4,9 @@ solver, and nothing uses fast-math."""
 from __future__ import annotations
 
 from maxmargin.data.caching import njit
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+
+UNIT_ROUNDOFF = 2.0**-53
+"""The largest relative error of one rounding to float64."""
 
 
 @njit(cache=True, allocates=False, nogil=True)

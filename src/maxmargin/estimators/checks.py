@@ -121,12 +121,26 @@ def validated_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     return checked
 
 
+def validated_rows(estimator: Any, X: Any) -> Any:
+    """The same for X alone."""
+    from sklearn.utils.validation import validate_data
+
+    if _is_plain_matrix(X) and _is_finite(X):
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X
+    return validate_data(estimator, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+
+
 def _has_plain_targets(X: Any, y: Array) -> bool:
-    """Whether X and the numbers y are finite. A sum that is not finite may overflow: scikit-learn then looks closer."""
-    if y.dtype.kind not in "iuf":
-        return False
+    """Whether y holds numbers, and both are finite."""
+    return y.dtype.kind in "iuf" and _is_finite(X) and _is_finite(y)
+
+
+def _is_finite(values: Array) -> bool:
+    """Whether the sum is finite, and so all values are. A sum of large ones may overflow: then the answer is no."""
     with np.errstate(all="ignore"):
-        return bool(np.isfinite(X.sum()) and np.isfinite(y.sum()))
+        return bool(np.isfinite(values.sum()))
 
 
 def _is_table(y: Any) -> bool:
@@ -148,17 +162,17 @@ def _check_indicator(y: Any) -> None:
 
 def _is_plain(X: Any, y: Any) -> bool:
     """Whether X is a finite C-ordered array of floats, and y holds labels that need no further check."""
-    if not (_is_plain_array(X, y) and _are_plainly_classes(y)):
-        return False
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(X.sum()))
+    return _is_plain_array(X, y) and _are_plainly_classes(y) and _is_finite(X)
 
 
 def _is_plain_array(X: Any, y: Any) -> bool:
     """Whether X is a C-ordered array of floats, and y an array with a number or label for each row."""
-    if not (type(X) is np.ndarray and type(y) is np.ndarray and X.ndim == 2 and y.ndim == 1 and X.flags.c_contiguous):
-        return False
-    return X.dtype in DTYPES and len(X) == len(y) and X.size > 0
+    return _is_plain_matrix(X) and type(y) is np.ndarray and y.ndim == 1 and len(X) == len(y)
+
+
+def _is_plain_matrix(X: Any) -> bool:
+    is_array = type(X) is np.ndarray and X.ndim == 2 and X.flags.c_contiguous
+    return is_array and X.dtype in DTYPES and X.size > 0
 
 
 def _are_plainly_classes(y: Array) -> bool:

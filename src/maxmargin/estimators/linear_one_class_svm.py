@@ -85,7 +85,7 @@ class LinearOneClassSVM(OutlierMixin, Presented, LinearOneClass, BaseEstimator):
     def _fit(self, X: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
         with fit_task(self, X, None, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X = validate_data(self, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+            X = checks.validated_rows(self, X)
             return self._train(X, sample_weight, limits), limits
 
     def score_samples(self, X: Any) -> Array:

@@ -123,7 +123,7 @@ class LinearIncumbent:
         self.problem, self.policy = problem, policy
         self.w, self.alpha = np.zeros(problem.n_weights), problem.first_dual_point.copy()
         self.primal = problem.primal_at_zero
-        self.dual = 0.0 if problem.offset_prices is None else problem.dual(self.alpha)
+        self.dual = 0.0 if problem.offset_prices is None else -np.inf  # that of the prices takes a pass over X
         self.certificate: Certificate | None = None
         self._judge = judge_of(problem)
         looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink

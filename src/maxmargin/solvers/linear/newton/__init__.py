@@ -6,7 +6,7 @@ what                                                           where
 the method and its mathematics                                 ``newton.py``
 its iteration: inner problems, anchor, penalty, best answer    ``state.py``
 its tuning constants                                           ``policy.py``
-the whole method in one compiled call, for small problems      ``small_newton.py``, ``small_newton_loop.py``
+the whole method in one compiled call, for few features        ``small_newton.py``, ``small_newton_loop.py``
 what it asks of the samples, in NumPy and compiled             ``passes.py``, ``pass_loops.py``
 what a loss gives the dual                                     ``curves.py``
 the matrix, and its factor                                     ``hessian.py``

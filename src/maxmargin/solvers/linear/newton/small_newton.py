@@ -1,7 +1,8 @@
-"""Newton's method for a small problem: one compiled call, and the method in Python where that call has not been enough.
+"""Newton's method in one compiled call, and the method in Python where that call has not been enough.
 
-The compiled call (``small_newton_loop``) solves to the precision of float64. It lacks the safeguards for columns of very
-different scales. If its gap or its certificate is not good enough, ``maxmargin.solvers.linear.newton.newton`` starts again.
+The compiled call (``small_newton_loop``) serves small problems, which it solves to the precision of float64, and regressions
+with few features, which it solves to the target. It lacks the safeguards for columns of very different scales. If its gap or
+its certificate is not good enough, ``maxmargin.solvers.linear.newton.newton`` starts again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -158,13 +159,11 @@ class Memory:
     def __init__(self, Z: Array, curve: Curve | Tube, settings: Settings, unit: float = 1.0) -> None:
         n, d = len(curve.C), len(Z)
         self.unit = unit
-        bounds, of_samples = np.empty((2, n)), np.zeros((7, n))
-        of_weights: Any = (*np.zeros((6, d)), *np.zeros((2, d, d)))
-        dual: Any = tuple(of_samples)
-        bounds[0], bounds[1] = curve.lower, curve.target
+        given, of_samples = np.empty((4, n)), np.zeros((7, n))  # copies: an array that is only read would be another type
+        given[0], given[1], given[2], given[3] = curve.C, curve.lower, curve.U, curve.target
         self.Z, self.settings = Z, settings
-        self.samples = Samples(curve.C, bounds[0], curve.U, bounds[1], *dual, np.empty(n, np.uint64))
-        self.weights = Weights(*of_weights, np.empty((d + 1, STRIP)))
+        self.samples = Samples._make([*given, *of_samples, np.empty(n, np.uint64)])
+        self.weights = Weights._make([*np.zeros((6, d)), *np.zeros((2, d, d)), np.empty((d + 1, STRIP))])
 
     @classmethod
     def of(cls, problem: LinearProblem, settings: Settings) -> Memory:

@@ -1,6 +1,7 @@
-"""The semismooth Newton method of ``newton.py`` in one call, for problems of some ten thousand elements.
+"""The semismooth Newton method of ``newton.py`` in one call, for problems with few features.
 
 There a pass over the samples takes some microseconds, and to ask for each pass from Python takes longer than the pass itself.
+The features are in rows and the samples in columns, so that a loop over the samples reads memory in order.
 What is hard (a matrix that is not positive definite, rounding that hides the rise of the dual value) is left to the method in
 Python: the call ends there, and says how small the gap is.
 
@@ -131,7 +132,9 @@ def solve_small(Z, samples, weights, settings):
         is_sparse = FEW * moved <= n
         is_anew = changed > n_free or FEW * changed > n  # S from zero takes fewer additions, or hardly more
         if is_anew:
-            S[:] = 0.0
+            for k in range(d):
+                for j in range(d):
+                    S[k, j] = 0.0
         n_chosen = ZERO
         for i in range(n):  # chosen are the samples to add to S, or to take from it
             change, now = new[i] - alpha[i], C[i] if is_inside(new[i], lower[i], upper[i], is_kinked) else 0.0

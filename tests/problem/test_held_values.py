@@ -110,6 +110,18 @@ def test_all_rows_are_made_at_once_when_many_are_needed():
     assert np.array_equal(held.values, held_values(problem.kernel, problem.points).values)
 
 
+def test_what_the_memory_held_before_has_no_effect():
+    X, y = samples(300)
+    problem = KernelProblem.build(X, y, 2.0, RBF(0.3))
+    clean = HeldState.of(problem, held_values(problem.kernel, problem.points), None)
+    dirty = HeldState.of(problem, held_values(problem.kernel, problem.points), None)
+    dirty.held.rows.values[1:] = np.nan
+    for state in (clean, dirty):
+        state.run_smo(40)
+    assert not dirty.held.rows.is_there[:300].all()
+    assert np.array_equal(clean.s, dirty.s)
+
+
 def test_few_rows_are_made_where_few_samples_are_at_the_margin():
     X, y = samples(400)
     X[:, 0] += 3.0 * y

@@ -129,6 +129,8 @@ def _rows_in(padded: Array, n: int, first: Part, second: Part, middle: int, log2
     """Rows in this memory, none of which is there yet, but for those that hold zeros only."""
     is_there, power = np.zeros(len(padded), np.uint8), np.empty(len(padded))
     is_there[n if first.columns.size else 0 :] = 1
+    if first.columns.size:
+        padded[0] = 0.0  # a loop adds zero times this row before it has chosen one, and new memory may hold infinities
     features, counts = np.empty(len(first.columns), np.int64), np.array([0, int(policy.HELD.most_rows * n)])
     return RowsOnDemand(padded, is_there, first, second, middle, n, log2_scale, power, power.view(np.int64), features, counts)
 

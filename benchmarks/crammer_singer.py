@@ -3,15 +3,19 @@
 LIBLINEAR gets the loosest tolerance on a grid that brings its primal value within the target of the optimum, found beforehand
 and at no cost to it; only its training is timed.
 
+A run measures the sets that it is given; the table has the latest cells of every set, which ``crammer_singer.json`` keeps.
+
     python -m benchmarks.crammer_singer [--sets letter.scale usps] [--costs 1] [--targets 1e-3]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +29,10 @@ from maxmargin import LinearSVC
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 
 SETS = ("letter.scale", "usps", "sector.scale", "mnist")
-TOLERANCES = tuple(10.0 ** (0.5 - 0.5 * k) for k in range(12))
-MOST_SECONDS, MOST_PEER_SECONDS = 30.0, 10.0
+MOST_TOLERANCE, LEAST_TOLERANCE = 10.0**0.5, 1e-5
+MOST_SECONDS, MOST_PEER_SECONDS = 300.0, 30.0
+"""Our limit; LIBLINEAR's search ends with the first run that takes longer than its own."""
+MOST_RUNS, SHORT_SECONDS = 5, 3.0
 
 
 class Fitted(NamedTuple):
@@ -55,34 +61,47 @@ def their_fit(prepared: Any, shape: tuple[int, int], C: float, tolerance: float)
     return Fit(seconds, np.ctypeslib.as_array(model.w, (shape[0] * shape[1],)).reshape(shape)[:, order].copy())
 
 
-def cell(name: str, data: Data, prepared: Any, C: float, target: float, table: Table) -> float | None:
-    """One line of the table, and the ratio where both get there."""
+def cells_of(name: str, data: Data, C: float, targets: tuple[float, ...], decades: float) -> list[dict[str, Any]]:
+    """One line of the table for each target. LIBLINEAR's tolerances are tried once, for the smallest target."""
     classes, codes = np.unique(data.y, return_inverse=True)
-    cost = CrammerSingerProblem.build(data.X, codes, C)
-    ours = our_fit(data, C, target)
-    lower = ours.model.certificate_.dual
+    cost, prepared = CrammerSingerProblem.build(data.X, codes, C), problem(data.y, data.X)
+    fits = {target: [our_fit(data, C, target)] for target in targets}
+    lower = max(runs[0].model.certificate_.dual for runs in fits.values())
     run = partial(their_fit, prepared, (data.X.shape[1], len(classes)), C)
+    grid = 10.0 ** np.arange(np.log10(MOST_TOLERANCE), np.log10(LEAST_TOLERANCE), -decades)
     search: Search = loosest_tolerance(
-        run, lambda fit: (cost.primal(fit.w) - lower) / lower, target, TOLERANCES, max_seconds=MOST_PEER_SECONDS
+        run, lambda fit: (cost.primal(fit.w) - lower) / lower, min(targets), grid.tolist(), max_seconds=MOST_PEER_SECONDS
     )
-    theirs = search.found.fit.seconds if search.found else float("nan")
-    is_certified = ours.model.status_.is_certified
-    ratio = theirs / ours.seconds if search.found and is_certified else None
-    table.add(
+    return [_cell(name, C, target, partial(our_fit, data, C, target), fits[target], run, search) for target in targets]
+
+
+def _cell(name: str, C: float, target: float, ours: Any, runs: list[Fitted], theirs: Any, search: Search) -> dict[str, Any]:
+    """The runs that are short are made again, in turns with LIBLINEAR's."""
+    found = next((trial for trial in search.trials if trial.excess <= target), None)
+    peers = [found.fit.seconds] if found else []
+    while len(runs) < MOST_RUNS and max([runs[0].seconds, *peers]) < SHORT_SECONDS:
+        runs.append(ours())
+        peers += [theirs(found.tolerance).seconds] if found else []
+    fit, model = min(runs, key=lambda fit: fit.seconds), runs[0].model
+    ratio = min(peers) / fit.seconds if found and model.status_.is_certified else None
+    longest = max(trial.fit.seconds for trial in search.trials)
+    line = [
         name,
         f"{C:g}",
         f"{target:g}",
-        seconds_text(ours.seconds),
-        f"{ours.model.relative_gap_:.0e}",
-        seconds_text(theirs) if search.found else f"never ({search.best.excess:.0e})",
+        seconds_text(fit.seconds) + ("" if model.status_.is_certified else " (not certified)"),
+        f"{model.relative_gap_:.0e}",
+        seconds_text(min(peers)) if found else f"> {seconds_text(longest)} ({search.best.excess:.0e})",
+        f"{found.tolerance:.2g}" if found else "-",
         f"{ratio:.2f}x" if ratio else "-",
-    )
-    return ratio
+    ]
+    return {"line": line, "ratio": ratio}
 
 
 def own(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--costs", nargs="+", type=float, default=(1.0,))
+    parser.add_argument("--decades", type=float, default=0.25, help="between two of LIBLINEAR's tolerances")
     parser.add_argument("--targets", nargs="+", type=float, default=(1e-3, 1e-6))
 
 
@@ -90,19 +109,29 @@ def main() -> None:
     options = arguments(__doc__, own)
     small = load_classes("letter.scale")
     our_fit(Data(small.X[:200], small.y[:200]), 1.0, 1e-2)  # compiles
-    table = Table("set", "C", "gap asked", "ours, s", "gap", "LIBLINEAR -s 4, s", "ratio")
-    ratios: list[float] = []
+    kept = options.results / "crammer_singer.json"
+    cells: dict[str, list[dict[str, Any]]] = {} if options.quick or not kept.exists() else json.loads(kept.read_text())
     for name in ("letter.scale",) if options.quick else options.sets:
         data = load_classes(name)
-        prepared = problem(data.y, data.X)
-        for C in options.costs:
-            for target in options.targets:
-                ratio = cell(name, data, prepared, C, target, table)
-                ratios += [ratio] if ratio else []
+        cells[name] = [row for C in options.costs for row in cells_of(name, data, C, tuple(options.targets), options.decades)]
+        if not options.quick:
+            kept.write_text(json.dumps(cells, indent=1) + "\n")
+    write(options.results / "crammer_singer.md", cells, options.quick)
+
+
+def write(path: Path, cells: dict[str, list[dict[str, Any]]], is_quick: bool) -> None:
+    table = Table("set", "C", "gap asked", "ours, s", "gap", "LIBLINEAR -s 4, s", "its tolerance", "ratio")
+    rows = [row for name in SETS if name in cells for row in cells[name]]
+    for row in rows:
+        table.add(*row["line"])
+    ratios = [row["ratio"] for row in rows if row["ratio"]]
     least = min(ratios, default=float("nan"))
     line = f"Geometric mean {geometric_mean(ratios):.2f}x over {len(ratios)} cells, least {least:.2f}x."
-    parts = [(__doc__ or "").split("\n\n")[1], table, line, "Processor time, one run each, on one core, beside other work."]
-    write_report(options.results / "crammer_singer.md", "Crammer and Singer's machine", parts, options.quick)
+    note = (
+        f"Processor time on one core, beside other work. Runs under {SHORT_SECONDS:g} s: the least of {MOST_RUNS}, in turns. "
+        "Where LIBLINEAR does not get there: its longest run, and its excess."
+    )
+    write_report(path, "Crammer and Singer's machine", [(__doc__ or "").split("\n\n")[1], table, line, note], is_quick)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 ``sector`` has 105 classes. The labels of ``news20_bigram`` are made: whether a row has one of some frequent
 columns (``--labels``), on the 50,000 columns that occur most often, without these.
-scikit-learn runs at its own tolerance of 1e-4, ours at a certified relative gap of 1e-3. scikit-learn is given every k-th
-label, ``--theirs`` of them, and its seconds are multiplied by the number of labels over those. Its gaps are certified after:
-with its w, and the alpha that answers it, scaled to the best dual value along its line.
+scikit-learn runs at its own tolerance of 1e-4. Its gaps are certified after: with its w, and the alpha that answers it, scaled
+to the best dual value along its line. Ours is asked for the greatest of these gaps, so that no label of ours is further from its
+optimum than scikit-learn's furthest; once more at 1e-3. Both are given every k-th label, ``--part`` of them.
 
-    python -m benchmarks.many_labels [--labels 500] [--theirs 25] [--jobs 1]
+    python -m benchmarks.many_labels [--labels 500] [--part 20] [--jobs 1]
 """
 
 from __future__ import annotations
@@ -75,37 +75,38 @@ def gaps_of(model: Any, data: Labelled) -> Any:
 
 def own(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", type=int, default=500)
-    parser.add_argument("--theirs", type=int, default=25, help="labels that scikit-learn is given")
+    parser.add_argument("--part", type=int, default=20, help="labels that are fitted")
     parser.add_argument("--jobs", type=int, default=1)
 
 
 def main() -> None:
     options = arguments(__doc__, own)
-    table = Table("set", "problems", "ours, s", "greatest gap", "scikit-learn, s", "its gap, median", "greatest", "ratio")
+    table = Table(
+        "set", "problems", "scikit-learn, s", "its gap, median", "greatest", "ours to that, s", "ratio", "ours to 1e-3, s"
+    )
     sets = {"sector.scale": Labelled(*load_classes("sector.scale"))}
-    sets[f"news20_bigram, {options.labels} labels"] = keyword_labels(10 if options.quick else options.labels)
+    labels = keyword_labels(10 if options.quick else options.labels)
+    part = subset(labels, 5 if options.quick else options.part)
+    sets[f"news20_bigram, {part.y.shape[1]} of {labels.y.shape[1]} labels"] = part
     for name, data in sets.items():
         LinearSVC(tol=1e-3).fit(data.X[:300], data.y[:300] if data.y.ndim == 1 else data.y[:300, :2])  # compiles
-        ours = LinearSVC(tol=1e-3, n_jobs=options.jobs)
         theirs = OneVsRestClassifier(ScikitLearns(random_state=0), n_jobs=options.jobs)
-        part = subset(data, 5 if options.quick else options.theirs)
-        times = seconds_of_fit(ours, data), seconds_of_fit(theirs, part)
-        factor = 1.0 if data.y.ndim == 1 else data.y.shape[1] / part.y.shape[1]
-        gaps = gaps_of(theirs, part)
+        seconds = seconds_of_fit(theirs, data)
+        gaps = gaps_of(theirs, data)
+        close = LinearSVC(tol=float(gaps.max()), n_jobs=options.jobs)
+        ours, rough = seconds_of_fit(close, data), seconds_of_fit(LinearSVC(tol=1e-3, n_jobs=options.jobs), data)
+        assert close.relative_gap_ <= gaps.max(), "not certified"
         table.add(
             name,
-            len(ours.coef_),
-            seconds_text(times[0]),
-            f"{ours.relative_gap_:.0e}",
-            seconds_text(times[1] * factor) + ("" if factor == 1.0 else f" ({part.y.shape[1]} labels, times {factor:g})"),
+            len(close.coef_),
+            seconds_text(seconds),
             f"{np.median(gaps):.0e}",
             f"{gaps.max():.0e}",
-            f"{times[1] * factor / times[0]:.2f}x",
+            seconds_text(ours),
+            f"{seconds / ours:.2f}x",
+            seconds_text(rough),
         )
-    note = (
-        "One run each, pinned to one core, beside other work. scikit-learn ends at smaller gaps than ours: no comparison at "
-        "equal gaps."
-    )
+    note = "One run each, pinned to one core, beside other work."
     parts = [(__doc__ or "").split("\n\n")[1], table, note]
     write_report(options.results / "many_labels.md", "Many classes and labels", parts, options.quick)
 

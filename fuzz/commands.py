@@ -39,8 +39,13 @@ COMMANDS = tuple(
 FILES = ("io/outputs", "io/ranges", "models/proof", "models/kernel_proof", "models/checkpoint", "models/model_file")
 MODULES = tuple(f"src/maxmargin/{name}.py" for name in (*COMMANDS, *FILES))
 PLAIN: tuple[list[str], ...] = ([], ["-t", "rbf"], ["-s", "3"], ["-R"], ["-t", "linear"], ["--checkpoint", "state"])
-OTHER_MACHINES: tuple[list[str], ...] = (["-s", "13"], ["-s", "21"], *(["-t", "2", "-s", kind] for kind in "1234"))
-"""Options of ``train``: classification, and regression, one class and nu."""
+OTHER_MACHINES: tuple[list[str], ...] = (
+    *(["-s", kind] for kind in ("4", "5", "13", "21")),
+    *(["-t", "2", "-s", kind] for kind in "1234"),
+    ["--memory", "50M"],
+    ["-v", "3"],
+)
+"""Options of ``train``: classification, and all classes, L1, regression, one class and nu; blocks on disk; cross-validation."""
 FOLDER_OF_SEEDS: list[Path] = []
 DEVICES = {"null": (1, 3), "full": (1, 7)}
 """Major and minor numbers on Linux."""
@@ -79,7 +84,8 @@ def compile_all(home: Path, output: Path) -> None:
     for data, columns in (("data", []), ("data.npz", []), ("data.csv", ["--label-column", "kind"])):
         for extra in (*PLAIN, *OTHER_MACHINES):
             words = [word if word != "state" else str(output.with_suffix(".state")) for word in extra]
-            run(["train", str(home / data), str(output), *columns, *words, "--max-iter", "20"])
+            outputs = [] if "-v" in extra else [str(output)]
+            run(["train", str(home / data), *outputs, *columns, *words, "--max-iter", "20"])
 
 
 def command_case(chance: random.Random, folder: Path) -> str:
@@ -119,6 +125,8 @@ def _words(chance: random.Random, devices: list[str]) -> tuple[list[str], list[s
     """A command, and which of its files are read."""
     linear, kernel = ("linear", "linear-sharp", "their-linear"), ("kernel-sparse", "kernel-dense", "their-kernel")
     others = (
+        "linear-l1",
+        "linear-all-classes",
         "linear-regression",
         "linear-one-class",
         "regression",
@@ -130,13 +138,14 @@ def _words(chance: random.Random, devices: list[str]) -> tuple[list[str], list[s
     data, model = chance.choice(("data", "data", "data", "data.npz", "data.csv")), chance.choice((*linear, *kernel, *others))
     columns = ["--label-column", "kind"] if data == "data.csv" else []
     output = chance.choice(("new", "new", "new", *devices, data, model, "missing/folder"))
-    match chance.randrange(7):
+    match chance.randrange(8):
         case 0:
             extra = chance.choice((*PLAIN, *OTHER_MACHINES))
             if data == "data":
                 extra = [*extra, "--n-features", "64"]
             inputs = [data, "state"] if "--checkpoint" in extra else [data]
-            return ["train", data, output if output != model else "new", *columns, *extra, "--max-iter", "20"], inputs
+            words = [data] if "-v" in extra else [data, output if output != model else "new"]
+            return ["train", *words, *columns, *extra, "--max-iter", "20"], inputs
         case 1:
             extra = chance.choice(([], ["-d"], ["--certified"], ["--json"]))
             return ["predict", data, model, output, *columns, *extra], [data, model]
@@ -150,6 +159,8 @@ def _words(chance: random.Random, devices: list[str]) -> tuple[list[str], list[s
             extra = chance.choice(([], ["-l", "0"], ["-y", "0", "1"], ["-s", "other"], ["-r", "ranges"], ["-r", "ranges"]))
             inputs = [data, "ranges"] if "ranges" in extra else [data]
             return ["scale", data, output if output != model else "new", *columns, *extra], inputs
+        case 5:
+            return ["path", data, *columns, "--from", "0.5", "--to", "2", "-e", "0.1"], [data]
         case _:
             shown = chance.choice((model, "linear-words", "kernel-values", "state", "data"))
             return ["info", shown, *chance.choice(([], ["--json"]))], [shown]

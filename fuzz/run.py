@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzz import commands, targets
+from fuzz import commands, folders, targets
 from fuzz.limits import (
     CASE_SECONDS,
     GROWTH_BYTES,
@@ -103,14 +103,14 @@ class Report:
 
 
 def all_targets() -> list[Target]:
-    return [*targets.TARGETS, *commands.TARGETS]
+    return [*targets.TARGETS, *folders.TARGETS, *commands.TARGETS]
 
 
 def worker(seconds: float, folder: Path) -> None:
     """Run cases until the time is over; a line of JSON on standard output for every batch of a target."""
     warnings.simplefilter("error")
-    targets.prepare(folder)
-    commands.prepare(folder)
+    for module in (targets, folders, commands):
+        module.prepare(folder)
     everyone, state = all_targets(), State.open(STATE)
     starts = [state.of(target.name, digest_of(target.modules)).next_case for target in everyone]
     for target in everyone:  # imports and compilation are no fault of a file

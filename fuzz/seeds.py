@@ -32,6 +32,7 @@ KERNEL_VALUES = (b"1 0:1 1:2 2:0.5 3:0\n-1 0:2 1:0.5 2:1 3:0.25\n1 0:3 2:0.25 3:
 TABLE = b"a,b,kind\n1,2.5,good\n-3,0.5,bad\n4e-1,7,good\n0,1,bad\n"
 
 
+OF_LIBLINEAR = ("linear", "linear regression", "linear one class", "linear l1", "linear all classes")
 OF_LIBSVM = ("linear", "kernel sparse", "kernel dense", "nu classes", "regression", "one class", "linear regression")
 
 
@@ -55,6 +56,8 @@ def models() -> dict[str, Any]:
         "linear": LinearSVC(tol=1e-2).fit(X, y),
         "linear sharp": LinearSVC(tol=1e-2, sharp_proofs=True, class_weight={-1: 1.0, 1: 2.0}).fit(X, y),
         "linear words": LinearSVC(tol=1e-2).fit(X, np.array(["no", "yes", "perhaps"])[three]),
+        "linear l1": LinearSVC(tol=1e-2, penalty="l1").fit(X, y),
+        "linear all classes": LinearSVC(tol=1e-2, multi_class="crammer_singer").fit(X, three),
         "kernel sparse": SVC(gamma=0.3).fit(sparse.csr_matrix(X), three),
         "kernel dense": SVC(kernel="poly").fit(X, y),
         "kernel values": SVC(kernel="precomputed").fit(X @ X.T, y),
@@ -104,7 +107,7 @@ def text_models(folder: Path) -> dict[str, list[bytes]]:
     made = models()
     return {
         "LIBLINEAR": [
-            *(written(write_liblinear, made[name], folder) for name in ("linear", "linear regression", "linear one class")),
+            *(written(write_liblinear, made[name], folder) for name in OF_LIBLINEAR),
             written(write_liblinear, _three(), folder),
         ],
         "LIBSVM": [written(write_libsvm, made[name], folder) for name in OF_LIBSVM] + [_one_regression(folder)],

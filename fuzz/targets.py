@@ -41,7 +41,7 @@ MODELS = "src/maxmargin/models"
 COMMON = (f"{READERS}/files.py", f"{READERS}/memory.py", "src/maxmargin/data/rows.py")
 SVMLIGHT = (*COMMON, f"{READERS}/svmlight.py", f"{READERS}/text.py", "src/maxmargin/io/svmlight_loops.py")
 LAYOUTS = ("layout", "linear_layouts", "kernel_layouts", "layouts")
-NATIVE = (*COMMON, *(f"{MODELS}/{name}.py" for name in ("model_file", "headers", *LAYOUTS, "schema", "tensors")))
+NATIVE = (*COMMON, f"{READERS}/schema.py", *(f"{MODELS}/{name}.py" for name in ("model_file", "headers", *LAYOUTS, "tensors")))
 TEXT_MODELS = (*COMMON, *(f"{MODELS}/{name}.py" for name in ("text_lines", "liblinear", "libsvm", "libsvm_outputs")))
 TABLES = (*COMMON, f"{READERS}/tables.py")
 
@@ -386,6 +386,8 @@ TARGETS = [
     *(
         Target(f"native model, {kind}", 1, NATIVE, native_case(kind))
         for kind in (
+            "linear l1",
+            "linear all classes",
             "linear regression",
             "linear regressions",
             "linear one class",

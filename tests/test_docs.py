@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import maxmargin
+
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = [
     "kernels.md",
@@ -67,7 +69,33 @@ def test_the_counts_of_the_papers_rows_are_those_of_their_pages():
     assert f"In all {faithful + setting} of {faithful + setting + not_built} rows" in (folder / "README.md").read_text()
 
 
+def names_in(codes: list[str]) -> set[str]:
+    """What each piece of code in backticks begins with, but for paths and formulas."""
+    names = (re.match(r"[A-Za-z_][\w.]*", code) for code in codes if "/" not in code)
+    return {name[0] for name in names if name is not None}
+
+
+def words_of(paths: list[Path]) -> set[str]:
+    return {word for path in paths for word in re.findall(r"\w+", path.read_text())}
+
+
+def test_every_name_in_the_tables_of_the_papers_is_public_or_in_the_file_that_its_row_names():
+    """A row without a file may name anything in the sources."""
+    sources, public = words_of(sorted((ROOT / "src").rglob("*.py"))), {*maxmargin.__all__, "math"}
+    missing = []
+    for page in (DOCS / "papers").glob("*.md"):
+        for row in (row for heading in ("Where everything", "From the paper") for row in rows_below(page.read_text(), heading)):
+            codes = re.findall(r"`([^`]+)`", " ".join(row))
+            files = [path for code in codes for place in PLACES if (path := place / code).is_file()]
+            known = words_of(files) if files else sources
+            parts = {name: name.split(".") for name in names_in(codes)}
+            missing += [name for name, words in parts.items() if words[0] not in public and not {*words} <= known]
+    assert not missing
+
+
 ROOT = DOCS.parent
+PLACES = (ROOT, ROOT / "src" / "maxmargin", ROOT / "src" / "maxmargin" / "solvers")
+"""Where the paths begin that pages name."""
 COPIES = set((DOCS / "benchmarks" / "results").glob("*.md"))
 """What ``make docs`` copies beside the sources of the site."""
 TEXTS = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")} - COPIES)
@@ -95,9 +123,8 @@ def is_made_by_sphinx(page: Path, path: str) -> bool:
 def test_every_module_that_a_page_names_exists(page):
     if page.name == "CHANGELOG.md":
         return  # it may name what there was
-    places = (ROOT, ROOT / "src" / "maxmargin", ROOT / "src" / "maxmargin" / "solvers")
     named = [match["path"] for match in MODULE_PATH.finditer(page.read_text())]
-    assert not [path for path in named if not any((place / path).exists() for place in places)]
+    assert not [path for path in named if not any((place / path).exists() for place in PLACES)]
     dotted = [match["name"].split(".") for match in DOTTED.finditer(page.read_text())]
     assert not [".".join(parts) for parts in dotted if not is_module_or_in_one(parts)]
 

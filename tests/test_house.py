@@ -41,7 +41,7 @@ NUMBERS = {
     "estimators/streams.py": {"ANNOUNCED_ROUNDING"},
     "io/svmlight.py": {"BYTES_A_ROW"},
     "kernel_matrix/rows.py": {"MEGABYTE"},
-    "model_selection/race.py": {"ROOT_SLACK", "SLACK"},
+    "model_selection/positions.py": {"ROOT_SLACK", "SLACK"},
     "margin_bounds/bound.py": {"ROUNDED_UP"},
     "margin_bounds/spheres.py": {"MOST_CLUSTERS"},
     "models/headers.py": {"MOST_FEATURES"},

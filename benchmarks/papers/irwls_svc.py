@@ -9,7 +9,7 @@ LIBSVM. Part "selection" counts working sets and kernel evaluations of the three
 
 Parts that are not asked for keep the tables and verdicts of the last report.
 
-    python -m benchmarks.papers.irwls_svc [--quick] [--parts 2 weights q few 3 selection]
+    python -m benchmarks.papers.irwls_svc [--quick] [--parts 2 weights q few 3 selection] [--sets a1a pima]
 """
 
 from __future__ import annotations
@@ -214,7 +214,8 @@ WHERE = {
 """Of a part, what the table of claims calls it."""
 
 
-def measure(part: str, quick: bool, verdicts: Verdicts) -> Table:
+def measure(part: str, options: argparse.Namespace, before: dict[str, str], verdicts: Verdicts) -> Table:
+    quick = options.quick
     if part == "2":
         return table_2(QUICK_TABLE_2 if quick else TABLE_2, (20, 200) if quick else SIZES_2, verdicts)
     if part == "weights":
@@ -225,7 +226,8 @@ def measure(part: str, quick: bool, verdicts: Verdicts) -> Table:
     if part == "few":
         return few_samples(entries, verdicts, 3 if quick else 60)
     if part == "3":
-        return table_3(entries, 1 if quick else 5, verdicts)
+        known = {(row[0], row[1]): row for row in rows_of(before.get(PARTS["3"], ""))}
+        return table_3(entries, options.sets, known, verdicts)
     return selections(SELECTION[1:2] if quick else SELECTION, (50, 200) if quick else SIZES)
 
 
@@ -245,6 +247,7 @@ def sections(report: Path) -> dict[str, str]:
 
 def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--sets", nargs="*", default=[], help="part 3: the sets to measure; the others stay as they are")
 
 
 def main() -> None:
@@ -255,7 +258,7 @@ def main() -> None:
     bodies = {}
     for part, heading in PARTS.items():
         if part in options.parts:
-            bodies[part] = str(measure(part, options.quick, verdicts))
+            bodies[part] = str(measure(part, options, before, verdicts))
         elif heading in before:
             bodies[part] = before[heading]
             if part != "selection":

@@ -149,3 +149,26 @@ def test_the_largest_nu_that_works_is_named(run, data, tmp_path, kind):
     code, _, err = run("train", "-s", kind, "-t", 2, "-n", 0.5, "uneven")
     assert code == 2
     assert "the largest nu that works is 0.2" in err
+
+
+@pytest.mark.parametrize("words", [("-s", 3, "-t", 2), ("-s", 13), ("-s", 3, "-t", 0)], ids=str)
+def test_an_infinite_cost_keeps_every_residual_within_the_tube(run, tmp_path, words):
+    X, _ = drawn(3)
+    write_svmlight(X, X @ [1.0, 2.0, -1.0], tmp_path / "data")
+    code, out, _ = run("train", *words, "-c", "inf", "-p", 0.1, "data")
+    assert code == 0
+    assert out.startswith("Certified")
+    assert run("predict", "data", "data.model", "values")[0] == 0
+    assert np.abs(np.loadtxt(tmp_path / "values") - X @ [1.0, 2.0, -1.0]).max() <= 0.1
+    code, _, err = run("certify", "data", "data.model")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "keeps the certificate of its fit with C = infinity" in err
+
+
+@pytest.mark.parametrize("words", [("-t", 0), ("-t", 2), ("-s", 3, "-t", 2), ("-s", 13)], ids=str)
+def test_an_infinite_cost_that_nothing_meets_is_refused_in_one_line(run, tmp_path, words):
+    X, y = drawn(1)
+    write_svmlight(np.vstack([X, X]), np.concatenate([y, 3.0 - y]), tmp_path / "data")
+    code, _, err = run("train", *words, "-c", "inf", "data")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "C = infinity" in err

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC, LinearSVC
 from maxmargin.problem.kernel import KernelProblem
@@ -90,6 +91,47 @@ def test_a_table_in_other_units_is_certified_at_a_tiny_penalty(name, penalize_in
     for scaled in (X, X * units):
         C = min(1e8, 1e-3 * HELD / np.abs(scaled).max())
         assert set(statuses(LinearSVC(C=C, **settings).fit(scaled, y))) == {Status.CERTIFIED}
+
+
+@pytest.mark.parametrize("n_rows", [80, ROWS, 400])
+def test_milliseconds_are_certified_with_squared_hinge_although_the_last_digit_of_alpha_moves_w(n_rows):
+    X, y = table("milliseconds", n_rows)
+    assert set(statuses(LinearSVC(C=1e6, max_iter=MOST_EPOCHS).fit(X, y))) == {Status.CERTIFIED}
+
+
+def test_a_fit_beyond_float64_ends_soon_and_names_the_column():
+    X, y = table("milliseconds", ROWS)
+    with pytest.warns(ConvergenceWarning, match=r"Column 0 of X has values up to 1\.7e\+12.*Standardise"):
+        model = LinearSVC(loss="hinge", C=1e8).fit(X, y)
+    assert Status.PRECISION_LIMIT in statuses(model)
+    assert np.max(model.n_iter_) <= MOST_EPOCHS
+
+
+def test_no_column_is_named_where_the_values_are_small_or_are_no_columns():
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    for model, data in ((LinearSVC(tol=0.0), X), (SVC(kernel="precomputed", tol=0.0), 1e6 * X @ X.T)):
+        with pytest.warns(ConvergenceWarning) as caught:
+            model.fit(data, y)
+        assert not any("Column" in str(each.message) for each in caught)
+
+
+@pytest.mark.parametrize("C", [1e-2, 1e4], ids="C={:g}".format)
+def test_a_separable_table_whose_objective_is_far_below_the_rounding_of_c_is_certified(C):
+    """Thirty rows with milliseconds among 200 columns: |w|^2 is 1e-20, and C times the last digit of a margin 1e-18 or more."""
+    rng = np.random.default_rng(3)
+    X = np.hstack([rng.uniform(1.6e12, 1.7e12, (30, 20)), rng.normal(0.0, 1e4, (30, 180))])
+    model = SVC(kernel="linear", C=C).fit(X, np.arange(30) % 2)
+    assert model.status_ is Status.CERTIFIED
+    assert model.certificate_.primal < 1e-18
+
+
+def test_a_wide_rbf_kernel_of_one_column_is_certified_at_a_large_cost():
+    """The samples lie in few dimensions of the feature space. Newton finds the free samples, least squares their alpha."""
+    rng = np.random.default_rng(82)
+    salary = rng.lognormal(10.8, 0.6, 600).round(-2)
+    y = (salary + rng.normal(0.0, 20_000.0, 600) > np.median(salary)).astype(int)
+    model = SVC(C=1e5).fit(salary[:, None], y)
+    assert model.status_ is Status.CERTIFIED
 
 
 def test_the_catalogue_holds_what_it_promises():

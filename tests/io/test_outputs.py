@@ -301,3 +301,9 @@ def test_an_error_while_writing_names_the_output_and_not_its_temporary_name(tmp_
         file.write(b"content")
     assert caught.value.filename == str(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_a_full_device_is_named(tmp_path):
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"), written("/dev/full") as file:
+        file.write(b"1\n")

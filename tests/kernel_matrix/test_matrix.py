@@ -10,6 +10,7 @@ import pytest
 from maxmargin.certificate.kernel import certify_kernel
 from maxmargin.data.rows import Rows
 from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.kernel_matrix.tiles import TilePolicy, mirrored
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF
 from maxmargin.solvers.base import Budget
@@ -58,3 +59,13 @@ def test_rows_that_one_solve_has_kept_serve_the_next():
     assert matrix.megabytes_to_hold > matrix.cache_mb
     first, second = (evaluations(replace(problem, fast_values=matrix)) for _ in range(2))
     assert second < first
+
+
+@pytest.mark.parametrize("values_to_transpose", [1, 10**9], ids=["compiled", "NumPy"])
+def test_a_tile_is_written_to_both_halves_of_the_matrix(values_to_transpose):
+    tile = np.random.default_rng(0).random((13, 22)).astype(np.float32)
+    values = np.zeros((50, 50), np.float32)
+    mirrored(values, TilePolicy(values_to_transpose=values_to_transpose))(tile, 3, 20)
+    expected = np.zeros_like(values)
+    expected[3:16, 20:42], expected[20:42, 3:16] = tile, tile.T
+    assert np.array_equal(values, expected)

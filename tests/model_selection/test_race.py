@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import StratifiedKFold
 
 from maxmargin import LinearSVC, LinearSVCCV
-from maxmargin.model_selection.race import open_interval, sweep
+from maxmargin.model_selection.positions import open_interval, sweep
 from maxmargin.model_selection.transfer import Parabola
 
 

@@ -12,7 +12,8 @@ from scipy import sparse
 
 from maxmargin.io import Blocks, MalformedFile, to_blocks, write_svmlight
 from maxmargin.scale_out import writing
-from maxmargin.scale_out.blocks import ALIGNMENT, LIST, DamagedBlock
+from maxmargin.scale_out.block_list import ALIGNMENT, LIST
+from maxmargin.scale_out.blocks import DamagedBlock, remove_blocks
 
 
 def data(n=200, d=7, seed=0):
@@ -211,3 +212,63 @@ def test_a_block_with_an_index_out_of_range_is_refused_even_if_its_checksum_is_r
     (tmp_path / LIST).write_text(json.dumps(description))
     with pytest.raises(DamagedBlock, match="sparse X is broken"):
         Blocks(tmp_path)[0]
+
+
+def _rewritten(folder, change):
+    """The list with a change, for a reader who trusts nothing."""
+    description = json.loads((folder / LIST).read_text())
+    change(description, description["blocks"][0])
+    (folder / LIST).write_text(json.dumps(description))
+
+
+LIES = {
+    "a file of another folder": (lambda _, block: block.update(file="../other.block"), "the name of a block"),
+    "a file twice": (lambda lists, block: lists["blocks"].append(block), "names a file twice"),
+    "more bytes than the machine has": (lambda _, block: block.update(n_bytes=2**62), r"must have \d+ bytes"),
+    "a place outside the file": (lambda _, block: block["arrays"]["y"].__setitem__(0, 2**40), "must begin at byte"),
+    "more rows than there are": (lambda _, block: block.update(n_rows=10**9), "must have the shape"),
+    "rows that are no number": (lambda _, block: block.update(n_rows="many"), "must be a whole number"),
+    "objects of Python": (lambda _, block: block["arrays"]["y"].__setitem__(1, "|O8"), "cannot be of the type"),
+    "long words": (lambda lists, _: lists["classes"].update(dtype="<U500000000"), "are something else"),
+    "classes that are a text": (lambda lists, _: lists.update(classes="two"), "the list.classes must be"),
+    "a width beyond memory": (lambda lists, _: lists.update(n_features=2**31 - 1), "would need"),
+    "an unknown field": (lambda lists, _: lists.update(code="x"), "does not know"),
+    "no blocks": (lambda lists, _: lists.pop("blocks"), "has no 'blocks'"),
+    "another order of arrays": (lambda lists, _: lists.update(is_sparse=False), "must hold values, y"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_list_that_lies_is_refused_in_one_sentence(lie, tmp_path):
+    X, y = data()
+    to_blocks(X, tmp_path, y=y)
+    change, sentence = LIES[lie]
+    _rewritten(tmp_path, change)
+    with pytest.raises(MalformedFile, match=sentence):
+        Blocks(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [("values", np.nan, "not finite"), ("y", 7.0, "a label that the list"), ("y", np.inf, "label is not finite")],
+)
+def test_numbers_that_no_writer_writes_are_refused_even_if_the_checksum_is_right(name, value, sentence, tmp_path):
+    X, y = data()
+    entry = to_blocks(X, tmp_path, y=y).entries[0]
+    content = bytearray((tmp_path / entry.file).read_bytes())
+    at = entry.arrays[name][0]
+    content[at : at + 8] = np.float64(value).tobytes()
+    (tmp_path / entry.file).write_bytes(content)
+    _rewritten(tmp_path, lambda _, block: block.update(checksum=zlib.crc32(content)))
+    with pytest.raises(DamagedBlock, match=sentence):
+        Blocks(tmp_path)[0]
+
+
+def test_removing_blocks_leaves_what_is_not_theirs(tmp_path):
+    X, y = data()
+    to_blocks(X, tmp_path / "mine", y=y, block_bytes=1000)
+    to_blocks(X, tmp_path / "shared", y=y, block_bytes=1000)
+    (tmp_path / "shared" / "diary.txt").write_text("mine")
+    for name in ("mine", "shared"):
+        remove_blocks(tmp_path / name)
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["shared", "shared/diary.txt"]

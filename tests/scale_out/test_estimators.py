@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from maxmargin import LinearSVC, LinearSVR, Status
 from maxmargin.io import Blocks, MalformedFile, to_blocks
-from maxmargin.scale_out import policy
+from maxmargin.problem.losses import Hinge
+from maxmargin.scale_out import block_fit, policy
 from maxmargin.scale_out.block_fit import bytes_from
+from maxmargin.scale_out.checkpoint import PassesCheckpoint
+from maxmargin.scale_out.executors import OnDisk
+from maxmargin.scale_out.passes import Framing
+
+FRAMING = Framing(Hinge(), 1.0, 1.0, 8, "b")
 
 
 def data(n=3000, d=8, n_classes=3, seed=0):
@@ -64,6 +71,37 @@ def test_a_fit_resumes_from_its_checkpoint(tmp_path, monkeypatch):
     found = LinearSVC(loss="hinge", C=10.0, tol=1e-6).fit_blocks(blocks, memory=400_000, checkpoint=path)
     assert found.relative_gap_ <= 1e-6
     assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["alpha 0", "w 0"])
+@pytest.mark.parametrize("lie", ["short", "long", "whole numbers", "not finite", "missing"])
+def test_a_checkpoint_whose_vectors_do_not_fit_is_refused_and_kept(name, lie, tmp_path):
+    """The compiled loops trust the lengths of alpha and w."""
+    X, y, _ = data(n_classes=2)
+    blocks = to_blocks(X, tmp_path / "b", y=y, block_bytes=16_000)
+    key = block_fit._key(blocks, [FRAMING])
+    tensors = {"fit": np.frombuffer(key.encode(), np.uint8), "alpha 0": np.zeros(len(y)), "w 0": np.zeros(9)}
+    lies = {
+        "short": lambda vector: vector[1:],
+        "long": lambda vector: np.append(vector, 0.0),
+        "whole numbers": lambda vector: vector.astype(np.int64),
+        "not finite": lambda vector: np.full_like(vector, np.inf),
+    }
+    tensors[name] = lies[lie](tensors[name]) if lie in lies else None
+    save_file({key: array for key, array in tensors.items() if array is not None}, tmp_path / "state")
+    content = (tmp_path / "state").read_bytes()
+    with pytest.raises(MalformedFile, match="no checkpoint of a fit by blocks"):
+        PassesCheckpoint.open(tmp_path / "state", key, OnDisk(blocks, [FRAMING]))
+    assert (tmp_path / "state").read_bytes() == content
+
+
+def test_a_file_larger_than_any_checkpoint_of_the_fit_is_not_read(tmp_path):
+    X, y, _ = data(n_classes=2)
+    blocks = to_blocks(X, tmp_path / "b", y=y)
+    with open(tmp_path / "state", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(MalformedFile, match="larger than a checkpoint"):
+        PassesCheckpoint.open(tmp_path / "state", "", OnDisk(blocks, [FRAMING]))
 
 
 def test_too_little_memory_is_refused_with_what_is_needed(tmp_path):

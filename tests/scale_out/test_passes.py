@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -29,7 +30,8 @@ from maxmargin.scale_out.blocks import Block
 from maxmargin.scale_out.descent import Descent, Visit, descend_part, dual_point_part, take_step_part
 from maxmargin.scale_out.executors import InMemory, OnDisk
 from maxmargin.scale_out.fitting import PassesRun, Plan
-from maxmargin.scale_out.passes import Framing, Memory, Part, Pass, run_together
+from maxmargin.scale_out.judging import judge_part
+from maxmargin.scale_out.passes import Deal, Framing, Memory, Part, Pass, run_together
 from maxmargin.scale_out.remainder import settle_part
 from maxmargin.solvers.linear.dcd import CommonPoint
 from maxmargin.solving.driver import Limits
@@ -258,3 +260,82 @@ def test_results_are_added_without_those_of_empty_partitions():
     executor = InMemory(partitions(X, y, [0, 0, 600, 600]), [framing(Hinge(), 12)])
     reply = executor.run({0: Pass(dual_point_part)})[0]
     assert reply.value.dual == 0.0
+
+
+def sorted_wide(loss, seed=0):
+    """Many features, and rows sorted by class: every block has one class."""
+    X, y, outputs = data(500, 2500, seed, density=0.01)
+    order = np.argsort(y, kind="stable")
+    return X[order], (outputs if loss.is_regression else y)[order]
+
+
+WIDE = policy.PassPolicy(narrow_weights=0)
+
+
+@pytest.mark.parametrize("C", [0.05, 5.0])
+@pytest.mark.parametrize("scaling", [0.0, 1.0])
+@pytest.mark.parametrize("loss", [*LOSSES, EpsilonInsensitive(0.1)], ids=repr)
+def test_many_features_in_hands_of_a_tenth_are_certified_whatever_the_order_of_the_rows(loss, scaling, C, tmp_path):
+    X, y = sorted_wide(loss)
+    blocks = blocks_of(X, y, tmp_path, block_bytes=2000)
+    executor = OnDisk(blocks, [framing(loss, 2500, C, scaling)])
+    total = blocks.n_bytes + 96 * 500
+    found = fitted(executor, total_bytes=math.inf, hand_bytes=0.1 * total, policy=WIDE)
+    assert found.status is Status.CERTIFIED
+    problem = LinearProblem.build(X, y, C, loss, scaling)
+    assert certify(problem, found.w, executor.alpha(0)).relative_gap <= 1e-6
+    assert executor.n_passes < 150
+
+
+def test_a_certificate_in_hands_is_that_of_blocks(tmp_path):
+    X, y, _ = data()
+    blocks = blocks_of(X, y, tmp_path, block_bytes=2000)
+    executor = OnDisk(blocks, [framing(Hinge(), 12)])
+    random = np.random.default_rng(0)
+    for memory in executor.memories[0]:
+        memory.alpha[:] = random.random(len(memory.alpha))
+    w, shape = random.normal(size=13), ProblemShape(600, 13, Hinge(), 1.0)
+    plain, dealt = (
+        certificate_of_parts(shape, w, executor.run({0: Pass(judge_part, (w, False), deal)})[0].value)
+        for deal in (None, Deal(9000.0, 3))
+    )
+    assert plain.gap == pytest.approx(dealt.gap, rel=1e-12)
+    assert plain.primal == pytest.approx(dealt.primal, rel=1e-12)
+
+
+class Sizes(NamedTuple):
+    """The rows of each hand."""
+
+    rows: list[int]
+    alphas: list[np.ndarray]
+
+    def plus(self, other):
+        return Sizes(self.rows + other.rows, self.alphas + other.alphas)
+
+
+def sizes_part(part):
+    part.memory.alpha = part.memory.alpha + 1.0
+    return Sizes([part.problem.n_samples], [part.memory.alpha])
+
+
+def test_a_hand_holds_what_fits_and_the_worst_samples_stay_in_every_hand(tmp_path):
+    X, y, _ = data(600, 12)
+    blocks = blocks_of(X, y, tmp_path, block_bytes=2000)
+    executor = OnDisk(blocks, [framing(Hinge(), 12)])
+    for memory in executor.memories[0]:
+        memory.distance = np.full(len(memory.alpha), 1.0, np.float32)
+        memory.distance[::2] = 9.0  # far from a kink
+        memory.distance[1] = -3.0  # wrong by three
+    n_kept = len(executor.memories[0])
+    deal = Deal(20_000.0, 0, reach=2.0, keep=2.0, look=1)
+    first = executor.run({0: Pass(sizes_part, (), deal)})[0].value
+    second = executor.run({0: Pass(sizes_part, (), deal._replace(seed=1))})[0].value
+    assert len(first.rows) > 1
+    assert max(first.rows + second.rows) * 96 <= 20_000
+    for memory in executor.memories[0]:
+        assert np.all(memory.alpha[::2] == 0.0)
+        assert np.all(memory.alpha[3::2] == 2.0)
+    assert sum(second.rows) == sum(len(memory.alpha[3::2]) for memory in executor.memories[0]) + n_kept * len(second.rows)
+    assert all(memory.alpha[1] >= 1.0 + len(second.rows) for memory in executor.memories[0])
+    other = executor.run({0: Pass(sizes_part, (), deal._replace(look=2))})[0].value
+    assert sum(other.rows) < sum(second.rows)

@@ -5,6 +5,7 @@ No test waits for the clock. Where time matters the clock is one that moves by a
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import threading
@@ -16,12 +17,13 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import LinearSVC
+from maxmargin import LinearSVC, LinearSVCCV
 from maxmargin.certificate.linear import certify
 from maxmargin.data import limits
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
-from maxmargin.data.threads import Crew, single_threaded_blas
+from maxmargin.data.threads import Crew, ThreadPolicy, single_threaded_blas
 from maxmargin.estimators.jobs import run_jobs
+from maxmargin.kernel_matrix.matrix import KernelMatrix, MatrixPolicy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF
 from maxmargin.problem.linear import LinearProblem
@@ -32,9 +34,9 @@ from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.phases import Ascent, Handover
 from maxmargin.solvers.presolve import RenumberedColumns
 from maxmargin.solving.driver import solve
-from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.policy import DrivingPolicy
 from maxmargin.solving.solution import Status
+from maxmargin.solving.unsolved import unsolved
 from tests.catalogue import labelled
 from tests.data.test_threads import blas_threads
 from tests.solvers.linear.test_avsf import wide_with_a_few_contradictions
@@ -125,13 +127,81 @@ def test_a_check_point_looks_at_the_stop_that_is_heard_and_at_no_other(clock):
 
 
 def test_a_last_chance_ends_too(clock):
-    chance = Stop.after(-10.0).last_chance()
+    chance = Stop.after(0.0).last_chance()
     assert not chance.is_due
     clock.seconds += limits.POLICY.certificate_seconds
     assert chance.is_due
     told = Stop()
     told.set()
     assert not told.last_chance().is_due
+
+
+def test_no_last_chance_of_a_fit_ends_later_than_the_latest_one(clock):
+    fit = Stop.after(10.0)
+    first = fit.share(4)
+    latest = fit.deadline + limits.POLICY.latest_seconds
+    assert first.deadline < first.last_chance().deadline < fit.deadline
+    clock.seconds += 10.5
+    for stop in (fit, first, fit.share(2), fit.last_chance()):
+        assert stop.last_chance().deadline <= latest
+    with fit.heard():
+        assert Stop.within(100.0).latest == latest
+    clock.seconds += 10.0
+    assert fit.last_chance().is_due
+
+
+@pytest.mark.parametrize("elements_a_thread", [1, 1 << 30], ids=["threads", "one thread"])
+def test_every_task_of_a_crew_and_the_inside_of_each_hear_the_stop_of_the_caller(clock, elements_a_thread, monkeypatch):
+    monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 2)
+    crew, done = Crew(10, policy=ThreadPolicy(elements_a_thread)), []
+
+    def job(k):
+        done.append(k)
+        clock.seconds += 6.0
+        check_point()
+
+    with Stop.after(5.0).heard(), pytest.raises(OutOfTimeError):
+        crew.run([(k,) for k in range(8)], job)
+    assert len(done) <= crew.size  # a task that has not begun is not begun any more
+
+
+def test_an_interrupted_crew_tells_its_threads_to_end(monkeypatch):
+    monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 2)
+    stop, ended, has_begun = Stop(), [], threading.Event()
+
+    def job(k):
+        if k == 0:
+            has_begun.wait()
+            raise KeyboardInterrupt
+        has_begun.set()
+        while not limits._heard.get().is_told:
+            time.sleep(0.001)
+        ended.append(k)
+
+    with stop.heard(), pytest.raises(KeyboardInterrupt):
+        Crew(10, policy=ThreadPolicy(1)).run([(0,), (1,)], job)
+    assert stop.is_told
+    assert ended == [1]
+
+
+def test_kernel_values_hear_a_stop_between_two_tiles(monkeypatch):
+    """Every look at the clock counts as one second: a row of eight tiles has as many looks."""
+    seconds = itertools.count()
+    X = np.random.default_rng(0).normal(size=(64, 3))
+    policy = MatrixPolicy(columns_a_tile=8)
+    matrix = KernelMatrix(RBF(1.0), KernelProblem.build(X, np.sign(X[:, 0]), 1.0, RBF(1.0)).points, np.float64, policy=policy)
+    monkeypatch.setattr(limits, "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
+    with Stop(5.0).heard(), pytest.raises(OutOfTimeError):
+        matrix.block(np.arange(4))
+    assert next(seconds) < 9
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_search_for_c_without_time_ends_with_a_model(n_jobs):
+    X, y = labelled(60, 3, 1.0, 0)
+    with pytest.warns(ConvergenceWarning, match="max_seconds"), pytest.warns(ConvergenceWarning, match="limit on seconds"):
+        model = LinearSVCCV(Cs=3, max_seconds=1e-9, n_jobs=n_jobs).fit(X, y)
+    assert model.coef_.shape == (1, 3)
 
 
 class StoppedInside(DCD):

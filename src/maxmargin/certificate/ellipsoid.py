@@ -43,7 +43,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -80,6 +80,21 @@ class Ellipsoid:
         for block, rows in _dense_blocks(X, np.arange(X.shape[0]), self.constant):
             reach[block] = _lengths(self.factor, rows)
         return np.where(np.isnan(reach), np.inf, reach * (self.radius * OUTWARDS))
+
+    def solve(self, vectors: Array) -> Solved:
+        """(LL')^-1 v for each row v, for any ellipsoid whose factor is well conditioned."""
+        lengths = _lengths(self.factor, vectors)
+        solutions = _solved(self.factor, _solved(self.factor, vectors.T), is_transposed=True).T
+        return Solved(solutions, np.where(np.isnan(lengths), np.inf, lengths), 3.0 * WELL_CONDITIONED)
+
+
+class Solved(NamedTuple):
+    """Solutions s of LL's = v, the lengths |L^-1 v| rounded upwards, and an ``error``: the exact solution is within ``error``
+    |L^-1 v| of s, measured by |L's|. Either triangular solution is wrong by at most ``WELL_CONDITIONED`` of its length."""
+
+    solutions: Array
+    lengths: Array
+    error: float
 
 
 def enclose(problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate) -> Ellipsoid | None:
@@ -144,46 +159,26 @@ class _Free:
 
     def ellipsoid(self) -> Ellipsoid | None:
         """The ellipsoid for the present rho."""
-        problem, q = self.problem, self.curvatures()
+        problem = self.problem
         lengths = norms(problem.rows.matrix[self.chosen]) + problem.intercept_scaling
-        trace = float(q @ np.square(lengths))
-        size = problem.n_weights
-        share = (gamma(len(q) + 6.0) + 2.0 * gamma(size + 2.0)) * OUTWARDS
-        room = GREATEST_SHIFT / (4.0 * share) - size
-        if room <= 0.0:
+        capped = _capped(self.curvatures(), lengths, problem.n_weights)
+        if capped is None:
             return None
-        if not trace <= room:
-            q = np.minimum(q, room / (len(q) * np.square(lengths)))
-            trace = room
-        matrix, gradient = self._sums(q)
-        matrix[np.diag_indices(size)] -= 4.0 * share * (trace + size)
-        from scipy import linalg
-
-        try:
-            factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except linalg.LinAlgError:
-            return None
-        return self._around(factor, q, gradient, lengths)
+        matrix, gradient = self._sums(capped.q)
+        factor = _factored(matrix, capped.shift)
+        return None if factor is None else self._around(factor, capped.q, gradient, lengths)
 
     def _sums(self, q: Array) -> tuple[Array, Array]:
         """A and g."""
-        problem, size = self.problem, self.problem.n_weights
-        matrix, gradient = np.zeros((size, size), order="F"), np.zeros(size)
-        matrix[np.diag_indices(problem.n_penalised)] = 1.0
+        problem = self.problem
+        gradient = np.zeros(problem.n_weights)
         gradient[: problem.n_penalised] = self.delta
-        from scipy.linalg.blas import dsyrk
-
         pulls = 2.0 * q * self.offsets * problem.signs[self.chosen]
-        for block, rows in _dense_blocks(problem.rows.matrix, self.chosen, problem.intercept_scaling):
-            scaled = rows * np.sqrt(q[block, None])
-            matrix = dsyrk(1.0, scaled.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)  # its lower half
-            gradient += pulls[block] @ rows
-        return matrix, gradient
+        return _matrix_of(problem, self.chosen, q, pulls, gradient), gradient
 
     def _around(self, factor: Array, q: Array, gradient: Array, lengths: Array) -> Ellipsoid | None:
         inverse_norm = _inverse_norm(self.problem, factor)
-        condition = gamma(len(factor) + 2.0) * float(np.linalg.norm(factor)) * inverse_norm
-        if not condition <= 0.5 * WELL_CONDITIONED:
+        if not _is_well_conditioned(factor, inverse_norm):
             return None
         shift = 0.5 * float(_lengths(factor, gradient[None, :])[0])
         scale = float(q @ (np.abs(self.offsets) * lengths))
@@ -206,6 +201,73 @@ class _Free:
         """Bound the margins at the optimum by the ellipsoid."""
         reach = ellipsoid.reach(self.problem.rows.matrix[self.chosen])
         self.rho = np.minimum(self.rho, (np.abs(self.offsets) + self.errors + reach) * OUTWARDS)
+
+
+class _Capped(NamedTuple):
+    """Curvatures that rounding allows, and what the diagonal of A gives up for it."""
+
+    q: Array
+    shift: float
+
+
+def _capped(q: Array, lengths: Array, size: int) -> _Capped | None:
+    """None where A is too large for any proof."""
+    trace = float(q @ np.square(lengths))
+    share = (gamma(len(q) + 6.0) + 2.0 * gamma(size + 2.0)) * OUTWARDS
+    room = GREATEST_SHIFT / (4.0 * share) - size
+    if room <= 0.0:
+        return None
+    if not trace <= room:
+        q = np.minimum(q, room / (len(q) * np.square(lengths)))
+        trace = room
+    return _Capped(q, 4.0 * share * (trace + size))
+
+
+def _matrix_of(problem: LinearProblem, chosen: Array, q: Array, pulls: Array, gradient: Array) -> Array:
+    """The lower half of A. sum_i pulls_i x_i is added to ``gradient``."""
+    from scipy.linalg.blas import dsyrk
+
+    size = problem.n_weights
+    matrix = np.zeros((size, size), order="F")
+    matrix[np.diag_indices(problem.n_penalised)] = 1.0
+    for block, rows in _dense_blocks(problem.rows.matrix, chosen, problem.intercept_scaling):
+        scaled = rows * np.sqrt(q[block, None])
+        matrix = dsyrk(1.0, scaled.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
+        gradient += pulls[block] @ rows
+    return matrix
+
+
+def _factored(matrix: Array, shift: float) -> Array | None:
+    """L with LL' = A - shift I; None where A is not positive enough."""
+    from scipy import linalg
+
+    matrix[np.diag_indices(len(matrix))] -= shift
+    try:
+        return np.asarray(linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False))
+    except linalg.LinAlgError:
+        return None
+
+
+def curved_norm(problem: LinearProblem, chosen: Array, q: Array, lengths: Array) -> Ellipsoid | None:
+    r"""The norm of the inverse of :math:`A = I + \sum_i q_i x_i x_i'` over the chosen samples, as an ellipsoid of radius one.
+    ``lengths`` are those of the samples, from above. The intercept is penalised. None where rounding allows no proof, or the
+    matrix would be too large."""
+    if problem.n_weights > policy.ELLIPSOID.most_weights or not problem.penalizes_intercept:
+        return None
+    with np.errstate(all="ignore"), single_threaded_blas():
+        q = np.clip(np.nan_to_num(q), 0.0, GREATEST_CURVATURE) * (1.0 - 16.0 * UNIT_ROUNDOFF)
+        capped = _capped(q, lengths, problem.n_weights)
+        if capped is None:
+            return None
+        matrix = _matrix_of(problem, chosen, capped.q, np.zeros(len(q)), np.zeros(problem.n_weights))
+        factor = _factored(matrix, capped.shift)
+        if factor is None or not _is_well_conditioned(factor, _inverse_norm(problem, factor)):
+            return None
+        return Ellipsoid(factor, 1.0, problem.intercept_scaling)
+
+
+def _is_well_conditioned(factor: Array, inverse_norm: float) -> bool:
+    return gamma(len(factor) + 2.0) * float(np.linalg.norm(factor)) * inverse_norm <= 0.5 * WELL_CONDITIONED
 
 
 def _intercept(problem: LinearProblem, w: Array) -> Array:
@@ -241,10 +303,10 @@ def _lengths(factor: Array, rows: Array) -> Array:
     return lengths
 
 
-def _solved(factor: Array, right: Array) -> Array:
+def _solved(factor: Array, right: Array, is_transposed: bool = False) -> Array:
     from scipy.linalg import solve_triangular  # it takes a while to load, and few fits need it
 
-    return np.asarray(solve_triangular(factor, right, lower=True, check_finite=False))
+    return np.asarray(solve_triangular(factor, right, trans=int(is_transposed), lower=True, check_finite=False))
 
 
 def _dense_blocks(X: Any, chosen: Array, constant: float) -> Iterator[tuple[slice, Array]]:

@@ -25,6 +25,7 @@ from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums, precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import HeldValues
@@ -63,6 +64,13 @@ class KernelVerdict:
         if self.certificate.is_proof:
             return self.certificate.meets(tol)
         return math.isfinite(self.certificate.gap) and self.violation <= tol
+
+    def least_margin(self, problem: KernelProblem) -> float:
+        """A lower bound on the margins of all samples. Zero in regression."""
+        if problem.loss.is_regression:
+            return 0.0
+        rounding = self.output_errors + 8.0 * UNIT_ROUNDOFF * (1.0 + abs(self.b) + np.abs(self.outputs))
+        return float((problem.signs * (self.outputs + self.b) - rounding).min())
 
 
 def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None, tol: float | None = None) -> KernelVerdict:
@@ -153,6 +161,8 @@ def outputs_of(problem: KernelProblem, alpha: Array, support: Array) -> KernelSu
     """f_i for every sample, and a bound on its error: the rounding of the kernel values and that of the additions."""
     if problem.held is not None:
         return _held_sums(problem, problem.held, alpha, support)
+    if len(support):
+        check_point()  # before the samples are prepared, which takes 20 ms for each of many pairs of classes
     signed = (alpha * problem.signs)[support]
     if problem.kernel.is_given:
         return KernelSums.of_columns(lambda rows: problem.gram(rows, support), signed, problem.n_samples)

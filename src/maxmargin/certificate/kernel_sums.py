@@ -97,6 +97,7 @@ def _tiles(points: Points, chosen: Array, n: int, add: Any, may_share: bool = Tr
             def task(start: int, vectors: Points = vectors, part: slice = part) -> None:
                 stop = min(n, start + policy.KERNEL.samples_a_task)
                 for begin in range(start, stop, policy.KERNEL.samples_a_tile):
+                    check_point()
                     add(vectors, part, slice(begin, min(stop, begin + policy.KERNEL.samples_a_tile)))
 
             crew.run([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
@@ -223,7 +224,7 @@ def _sums_among_rows(kernel: Any, vectors: Points, scales: Array, n_first: int) 
         return np.asarray(totals + rests)
 
     for begin in range(0, len(starts), a_turn):
-        for found in crew.run_long([(start,) for start in starts[begin : begin + a_turn]], task):
+        for found in crew.run([(start,) for start in starts[begin : begin + a_turn]], task):
             sums += found
     return sums, len(starts)
 
@@ -242,7 +243,7 @@ def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, sa
         columns = np.zeros((points.matrix.shape[1] + 5) * int(LANES))
         judge_rows(job, start, min(n, start + size), columns, totals, rests)
 
-    Crew(n * len(chosen)).run_long([(start,) for start in range(0, n, size)], task)
+    Crew(n * len(chosen)).run([(start,) for start in range(0, n, size)], task)
     return totals + rests
 
 
@@ -272,12 +273,13 @@ def _sums_at(kernel: Any, vectors: Points, scales: Array, samples: Points) -> Ar
             here = slice(begin, min(n, start + policy.KERNEL.samples_a_task, begin + policy.KERNEL.samples_a_tile))
             x = samples[here]
             for first in range(0, len(vectors), policy.KERNEL.vectors_a_tile):
+                check_point()
                 part = slice(first, first + policy.KERNEL.vectors_a_tile)
                 tile = kernel.quick_block(x, vectors[part])
                 for row, one in zip(sums, scales, strict=True):  # twice a product with a vector is faster than one with two
                     row[here] += tile @ one[part]
 
-    Crew(n * len(vectors)).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
+    Crew(n * len(vectors)).run([(start,) for start in range(0, n, policy.KERNEL.samples_a_task)], task)
     return sums
 
 
@@ -293,6 +295,7 @@ def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
         for row, one in zip(found, scales, strict=True):
             row[:width] = tile @ one[here]
         for first in range(here.stop, n, policy.KERNEL.vectors_a_tile):
+            check_point()
             part = slice(first, min(n, first + policy.KERNEL.vectors_a_tile))
             tile = kernel.quick_block(x, vectors[part])
             for row, one in zip(found, scales, strict=True):
@@ -358,7 +361,7 @@ def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array,
         def task(start: int, one: NormedRows, scales: Array, totals: tuple[Array, Array]) -> None:
             precise_rbf_sums(one, scales, normed, gaussian, start, min(len(samples), start + WIDTH), totals)
 
-        Crew(len(samples) * len(scales)).run_long([(start, *here) for start in range(0, len(samples), WIDTH)], task)
+        Crew(len(samples) * len(scales)).run([(start, *here) for start in range(0, len(samples), WIDTH)], task)
     return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
 
 

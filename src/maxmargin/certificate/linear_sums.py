@@ -158,13 +158,13 @@ def _sum_over_rows(
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
     is None where float64 is enough."""
     judge_rows = judge_of_rows(problem.rows.is_sparse, rests)
-    rows, loss = problem.compiled_rows, problem.loss
+    rows = problem.compiled_rows
     bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
     weights[:] = 0.0
     total = np.zeros(len(RowTotals._fields))
     for first in range(start, stop, policy.LINEAR.rows_a_block):
         block = slice(first, min(first + policy.LINEAR.rows_a_block, stop))
-        signs, targets, C, a = problem.signs[block], problem.targets[block], problem.C[block], alpha[block]
+        signs, targets, a = problem.signs[block], problem.targets[block], alpha[block]
         outputs, magnitudes = np.empty(len(a)), np.empty(len(a))
         pair, sums = JudgedPair(w, bias_weight, a * signs), RowSums(outputs, magnitudes, weights)
         scale = judge_rows(rows, block.start, block.stop, pair, sums)
@@ -173,14 +173,35 @@ def _sum_over_rows(
             margins_of_all[block] = outputs
         roundings = operations(rows, block)
         errors = residual_errors(outputs, magnitudes, np.abs(targets), roundings, is_precise=rests is not None)
-        total += (
-            C @ loss.value(outputs, targets),
-            np.sum(problem.box_of(block).terms(a)),
-            np.sum(loss.gap_terms(outputs, a, C, targets)),
-            np.sum(loss.gap_sensitivity(outputs, a, C, errors, targets)),
-            scale,
-        )
+        total += (*_sums_over_samples(problem, block, outputs, errors, a), scale)
     return RowTotals(*total.tolist())
+
+
+def _sums_over_samples(
+    problem: LinearProblem, block: slice, outputs: Array, errors: Array, alpha: Array
+) -> tuple[float, float, float, float]:
+    """The first four of ``RowTotals``, of one block: in regression by one compiled pass, which takes a fifth of the time of
+    NumPy's thirty."""
+    loss, targets, C = problem.loss, problem.targets[block], problem.C[block]
+    if not loss.is_regression:
+        return (
+            float(C @ loss.value(outputs, targets)),
+            float(np.sum(problem.box_of(block).terms(alpha))),
+            float(np.sum(loss.gap_terms(outputs, alpha, C, targets))),
+            float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, targets))),
+        )
+    from maxmargin.certificate.residual_loops import judge_residuals
+
+    arrays = (_read_only(values) for values in (outputs, errors, alpha, C, targets))
+    sums: tuple[float, float, float, float] = judge_residuals(*arrays, loss.residual_pieces())  # type: ignore[attr-defined]
+    return sums
+
+
+def _read_only(values: Array) -> Array:
+    """A contiguous array that cannot be written to, so that the loop is compiled once."""
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view
 
 
 def residual_errors(outputs: Array, magnitudes: Array, targets: Array, operations: Array | float, *, is_precise: bool) -> Array:

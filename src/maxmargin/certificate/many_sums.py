@@ -13,6 +13,7 @@ import numpy as np
 from maxmargin.certificate import policy
 from maxmargin.certificate.kernel_sums import KernelSums, _dense, _rbf_error
 from maxmargin.certificate.rounding import gamma as roundings
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew, single_threaded_blas
 from maxmargin.problem import policy as problem_policy
@@ -41,6 +42,7 @@ def sums_of_many(kernel: Kernel, points: Points, signed: Array) -> ManySums:
     def task(start: int) -> None:
         here = slice(start, min(n, start + policy.KERNEL.samples_a_tile))
         for first in range(0, n, policy.KERNEL.vectors_a_tile):
+            check_point()
             part = slice(first, first + policy.KERNEL.vectors_a_tile)
             tile = _tile(kernel, points[here], points[part])
             outputs[here] += tile @ signed[part]
@@ -48,7 +50,7 @@ def sums_of_many(kernel: Kernel, points: Points, signed: Array) -> ManySums:
                 magnitudes[here] += np.abs(tile, out=tile) @ sizes[part]
 
     with single_threaded_blas():
-        Crew(n * n).run_long([(start,) for start in range(0, n, policy.KERNEL.samples_a_tile)], task)
+        Crew(n * n).run([(start,) for start in range(0, n, policy.KERNEL.samples_a_tile)], task)
     if magnitudes is None:  # no value of the RBF kernel is greater than one
         return ManySums(outputs, _rbf_error(kernel, points, points, n + 2.0) * sizes.sum(axis=0)[None, :])
     own = np.stack([np.broadcast_to(kernel.sum_errors(points, size, points), n) for size in sizes.T], axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ def trained_by_blocks(options: TrainingOptions) -> TrainingReport:
     from maxmargin.io.outputs import Output
     from maxmargin.models.model_file import save_model
     from maxmargin.scale_out.block_fit import bytes_from
+    from maxmargin.scale_out.blocks import remove_blocks
 
     settings = options.settings()
     if options.family not in (LINEAR_CLASSES, LINEAR_REGRESSION):
@@ -37,7 +37,7 @@ def trained_by_blocks(options: TrainingOptions) -> TrainingReport:
         estimator.fit_blocks(blocks, memory=options.memory, checkpoint=options.checkpoint)
         fit_seconds = time.perf_counter() - line.since
     n_bytes = save_model(estimator, target)
-    shutil.rmtree(folder)
+    remove_blocks(folder)
     return TrainingReport(
         model=str(options.own_model),
         n_bytes=n_bytes,

@@ -6,12 +6,13 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from maxmargin.data.limits import check_point
+from maxmargin.data.limits import check_point, tell
 
 T = TypeVar("T")
 
@@ -22,8 +23,6 @@ class ThreadPolicy:
 
     elements_a_thread: int = 1 << 20
     """Stored elements of X for each thread. With fewer, a thread costs more than it saves."""
-    tasks_a_check: int = 8
-    """Tasks of each thread between two check points. A task is some milliseconds of work."""
 
 
 POLICY = ThreadPolicy()
@@ -53,14 +52,19 @@ class _SingleThreadedBlas:
         with self._lock:
             if self._inside == 0:
                 self._before = [library.get_num_threads() for library in _libraries()]
-                _set_threads([1] * len(self._before))
+                self._set([1] * len(self._before))
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                _set_threads(self._before)
+                self._set(self._before)
+
+    def _set(self, numbers: list[int]) -> None:
+        """Nothing is to be set where BLAS uses one thread anyway, as on a single core: setting takes 50 microseconds."""
+        if any(number != 1 for number in self._before):
+            _set_threads(numbers)
 
 
 _blas = _SingleThreadedBlas()
@@ -108,7 +112,6 @@ class Crew:
     def __init__(self, n_stored: int, overhead: int = 0, policy: ThreadPolicy | None = None) -> None:
         """Start as many threads as ``threads_for`` says."""
         self.size = threads_for(n_stored, overhead, policy)
-        self._tasks_a_check = (policy or POLICY).tasks_a_check
         self._pool = ThreadPoolExecutor(self.size) if self.size > 1 else None
 
     def parts(self, n: int) -> list[tuple[int, int]]:
@@ -119,20 +122,21 @@ class Crew:
         """``job(k, start, stop)`` for the k-th part of 0 .. n, each in its thread."""
         return self.run([(k, start, stop) for k, (start, stop) in enumerate(self.parts(n))], job)
 
-    def run_long(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
-        """``run`` for tasks that may take long together: with a check point every few of them."""
-        few = self._tasks_a_check * self.size
-        return [result for start in range(0, len(tasks), few) for result in self.run(tasks[start : start + few], job)]
-
     def run(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:
-        """A check point, then every task. When one fails, or Ctrl-C ends the wait, the others are done before the error goes
-        on: they write to memory that the caller may use again."""
-        check_point()
+        """Every task, with a check point before each; a job that takes long has check points of its own. When a task fails, or
+        Ctrl-C ends the wait, the others end before the error goes on: they write to memory that the caller may use again."""
+
+        def checked(*task: Any) -> T:
+            check_point()
+            return job(*task)
+
         if self._pool is None or len(tasks) < 2:
-            return [job(*task) for task in tasks]
-        futures = [self._pool.submit(job, *task) for task in tasks]
+            return [checked(*task) for task in tasks]
+        futures = [self._pool.submit(copy_context().run, checked, *task) for task in tasks]
         try:
             return [future.result() for future in futures]
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                tell()
             wait(futures)
             raise

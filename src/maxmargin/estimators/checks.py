@@ -106,6 +106,29 @@ def validated(estimator: Any, X: Any, y: Any, *, takes_indicator: bool = False) 
     return X, y
 
 
+def validated_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
+    """The same for the targets of a regression, one column for each output."""
+    from sklearn.utils.validation import validate_data
+
+    if _is_plain_array(X, y) and _has_plain_targets(X, y):
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X, y
+    settings: dict[str, Any] = {"multi_output": True, "y_numeric": True}
+    checked: tuple[Any, Array] = validate_data(
+        estimator, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", **settings
+    )
+    return checked
+
+
+def _has_plain_targets(X: Any, y: Array) -> bool:
+    """Whether X and the numbers y are finite. A sum that is not finite may overflow: scikit-learn then looks closer."""
+    if y.dtype.kind not in "iuf":
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(X.sum()) and np.isfinite(y.sum()))
+
+
 def _is_table(y: Any) -> bool:
     """Whether y has several columns."""
     if isinstance(y, (list, tuple)):
@@ -125,12 +148,17 @@ def _check_indicator(y: Any) -> None:
 
 def _is_plain(X: Any, y: Any) -> bool:
     """Whether X is a finite C-ordered array of floats, and y holds labels that need no further check."""
-    if not (type(X) is np.ndarray and type(y) is np.ndarray and X.ndim == 2 and y.ndim == 1 and X.flags.c_contiguous):
-        return False
-    if X.dtype not in DTYPES or len(X) != len(y) or X.size == 0 or not _are_plainly_classes(y):
+    if not (_is_plain_array(X, y) and _are_plainly_classes(y)):
         return False
     with np.errstate(all="ignore"):
         return bool(np.isfinite(X.sum()))
+
+
+def _is_plain_array(X: Any, y: Any) -> bool:
+    """Whether X is a C-ordered array of floats, and y an array with a number or label for each row."""
+    if not (type(X) is np.ndarray and type(y) is np.ndarray and X.ndim == 2 and y.ndim == 1 and X.flags.c_contiguous):
+        return False
+    return X.dtype in DTYPES and len(X) == len(y) and X.size > 0
 
 
 def _are_plainly_classes(y: Array) -> bool:

@@ -22,10 +22,11 @@ class Partitions(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The labels that occur in some partitions, and the weights of their samples added up."""
+    """The labels that occur in some partitions, the weights of their samples added up, and the bytes of the partitions."""
 
     classes: Array
     sums: Array
+    n_bytes: int
 
 
 def is_dask(X: Any) -> bool:
@@ -112,13 +113,13 @@ def gathered_labels(client: Any, chunks: list[Any]) -> tuple[list[int], Labels]:
         raise ValueError("X has no rows: there is nothing to fit.")
     classes, places = np.unique(np.concatenate([labels.classes for labels in parts]), return_inverse=True)
     sums = np.bincount(places, np.concatenate([labels.sums for labels in parts]), len(classes))
-    return [n for n, _ in found], Labels(classes, sums)
+    return [n for n, _ in found], Labels(classes, sums, sum(labels.n_bytes for _, labels in found))
 
 
 def labels_of(block: Block) -> tuple[int, Labels]:
     """What a worker says of the labels of one partition."""
     classes, places = np.unique(block.y, return_inverse=True)
-    return len(block.y), Labels(classes, np.bincount(places, block.sample_weight, len(classes)))
+    return len(block.y), Labels(classes, np.bincount(places, block.sample_weight, len(classes)), block.nbytes)
 
 
 def mapped(X: Any, predict: Callable[[Any], Array], dtype: Any, n_columns: int) -> Any:

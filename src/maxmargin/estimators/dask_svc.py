@@ -12,9 +12,11 @@ from maxmargin.data.limits import Stop
 from maxmargin.estimators import checks, linear_svc
 from maxmargin.estimators.jobs import serialised, warn_if_uncertified
 from maxmargin.estimators.partitioned import framings_of_classes, keep_classes
-from maxmargin.scale_out.block_fit import classes_from, refuse_out_of_core
+from maxmargin.scale_out import policy
+from maxmargin.scale_out.block_fit import classes_from, client_bytes, refuse_out_of_core
 from maxmargin.scale_out.fitting import PassesRun, Plan
-from maxmargin.scale_out.passes import Framing, run_together
+from maxmargin.scale_out.passes import run_together
+from maxmargin.scale_out.remainder import ROW_OVERHEAD
 from maxmargin.scale_out.workers import OnWorkers
 from maxmargin.solving.driver import Limits, seed_from
 from maxmargin.solving.solution import Solution
@@ -29,13 +31,17 @@ class LinearSVC(linear_svc.LinearSVC):
     rows, dense or sparse (SciPy's CSR), or a Dask data frame; y and ``sample_weight`` are Dask collections with the same
     partitions, or arrays. Each worker trains on the chunks that it holds. With few features the fit is Newton's method: every
     pass is a sum over the workers. With many features it is coordinate descent on each partition, and the step along the sum of
-    all changes has the length that is best for the dual. The certificate is one more pass. A worker that dies costs progress,
-    never correctness.
+    all changes has the length that is best for the dual. With hinge loss or many features that takes many rounds: if all rows
+    fit into ``memory``, the client collects them and fits them itself. The certificate is one more pass over the workers. A
+    worker that dies costs progress, never correctness.
 
     Parameters
     ----------
     client : distributed.Client, optional
         The cluster. By default the client of this process.
+    memory : int or str, optional
+        How much memory this process may use for rows, in bytes or as "2G". By default an eighth of the machine's memory. With 0
+        no row leaves its worker.
     **parameters
         Those of :class:`maxmargin.LinearSVC`. The intercept is penalised, and ``solver`` is "auto".
 
@@ -59,13 +65,14 @@ class LinearSVC(linear_svc.LinearSVC):
     True
     """
 
-    def __init__(self, *, client: Any = None, **parameters: Any) -> None:
+    def __init__(self, *, client: Any = None, memory: Any = None, **parameters: Any) -> None:
         super().__init__(**parameters)
         self.client = client
+        self.memory = memory
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        return sorted([*linear_svc.LinearSVC._get_param_names(), "client"])
+        return sorted([*linear_svc.LinearSVC._get_param_names(), "client", "memory"])
 
     def __getstate__(self) -> Any:
         """A client belongs to its process."""
@@ -91,7 +98,7 @@ class LinearSVC(linear_svc.LinearSVC):
         framings = framings_of_classes(self, classes, labels.sums, data.n_features)
         executor = OnWorkers(client, chunks, n_rows, framings)
         try:
-            solutions = self._solved(executor, framings, limits)
+            solutions = self._solved(executor, labels.n_bytes, limits)
         finally:
             executor.close()
         keep_classes(self, data.n_features, classes, solutions)
@@ -100,10 +107,12 @@ class LinearSVC(linear_svc.LinearSVC):
         self.n_passes_, self.n_bytes_ = executor.n_passes, (executor.n_bytes_sent, executor.n_bytes_received)
         return solutions
 
-    def _solved(self, executor: OnWorkers, framings: list[Framing], limits: Limits) -> list[Solution]:
-        stop = Stop.after(limits.max_seconds)
-        plan = Plan(limits, stop, seed_from(self.random_state), serialised(self._watcher(), self.verbose))
-        return run_together(executor, [PassesRun(executor, k, plan).solve() for k in range(len(framings))], stop)
+    def _solved(self, executor: OnWorkers, n_bytes: int, limits: Limits) -> list[Solution]:
+        stop, n_problems = Stop.after(limits.max_seconds), len(executor.framings)
+        callback = serialised(self._watcher(), self.verbose)
+        room = policy.SHARES.rows * client_bytes(self.memory) / n_problems
+        plan = Plan(limits, stop, seed_from(self.random_state), callback, room, n_bytes + ROW_OVERHEAD * executor.n_samples)
+        return run_together(executor, [PassesRun(executor, k, plan).solve() for k in range(n_problems)], stop)
 
     def _client(self) -> Any:
         from distributed import get_client
@@ -117,7 +126,7 @@ class LinearSVC(linear_svc.LinearSVC):
 
     def to_local(self) -> linear_svc.LinearSVC:
         """The same model as a plain :class:`maxmargin.LinearSVC`, with its certificate."""
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in ("client", "memory")}
         local: Any = linear_svc.LinearSVC(**parameters)
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
         vars(local).update({name: value for name, value in fitted.items() if name not in ("n_passes_", "n_bytes_")})

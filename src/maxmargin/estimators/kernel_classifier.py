@@ -22,12 +22,13 @@ from maxmargin.estimators.jobs import run_jobs, serialised, thread_count
 from maxmargin.estimators.kernel_settings import KernelSettings
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import one_or_all
-from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights
-from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights
+from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights, exact_features
+from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights, ray_of_all_samples
 from maxmargin.estimators.parameters import explained
 from maxmargin.kernel_matrix.outputs import PairMachines
 from maxmargin.problem.kernels import Kernel
-from maxmargin.solving.driver import Limits, drive, seed_from
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solving.driver import Callback, Limits, drive, seed_from
 from maxmargin.solving.solution import Progress, Solution
 
 
@@ -93,7 +94,7 @@ class KernelClassifier(KernelSettings):
         return self
 
     def _check_parameters(self) -> Limits:
-        checks.number("C", self.C, above=0.0)
+        checks.cost(self.C)
         checks.flag("fit_intercept", self.fit_intercept)
         checks.flag("break_ties", self.break_ties)
         checks.one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
@@ -101,8 +102,8 @@ class KernelClassifier(KernelSettings):
         return self._checked_limits()
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
-        stop, classes = Stop.within(limits.max_seconds), checks.classes_of(y)
-        costs = np.broadcast_to(checks.sample_costs(self.C, self.class_weight, sample_weight, X, classes, y), len(y))
+        stop, classes, cost = Stop.within(limits.max_seconds), checks.classes_of(y), 1.0 if self._has_hard_margin else self.C
+        costs = np.broadcast_to(checks.sample_costs(cost, self.class_weight, sample_weight, X, classes, y), len(y))
         kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = Pair.all_of(codes)
         problems = self._problems(X, kernel, costs, codes, pairs)
@@ -115,14 +116,19 @@ class KernelClassifier(KernelSettings):
         """Linear problems where the kernel has few features, else kernel problems."""
         solver, largest = self._solver(), max(len(pair.samples) for pair in pairs)
         features = FeatureProblems.where_it_pays(X, kernel, costs, self.fit_intercept, solver, largest, self.cache_size)
+        features = exact_features(features) if self._has_hard_margin else features
         return features or KernelProblems.of(X, kernel, costs, self.fit_intercept, solver, codes, most_threads(len(pairs)))
 
     def _solve(self, problems: PairProblems, pairs: list[Pair], limits: Limits) -> list[Solution]:
         seed, callback = seed_from(self.random_state), serialised(self._watcher(), self.verbose)
         own_limits, solver = problems.limits(limits), problems.solver
+        n_samples = 1 + max(int(pair.samples.max()) for pair in pairs)
 
         def job(pair: Pair, start: Array | None, stop: Stop) -> Solution:
             problem = problems.problem(pair)
+            if self._has_hard_margin:
+                with ray_of_all_samples(pair, n_samples):
+                    return self._hard_margin(problem, solver, limits, callback, stop)
             solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
             return problems.finished(problem, solution, limits.tol)
 
@@ -132,10 +138,26 @@ class KernelClassifier(KernelSettings):
         with single_threaded_blas():
             return run_jobs(jobs, n_threads, limits.max_seconds)
 
+    @property
+    def _has_hard_margin(self) -> bool:
+        return math.isinf(self.C)
+
+    def _hard_margin(self, problem: Any, solver: Any, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:
+        """The problem of a pair for C = infinity."""
+        if isinstance(problem, LinearProblem):
+            from maxmargin.solving.hard_margin import solve_hard_margin
+
+            seed = seed_from(self.random_state)
+            return solve_hard_margin(problem, solver, limits, callback=callback, seed=seed, stop=stop)
+        from maxmargin.solving.hard_kernel import solve_hard_kernel
+
+        budget_mb = float(self.cache_size if solver.budget_mb is None else solver.budget_mb)
+        return solve_hard_kernel(problem, budget_mb, limits, callback=callback, stop=stop)
+
     def _starts(self, pairs: list[Pair]) -> list[Array | None] | None:
         """The alphas of the last fit, scaled to the new C. None where the samples of a pair are others."""
         last: _WarmStart | None = getattr(self, "_warm_start", None)
-        if not self.warm_start or last is None or len(last.alphas) != len(pairs):
+        if not self.warm_start or last is None or len(last.alphas) != len(pairs) or math.isinf(self.C + last.C):
             return None
         if any(len(alpha) != len(pair.samples) for alpha, pair in zip(last.alphas, pairs, strict=True)):
             return None

@@ -21,9 +21,9 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import serialised, thread_count
 from maxmargin.estimators.kernel_machine import KernelMachine
 from maxmargin.estimators.linear_regressor import LOSSES as ALL_LOSSES
-from maxmargin.estimators.pair_features import FeatureProblems
+from maxmargin.estimators.pair_features import FeatureProblems, exact_features
 from maxmargin.estimators.parameters import explained
-from maxmargin.estimators.regression import WarmStart, check_loss, starts_of
+from maxmargin.estimators.regression import WarmStart, check_loss, finite_cost, has_hard_tube, starts_of
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.held_values import HeldValues
@@ -95,7 +95,7 @@ class KernelRegressor(KernelMachine):
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """One problem for each column of y."""
-        costs = np.broadcast_to(checks.weighted_costs(self.C, sample_weight, X), X.shape[0])
+        costs = np.broadcast_to(checks.weighted_costs(finite_cost(self), sample_weight, X), X.shape[0])
         kernel, loss = self._kernel(X, sample_weight), LOSSES[self.loss](self)
         columns = np.ascontiguousarray(np.atleast_2d(np.asarray(y, dtype=np.float64).T))
         problems = self._problems(X, kernel, costs, loss, len(columns))
@@ -110,6 +110,7 @@ class KernelRegressor(KernelMachine):
         """Linear ones where the features of the kernel are few, else those of the kernel."""
         solver, n_threads = self._solver(), min(thread_count(self.n_jobs, n_outputs), available_cores())
         features = FeatureProblems.where_it_pays(X, kernel, costs, True, solver, X.shape[0], self.cache_size)
+        features = exact_features(features) if has_hard_tube(self) else features
         return OutputProblems(X, kernel, costs, loss, solver, n_outputs, n_threads, features)
 
     def _solve(self, problems: OutputProblems, columns: Array, limits: Limits) -> list[Solution]:
@@ -118,6 +119,10 @@ class KernelRegressor(KernelMachine):
         def job(y: Array, start: Array | None, stop: Stop) -> Solution:
             problem = problems.problem(y)
             solver, seed = problems.present_solver, 0
+            if has_hard_tube(self):
+                from maxmargin.solving.hard_tube import solve_hard_tube
+
+                return solve_hard_tube(problem, solver, limits, callback=callback, seed=seed, stop=stop)
             solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
             return problems.finished(problem, solution, limits.tol)
 

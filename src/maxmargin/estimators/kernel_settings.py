@@ -56,6 +56,10 @@ class KernelSettings(checks.PickledByName, Watched):
     _feature_weights_: FeatureWeights | None = None
     """The w of each machine where the kernel has a short feature map: what predicts, then."""
 
+    def _columns(self, X: Any) -> Any:
+        """X, where its columns are features. None where X holds kernel values, or what a function of the user takes."""
+        return None if callable(self.kernel) or self.kernel == "precomputed" else X
+
     def _checked_limits(self) -> Limits:
         """Check the parameters of the kernel and of the fit, and read the limits from them."""
         if not callable(self.kernel):

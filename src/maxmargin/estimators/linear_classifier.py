@@ -41,8 +41,8 @@ from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge, Loss, SquaredHinge
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
-from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.solution import Progress, Solution, Status
+from maxmargin.solving.unsolved import unsolved
 
 LOSSES: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 

@@ -16,8 +16,8 @@ from maxmargin.estimators.jobs import run_jobs, serialised
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive, seed_from
-from maxmargin.solving.incumbent import unsolved
 from maxmargin.solving.solution import Solution
+from maxmargin.solving.unsolved import unsolved
 
 NOTHING = np.empty(0)
 """The alpha of a solution that does not keep one. The alphas of many problems would take more memory than X."""
@@ -59,7 +59,12 @@ def solve_all(
             problem = build()
             if stop.is_due and start is None:
                 return unsolved(problem, solver, stop)
-            solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
+            if math.isinf(getattr(model, "C", 1.0)):
+                from maxmargin.solving.hard_tube import solve_hard_tube
+
+                solution = solve_hard_tube(problem, solver, limits, callback=callback, seed=seed, stop=stop)
+            else:
+                solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
             return solution if model.warm_start else replace(solution, alpha=NOTHING)
 
         return run

@@ -78,7 +78,7 @@ class LinearOneClassSVM(OutlierMixin, Presented, LinearOneClass, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearOneClassSVM:
         """Fit to X of shape (n_samples, n_features), dense or sparse; y is not looked at."""
         solutions, limits = self._fit(X, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, X)
         return self
 
     @with_callbacks

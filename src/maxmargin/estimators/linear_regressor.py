@@ -18,7 +18,7 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import Watched
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import check_intercept, checked_limits, keep_proofs, scaling_of, solve_all
-from maxmargin.estimators.regression import WarmStart, check_loss, starts_of
+from maxmargin.estimators.regression import WarmStart, check_loss, finite_cost, starts_of
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.regression_losses import EpsilonInsensitive, Quantile, SquaredEpsilonInsensitive
 from maxmargin.solving.driver import Limits
@@ -93,7 +93,7 @@ class LinearRegressor(checks.PickledByName, Watched):
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """One problem for each column of y; all share X."""
-        costs = checks.weighted_costs(self.C, sample_weight, X)
+        costs = checks.weighted_costs(finite_cost(self), sample_weight, X)
         rows, loss, scaling = Rows.from_matrix(X, check=False), LOSSES[self.loss](self), scaling_of(self)
         columns = np.atleast_2d(np.asarray(y, dtype=np.float64).T)
         is_penalised = bool(self.penalize_intercept)

@@ -118,7 +118,7 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, X)
         return self
 
     @with_callbacks

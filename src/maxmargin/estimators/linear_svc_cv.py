@@ -12,12 +12,14 @@ from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import adopt, folds_of, routed, router_of, scorer_of, values_of
 from maxmargin.estimators.jobs import warn_if_uncertified
+from maxmargin.estimators.linear_search import FoldLinearSVC
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.presentation import fit_task, with_callbacks
 from maxmargin.estimators.search import Fold, ListSearch, best_of, bounded_metric, warn_if_cut
 from maxmargin.model_selection.path import checked_range
-from maxmargin.model_selection.race import Race, race_fold
+from maxmargin.model_selection.race import Race
+from maxmargin.model_selection.race_fold import race_fold
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -161,7 +163,7 @@ solver, max_seconds, penalize_intercept, sharp_proofs
             X, y = checks.validated(self, X, y)
             given = routed(self, sample_weight, params)
             if self.C_range is None:
-                folds = folds_of(self, model.set_params(warm_start=True), X, y, sample_weight, given)
+                folds = folds_of(self, self._model(FoldLinearSVC, warm_start=True), X, y, sample_weight, given)
                 with folds_stop.heard():
                     solutions = self._search_list(folds, checks.classes_of(y), limits, folds_stop)
             else:
@@ -210,10 +212,10 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         self.regret_, self.proof_ = race.regret, race.proof()
         self.outcomes_ = np.array([[IN_RANGE] * len(race.knots)] * len(race.folds), dtype=object)
 
-    def _model(self) -> LinearSVC:
+    def _model(self, cls: type[LinearSVC] = LinearSVC, **more: Any) -> LinearSVC:
         """The estimator whose C is searched."""
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
-        return LinearSVC(**parameters)
+        return cls(**parameters, **more)
 
     def _keep_search(self, search: ListSearch) -> None:
         best = best_of([search])

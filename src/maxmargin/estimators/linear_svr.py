@@ -33,7 +33,8 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
     tol : float, default 1e-4
         The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
     C : float, default 1.0
-        Weight of the loss, which is a sum over the samples.
+        Weight of the loss, which is a sum over the samples. ``np.inf`` asks that every residual stays within ``epsilon``: the
+        shortest w that does it. Where none does, the fit raises an ``InseparableError``, whose ``ray`` proves it.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive", "quantile"}, default "epsilon_insensitive"
         max(0, \|r\| - epsilon), its square, or ``quantile`` r for r > 0 and (1 - ``quantile``) \|r\| for r < 0, of the
         residual r = y - prediction.
@@ -94,24 +95,14 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, X)
         return self
 
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
         with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X, y = validate_data(
-                self,
-                sound(X),
-                y,
-                accept_sparse="csr",
-                accept_large_sparse=True,
-                dtype=DTYPES,
-                order="C",
-                multi_output=True,
-                y_numeric=True,
-            )
+            X, y = checks.validated_targets(self, X, y)
             return self._train(X, y, sample_weight, limits), limits
 
     def fit_blocks(self, blocks: Any, *, memory: Any = None, checkpoint: Any = None) -> LinearSVR:

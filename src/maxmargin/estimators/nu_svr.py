@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
 from maxmargin.estimators import checks, nu_fit
+from maxmargin.estimators.fitted_kernel import FittedKernel
 from maxmargin.estimators.jobs import serialised, thread_count, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
 from maxmargin.estimators.parameters import explained
@@ -25,7 +25,7 @@ from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
 
-class NuSVR(RegressorMixin, Presented, KernelMachine, BaseEstimator):
+class NuSVR(RegressorMixin, Presented, FittedKernel, KernelMachine, BaseEstimator):
     r"""Kernel regression with a tube of free width, trained to a certified optimum.
 
     Minimises
@@ -107,7 +107,7 @@ class NuSVR(RegressorMixin, Presented, KernelMachine, BaseEstimator):
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output; with
         ``kernel="precomputed"`` X is the kernel matrix."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, self._columns(X))
         return self
 
     @with_callbacks
@@ -144,15 +144,6 @@ class NuSVR(RegressorMixin, Presented, KernelMachine, BaseEstimator):
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)
 
-    @property
-    def coef_(self) -> Array:
-        """The weights of the features, for the linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ exists for kernel='linear' only.")
-        weights = np.asarray(safe_sparse_dot(self.dual_coef_, self.support_vectors_, dense_output=True)).view()
-        weights.flags.writeable = False
-        return weights
-
     def predict(self, X: Any) -> Array:
         """One value a sample, or one column for each output."""
         return self._shaped(self._values(self._validated(X)))
@@ -167,14 +158,8 @@ class NuSVR(RegressorMixin, Presented, KernelMachine, BaseEstimator):
     def _shaped(self, values: Array) -> Array:
         return values[:, 0] if self._is_one_ else values
 
-    def _validated(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
 from maxmargin.estimators import checks, nu_fit, policy
+from maxmargin.estimators.fitted_kernel import FittedKernel
 from maxmargin.estimators.jobs import serialised, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
 from maxmargin.estimators.parameters import explained
@@ -23,7 +23,7 @@ from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
 
-class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
+class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEstimator):
     r"""One-class SVM with kernels: a region that contains all samples except a share nu, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 - \nu S \rho + \sum_i s_i \max(0, \rho - w \cdot \phi(x_i))`, where S is the sum of the
@@ -112,7 +112,7 @@ class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
         """Fit to X of shape (n_samples, n_features), dense or sparse; y is not looked at. With ``kernel="precomputed"`` X is
         the kernel matrix."""
         solutions, limits = self._fit(X, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, self._columns(X))
         return self
 
     @with_callbacks
@@ -132,15 +132,6 @@ class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
 
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)
-
-    @property
-    def coef_(self) -> Array:
-        """The weights of the features, for the linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ exists for kernel='linear' only.")
-        weights = np.asarray(safe_sparse_dot(self.dual_coef_, self.support_vectors_, dense_output=True)).view()
-        weights.flags.writeable = False
-        return weights
 
     def decision_function(self, X: Any) -> Array:
         """w . phi(x) - rho: negative for outliers."""
@@ -164,13 +155,3 @@ class OneClassSVM(OutlierMixin, Presented, KernelMachine, BaseEstimator):
 
     def _labels(self, values: Array) -> Array:
         return np.where(values >= -policy.ONE_CLASS.border * np.abs(self.offset_), 1, -1)
-
-    def _validated(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags

@@ -114,6 +114,12 @@ class FeatureProblems:
         return FeatureWeights(self.map, sign * np.stack([solution.w[: self.map.n_features] for solution in solutions]))
 
 
+def exact_features(features: FeatureProblems | None) -> FeatureProblems | None:
+    """The features where they have no rounding error. C = infinity asks that a constraint holds, and not nearly: with features
+    that are rounded the problem of the kernel is solved itself."""
+    return features if features is not None and features.map.relative_error == 0.0 else None
+
+
 def _of_the_kernel(map: FeatureMap, problem: LinearProblem, solution: Solution, tol: float) -> Solution:
     """The solution with the rounding of the features in its certificate."""
     certificate = certificate_of_kernel(map, problem, solution.w, solution.alpha, solution.certificate)

@@ -6,6 +6,8 @@ many threads solve the problems, so that the answers do not either.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -13,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from maxmargin.certificate.hard_margin import InseparableError
 from maxmargin.data.rows import Array, ChosenRows, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators import policy
@@ -146,6 +149,17 @@ class KernelProblems:
 
     def finished(self, problem: KernelProblem | LinearProblem, solution: Solution, tol: float) -> Solution:
         return solution
+
+
+@contextmanager
+def ray_of_all_samples(pair: Pair, n_samples: int) -> Iterator[None]:
+    """Give the proof that a pair of classes cannot be separated in the numbers of all samples."""
+    try:
+        yield
+    except InseparableError as error:
+        ray = np.zeros(n_samples)
+        ray[pair.samples] = error.ray
+        raise InseparableError(str(error), ray, error.margin) from None
 
 
 def most_threads(n_pairs: int) -> int:

@@ -11,6 +11,9 @@ class JobPolicy:
 
     hear_seconds: float = 0.2
     """Seconds between two moments at which the main thread hears Ctrl-C."""
+    large_value: float = 1e4
+    """The greatest absolute value in X from which a fit that ends at the limit of float64 advises to standardise. The objective
+    has products of two such values. An estimate, not measured."""
     short_pair: int = 512
     """Samples in the largest pair of classes up to which one thread solves all pairs. Such pairs take a millisecond each, most
     of it in Python, where threads wait for each other: with 360 samples a pair, two threads took twice as long as one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ class WarmStart(NamedTuple):
 def starts_of(model: Any, columns: Array) -> list[Array | None]:
     """The alphas of the last fit, scaled to the new C, where the columns of y have the same shape as then."""
     last: WarmStart | None = getattr(model, "_warm_start", None)
-    if not model.warm_start or last is None or np.shape(last.alphas) != columns.shape:
+    if not model.warm_start or last is None or np.shape(last.alphas) != columns.shape or math.isinf(model.C + last.C):
         return [None] * len(columns)
     return [alpha * (model.C / last.C) for alpha in last.alphas]
 
@@ -35,6 +36,22 @@ def starts_of(model: Any, columns: Array) -> list[Array | None]:
 def check_loss(model: Any, losses: Iterable[str]) -> None:
     """Check the loss of ``model`` and the numbers that the loss depends on."""
     checks.one_of("loss", model.loss, tuple(losses))
-    checks.number("C", model.C, above=0.0)
+    checks.cost(model.C)
     checks.number("epsilon", model.epsilon, at_least=0.0)
     checks.between("quantile", model.quantile, 0.0, 1.0)
+    if has_hard_tube(model) and (model.loss == "quantile" or model.epsilon == 0.0):
+        what = "loss='quantile'" if model.loss == "quantile" else "epsilon=0"
+        raise ValueError(
+            f"C = infinity with {what} asks for predictions that equal the targets exactly, which no rounded number proves. "
+            "Use a finite C, or an epsilon > 0 with a loss that has one."
+        )
+
+
+def has_hard_tube(model: Any) -> bool:
+    """Whether every residual has to stay within epsilon."""
+    return math.isinf(model.C)
+
+
+def finite_cost(model: Any) -> float:
+    """C, and one where it is infinite: of that problem only counts which samples have a weight."""
+    return 1.0 if has_hard_tube(model) else float(model.C)

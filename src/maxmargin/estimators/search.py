@@ -124,6 +124,10 @@ class Fold:
         value = float(scorer(self.estimator, self.X_test, self.y_test, **self.score_params))
         return FoldScore(value, -math.inf, math.inf)
 
+    def remember(self) -> None:
+        """Keep where the first value ended."""
+        self.first_start = getattr(self.estimator, "_warm_start", None)  # there is none where no time was left
+
     def turn_back(self) -> None:
         """Start the next value from the first one again."""
         self.estimator._warm_start = self.first_start
@@ -156,16 +160,13 @@ class ListSearch:
         for k in range(middle, len(self.Cs)):
             self._try(k)
             if k == middle:
-                self._remember()
+                for fold in self.folds:
+                    fold.remember()
         for fold in self.folds:
             fold.turn_back()
         for k in range(middle - 1, -1, -1):
             self._try(k)
         return self
-
-    def _remember(self) -> None:
-        for fold in self.folds:
-            fold.first_start = fold.estimator._warm_start
 
     def _try(self, k: int) -> None:
         """Train one value on fold after fold, as long as it can win; on several threads on all folds at once."""

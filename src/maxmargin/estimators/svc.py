@@ -9,12 +9,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y
 
 from maxmargin.certificate.predictions import CertifiedLabels, Decisions, kernel_decisions
 from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.fitted_kernel import FittedKernel
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.kernel_classifier import KernelClassifier
 from maxmargin.estimators.kernel_machine import checked_diagonal
@@ -29,7 +30,7 @@ from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
 
-class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
+class SVC(ClassifierMixin, Presented, FittedKernel, KernelClassifier, BaseEstimator):
     r"""Support vector classification with kernels, trained to a certified optimum.
 
     For each pair of classes it minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (w \cdot \phi(x_i) + b))`, with
@@ -39,6 +40,9 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     Parameters
     ----------
     C : float, default 1.0
+        Weight of the loss, which is a sum over the samples. ``np.inf`` asks for the hard margin: the function with the
+        greatest margin, for each pair of classes. Where there is none beyond rounding, the fit raises an
+        ``InseparableError``, whose ``ray`` proves it. ``solver`` has no effect then, unless the kernel is linear.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default "rbf"
         "sigmoid" is not positive semidefinite: no optimum can be proved, and ``status_`` is at best STATIONARY. Then ``tol`` is
         LIBSVM's: the greatest violation of the conditions of optimality. A callable is called with two matrices, or with two
@@ -108,7 +112,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
         X is the kernel matrix, with a callable kernel X may be a list of anything that the callable takes."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, self._columns(X))
         return self
 
     @with_callbacks
@@ -137,21 +141,11 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
             return np.ones(len(self.classes_))
         return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight))
 
-    @property
-    def coef_(self) -> Array:
-        """The weights of the features, for the linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ exists for kernel='linear' only.")
-        weights = np.asarray(self._linear_weights()).view()
-        weights.flags.writeable = False  # as in scikit-learn: writing to it would change no prediction
-        return weights
-
     def _linear_weights(self) -> Array:
-        if self._feature_weights_ is not None:
-            return self._feature_weights_.weights
-        coefficients = self.dual_coef_
-        if len(self.classes_) > 2:
-            coefficients = pair_weights(self.dual_coef_, self.n_support_).T
+        """A row for each pair of classes."""
+        if self._feature_weights_ is not None or len(self.classes_) == 2:
+            return super()._linear_weights()
+        coefficients = pair_weights(self.dual_coef_, self.n_support_).T
         return np.asarray(safe_sparse_dot(coefficients, self.support_vectors_, dense_output=True))
 
     def decision_function(self, X: Any) -> Array:
@@ -227,7 +221,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
     def _checked_pair_decisions(self, X: Any, diagonal: Any) -> Decisions:
         if self._objects_ is not None:
             return self._decisions_of_objects(X)
-        X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = self._validated(X)
         return self._pair_decisions(X, checked_diagonal(self.kernel, diagonal, X.shape[0]))
 
     def _object_kernel(self) -> ObjectKernel:
@@ -242,14 +236,7 @@ class SVC(ClassifierMixin, Presented, KernelClassifier, BaseEstimator):
         return kernel_decisions(kernel.values(X, self.support_), error, lengths, weights, self.intercept_, self._bounds())
 
     def _checked_pair_values(self, X: Any) -> Array:
-        check_is_fitted(self)
         if self._objects_ is not None:
             weights = pair_weights(self.dual_coef_, self.n_support_)
             return self._object_kernel().values(X, self.support_) @ weights + self.intercept_
-        return self._pair_values(validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
+        return self._pair_values(self._validated(X))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.fitted_kernel import FittedKernel
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.kernel_machine import checked_diagonal
 from maxmargin.estimators.kernel_regressor import KernelRegressor
@@ -20,7 +19,7 @@ from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
 
-class SVR(RegressorMixin, Presented, KernelRegressor, BaseEstimator):
+class SVR(RegressorMixin, Presented, FittedKernel, KernelRegressor, BaseEstimator):
     r"""Support vector regression with kernels, trained to a certified optimum.
 
     Minimises :math:`\tfrac12 |w|^2 + \sum_i C_i \ell(y_i - w \cdot \phi(x_i) - b)` with scikit-learn's parameters, defaults and
@@ -36,7 +35,8 @@ class SVR(RegressorMixin, Presented, KernelRegressor, BaseEstimator):
     tol : float, default 1e-3
         The relative duality gap to reach, ``gap / max(|primal|, |dual|)``.
     C : float, default 1.0
-        Weight of the loss, which is a sum over the samples.
+        Weight of the loss, which is a sum over the samples. ``np.inf`` asks that every residual stays within ``epsilon``: the
+        shortest w that does it. Where none does, the fit raises an ``InseparableError``, whose ``ray`` proves it.
     epsilon : float, default 0.1
         Half the width of the tube in which a residual costs nothing, in units of y. The quantile loss has no tube.
     shrinking : bool, default True
@@ -95,7 +95,7 @@ class SVR(RegressorMixin, Presented, KernelRegressor, BaseEstimator):
         """Fit to X of shape (n_samples, n_features), dense or sparse, and targets y, one column for each output; with
         ``kernel="precomputed"`` X is the kernel matrix."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits)
+        warn_if_uncertified(solutions, limits, self._columns(X))
         return self
 
     @with_callbacks
@@ -105,18 +105,6 @@ class SVR(RegressorMixin, Presented, KernelRegressor, BaseEstimator):
             options: dict[str, Any] = {"multi_output": True, "y_numeric": True, "order": "C", "dtype": DTYPES}
             X, y = validate_data(self, sound(X), y, accept_sparse="csr", **options)
             return self._train(X, y, sample_weight, limits), limits
-
-    @property
-    def coef_(self) -> Array:
-        """The weights of the features, for the linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ exists for kernel='linear' only.")
-        if self._feature_weights_ is not None:
-            weights = self._feature_weights_.weights.view()
-        else:
-            weights = np.asarray(safe_sparse_dot(self.dual_coef_, self.support_vectors_, dense_output=True)).view()
-        weights.flags.writeable = False  # as in scikit-learn: writing to it would change no prediction
-        return weights
 
     def predict(self, X: Any) -> Array:
         """One value a sample, or one column for each output."""
@@ -144,14 +132,8 @@ class SVR(RegressorMixin, Presented, KernelRegressor, BaseEstimator):
         X = self._validated(X)
         return self._certified_values(X, checked_diagonal(self.kernel, diagonal, X.shape[0]))
 
-    def _validated(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, reset=False)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags

@@ -8,6 +8,7 @@ svmlight text                              ``svmlight.py`` over ``text.py``, ``s
 kernel values                              ``kernel_values.py``
 svm-scale's ranges                         ``ranges.py``
 one sentence for whatever goes wrong       ``files.py``
+every field of a header checked            ``schema.py``
 limits on memory; writing whole files      ``memory.py``, ``outputs.py``
 =========================================  ============================================================
 

@@ -62,11 +62,14 @@ class Output:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Name the user's output in an error of the system, not the temporary file."""
+        """Name the user's output in an error of the system, which names the temporary file, or none where the disk is full."""
         try:
             yield
+        except BrokenPipeError:  # the reader has closed it, and the command ends without a word
+            raise
         except OSError as error:
-            if not os.path.basename(str(error.filename)).startswith(TEMPORARY):
+            is_ours = error.filename is None or os.path.basename(str(error.filename)).startswith(TEMPORARY)
+            if not is_ours or error.errno is None:
                 raise
             raise type(error)(error.errno, error.strerror, str(self.path)) from error
 
@@ -85,16 +88,16 @@ class Output:
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """A file to write to; a regular one takes the place of the old one when the block ends without an error."""
+        with self._named(), self._opened() as file:
+            yield file
+
+    def _opened(self) -> AbstractContextManager[IO[bytes]]:
         descriptor, status = _descriptor(self.path), _status(self.path)
         if descriptor is not None:
-            with os.fdopen(os.dup(descriptor), "wb") as file:
-                yield file
-        elif status is not None and not (stat.S_ISREG(status.st_mode) and _can_be_replaced(self.target, status)):
-            with open(self.path, "wb") as file:
-                yield file
-        else:
-            with self._named(), self._replaced(status) as file:
-                yield file
+            return os.fdopen(os.dup(descriptor), "wb")
+        if status is not None and not (stat.S_ISREG(status.st_mode) and _can_be_replaced(self.target, status)):
+            return open(self.path, "wb")
+        return self._replaced(status)
 
     @contextmanager
     def _replaced(self, status: os.stat_result | None) -> Iterator[IO[bytes]]:

@@ -1,4 +1,4 @@
-"""The sizes and limits of the readers, each with its unit. Tests replace ``READING`` and ``MEMORY`` as a whole."""
+"""The sizes and limits of the readers, each with its unit. Tests replace ``READING``, ``MEMORY`` and ``HEADERS`` as a whole."""
 
 from __future__ import annotations
 
@@ -46,5 +46,18 @@ class MemoryPolicy:
     """Memory for each value of a .parquet file: eight bytes in Arrow, in pandas and in the matrix, and some more."""
 
 
+@dataclass(frozen=True)
+class HeaderPolicy:
+    """What the header of a file may say, and how much of it a complaint repeats."""
+
+    most_characters: int = 10_000
+    """Characters of one text of a header: a label, the name of a feature."""
+    shown_characters: int = 60
+    """Characters of a wrong value that a complaint repeats."""
+    bytes_a_character: int = 32
+    """Memory that a header takes as objects of Python for each character of its text: a list of small lists takes the most."""
+
+
 READING = ReadingPolicy()
 MEMORY = MemoryPolicy()
+HEADERS = HeaderPolicy()

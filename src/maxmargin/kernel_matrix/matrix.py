@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew, single_threaded_blas
 from maxmargin.kernel_matrix.rows import MEGABYTE, RowCache
@@ -241,6 +242,7 @@ class KernelMatrix:
         def work(k: int, start: int, stop: int) -> None:
             memory = np.empty(m * min(width, stop - start), self.dtype)
             for first in range(start, stop, width):
+                check_point()
                 last = min(stop, first + width)
                 tile = memory[: m * (last - first)].reshape(m, last - first)
                 tiles.tile(one, other, Span(first, last), tile)

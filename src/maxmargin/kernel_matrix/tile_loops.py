@@ -39,6 +39,10 @@ ZERO, ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(5))
 NOWHERE = np.uint64(2**64 - 1)
 """No place in a tile."""
 
+SQUARE = np.uint64(8)
+"""Side of a square that is transposed at a time. Measured for tiles of 256 x 1,024 in float32, nanoseconds a value: 8 0.4 to
+0.6, 16 0.8, 64 2.8, and NumPy 2.8."""
+
 VECTORISED = {"contract", "nnan", "nsz"}
 """Without ``reassoc``, which would undo the rounding trick of ``exp2``."""
 
@@ -307,3 +311,16 @@ def gather(matrix, rows, columns, out):
         r = np.uint64(rows[i])
         for j in range(np.uint64(columns.shape[0])):
             out[i, j] = matrix[r, np.uint64(columns[j])]
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def put_transpose(tile, matrix, row, column):
+    """matrix[row + j, column + i] = tile[i, j], in squares that stay in the first cache."""
+    row, column = np.uint64(row), np.uint64(column)
+    n_rows, n_columns = np.uint64(tile.shape[0]), np.uint64(tile.shape[1])
+    for first in range(ZERO, n_rows, SQUARE):
+        last = min(n_rows, first + SQUARE)
+        for start in range(ZERO, n_columns, SQUARE):
+            for j in range(start, min(n_columns, start + SQUARE)):
+                for i in range(first, last):
+                    matrix[row + j, column + i] = tile[i, j]

@@ -1,25 +1,30 @@
 r"""Algorithms 1 and 2 as they are printed: A. Guillory, J. Bilmes, "Practical Methods for Exploiting Bounds on Change in
 the Margin", 2007, sections 2 and 3.
 
-**Algorithm 1**, at w': all margins are computed and sorted, and sums of :math:`C_j y_j x_j` over the first i samples are
-stored, for every i or for i = Boundary alone. **Algorithm 2**, at a later w: from the boundary the list is traversed
-forwards until the lower bound :math:`m'_i - m_\delta` says that all further samples have no loss, and backwards until the
-upper bound :math:`m'_i + m_\delta` says that all further samples are on the linear piece, whose loss and gradient follow
-from the stored sum. Here :math:`m_\delta = |w - w'| \max_i |x_i|`, and the margins of the samples in between are
-computed.
+**Algorithm 1** sorts. It computes the margins :math:`m'_i` of all samples at the current weights, which become w', sorts the
+samples by them, and stores sums of :math:`C_j y_j x_j` over the first i samples: for every i, or for i = Boundary alone. The
+boundary is the first sample with a margin of at least one.
+
+**Algorithm 2** evaluates at a later w. No margin has moved by more than :math:`m_\delta = |w - w'| \max_i |x_i|`. From the
+boundary it goes through the list in both directions and computes margins, until a bound decides the rest of the list:
+
+- forwards, until :math:`m'_i - m_\delta \ge 1`. This sample and all after it have no loss;
+- backwards, until :math:`m'_i + m_\delta < 1`. This sample and all before it are on the linear piece, and the stored sum gives
+  their loss and their gradient.
 
 **When to sort.** With s d N stored elements of X, (4) estimates both times without their constant factors:
 
 .. math:: \text{SortPeriod} = c \, \frac{s d N + N \log N + d}{s d N + d}, \qquad
           \text{SortCost} = \frac{s d N + N \log N + d}{s d} .
 
-**What the printed text leaves open, or has wrong, is done so:** Sum_i is over the first i samples of the list, wherever
-it is used. The traversal backwards begins below Boundary, as that sample was met on the way forwards. Each sample counts
-with its C_i. log is the natural one. :math:`m_\delta` grows by what rounding can take from a margin: about 1e-13,
-relatively.
+**Where the printed text is open or wrong:**
 
-``maxmargin.margin_bounds.pruned_loss.PrunedLoss`` is our variant of the same, and what the solvers use unless the paper's is
-asked for.
+- Sum_i is over the first i samples of the list, wherever it is used.
+- The backward traversal begins one sample below Boundary, because the forward traversal has met Boundary itself.
+- Each sample counts with its C_i, and log is the natural logarithm.
+- :math:`m_\delta` grows by a bound on the rounding error of a margin, which is about 1e-13 of it.
+
+:class:`maxmargin.margin_bounds.pruned_loss.PrunedLoss` is our variant. The solvers use it unless the paper's is asked for.
 """
 
 from __future__ import annotations
@@ -45,17 +50,24 @@ class Resort(Enum):
     PERIODIC = "every SortPeriod evaluations"
     """Lines 1 to 3 of Algorithms 2 and 3."""
     ADAPTIVE = "when SortPeriod evaluations have passed, and little is pruned or less than before"
-    """Section 3: SortPeriod evaluations have passed, and either a) less than half was pruned by the last one, or b)
-    (pruned since the sort) - (evaluations since) (pruned by the last) > SortCost."""
+    """Section 3: SortPeriod evaluations have passed, and a) the last one pruned less than half of the samples, or b)
+    (pruned since the sort) - (evaluations since the sort) (pruned by the last one) > SortCost."""
 
 
 @dataclass(frozen=True)
 class PrintedEvaluation:
     """How Algorithm 2 is run. The defaults are what the paper's experiments use.
 
-    ``stores_all`` keeps Sum_i for every i, in 8 N (d + 1) bytes, as Algorithm 1 is printed; otherwise only Sum_Boundary
-    is kept and moved, as section 3 says for sparse data. ``splits_classes`` bounds the offset by a list for each class;
-    otherwise the offset is the weight of one more feature (section 3 has both).
+    Parameters
+    ----------
+    resort : Resort
+        When the samples are sorted again.
+    stores_all : bool
+        True stores Sum_i for every i, as Algorithm 1 is printed, in 8 N (d + 1) bytes. False stores Sum_Boundary alone and
+        computes the other sums from it, as section 3 does for sparse data.
+    splits_classes : bool
+        True sorts each class in a list of its own, so that a change of the offset moves all margins of a list alike. False
+        treats the offset as the weight of one more feature. Section 3 has both.
     """
 
     resort: Resort = Resort.ADAPTIVE
@@ -68,8 +80,8 @@ class PrintedEvaluation:
 
 
 class SortCosts(NamedTuple):
-    """Estimates of the work, counted in elements of X and in comparisons, without constant factors: of a sort, of an
-    evaluation of all samples that it serves, and of one margin."""
+    """Estimates of the work of a sort, of an evaluation, and of one margin. They count elements of X and comparisons, and have
+    no constant factors."""
 
     sort: float
     evaluation: float
@@ -77,13 +89,13 @@ class SortCosts(NamedTuple):
 
     @classmethod
     def of(cls, problem: LinearProblem) -> SortCosts:
-        """Those of (4)."""
+        """Estimate as (4) does."""
         n, d, stored = problem.n_samples, problem.rows.n_features, problem.rows.n_stored
         return cls(stored + n * math.log(n) + d, stored + d, max(stored, 1) / n)
 
     @classmethod
     def of_samples(cls, problem: LinearProblem, k: int) -> SortCosts:
-        """Those of Algorithm 3, by (3): nothing is sorted, and an evaluation looks at k samples."""
+        """Estimate for Algorithm 3, by (3): nothing is sorted, and an evaluation looks at k samples."""
         n, d, stored = problem.n_samples, problem.rows.n_features, problem.rows.n_stored
         return cls(stored + d, k * stored / n + d, max(stored, 1) / n)
 
@@ -98,7 +110,7 @@ class SortCosts(NamedTuple):
 
 
 class Resorting:
-    """Lines 1 to 4 of Algorithm 2, with the rule of section 3 where that is asked for."""
+    """Decides when to sort: lines 1 to 4 of Algorithm 2, or the rule of section 3."""
 
     def __init__(self, resort: Resort, n_samples: int, period: float, sort_cost: float) -> None:
         self.period, self.sort_cost = math.ceil(period) if math.isfinite(period) else math.inf, sort_cost
@@ -119,7 +131,7 @@ class Resorting:
         self._since, self._pruned, self._has_sorted = 0, 0, True
 
     def forget(self) -> None:
-        """What was sorted is of no use: sort at the next evaluation."""
+        """Make the next evaluation sort, because the sorted list is of no use any more."""
         self._has_sorted = False
 
     def count(self, pruned: int) -> None:
@@ -129,12 +141,13 @@ class Resorting:
 
 
 class SortedSums:
-    """The loss of a problem and its subgradient at one w after the other, exactly, by Algorithms 1 and 2 as printed.
-    ``c`` is the paper's; with an infinite c every evaluation goes through all samples. When an evaluation prunes nothing,
-    all go through all samples until the next sort (section 4.2).
+    """Evaluates the loss of a problem and its subgradient at one w after the other, exactly, by Algorithms 1 and 2 as printed.
 
-    Hinge, Huber (5), zero-one and squared hinge loss; dense and sparse X; with and without offset. All vectors are in the
-    layout of the compiled loops: one element more than there are features, the last for the offset.
+    ``c`` is the paper's. With an infinite c every evaluation computes all margins. After an evaluation that prunes nothing, all
+    margins are computed until the next sort (section 4.2).
+
+    The loss may be hinge, Huber (5), zero-one or squared hinge loss, X dense or sparse, and the problem with or without an
+    offset. A vector w has one element more than there are features; the last is that of the offset.
     """
 
     def __init__(
@@ -165,7 +178,8 @@ class SortedSums:
         self._is_plain = True
 
     def evaluate(self, w: Array, weight: float = 0.0) -> LossAt:
-        """With a ``weight``, weight s_i is added to what :meth:`averages` returns."""
+        """Return the loss at w and its subgradient. With a ``weight``, weight times the slope s_i of each sample is added to
+        :meth:`averages`."""
         self.tally.evaluations += 1
         if weight != 0.0 and not len(self.average):
             self.average = np.zeros(self.problem.n_samples)
@@ -178,7 +192,7 @@ class SortedSums:
         return result
 
     def averages(self) -> Array:
-        """sum over the evaluations of their weight times s_i, for each sample."""
+        """Return, for each sample, the sum over the evaluations of their weight times its slope s_i."""
         for listed, weights in zip(self._lists, self._prefix_weights, strict=True):
             if weights.any():
                 add_prefixes(listed.samples, weights, self.average)
@@ -188,13 +202,13 @@ class SortedSums:
         self.averages()[:] = 0.0
 
     def reshape(self, shape: Pieces) -> None:
-        """Another loss of the same samples: the next evaluation sorts."""
+        """Change to another loss of the same samples. The next evaluation sorts."""
         self.averages()
         self.shape, self._lists, self._prefix_weights, self._is_plain = shape, [], [], True
         self.resorting.forget()
 
     def _sort_by_margin(self, w: Array) -> None:
-        """Algorithm 1: one list, or one for each class."""
+        """Run Algorithm 1 for one list, or for one list a class."""
         self.averages()
         np.copyto(self._w, w)
         margins = np.empty(self.problem.n_samples)
@@ -235,7 +249,7 @@ class SortedSums:
         return LossAt(loss, self._weights, slopes, examined)
 
     def _reach(self, w: Array) -> tuple[tuple[float, ...], float]:
-        """How far the margins of each list moved with the offset, and m_delta of line 5."""
+        """Return how far the margins of each list moved with the offset, and m_delta of line 5."""
         move = w - self._w
         by_offset = float(move[-1]) * self.problem.intercept_scaling
         shifts = (-by_offset, by_offset) if self._splits else (0.0,)
@@ -244,7 +258,7 @@ class SortedSums:
         return shifts, distance * self._radius * ROUNDED_UP + slack
 
     def _plain(self, w: Array, weight: float) -> LossAt:
-        """Every sample, in the order of memory."""
+        """Compute all margins, in the order of memory."""
         self.tally.plain += 1
         self._weights[:] = 0.0
         averages = SlopeSums(self.average, weight)

@@ -1,31 +1,37 @@
-r"""What a fit proves of the optimum at another C, between two fits, and without some samples.
+r"""Move a proof: what one fit says about the optimum at another C, two fits about every C between them, and a fit about the
+problem without some of its samples.
 
-Let every :math:`C_i = C c_i`. For any w, b and feasible :math:`\alpha` at C, with :math:`v = w(\alpha)` and the sum T of the
-gap terms, the gap and a ball around the optimum are
+**A fit** is any w and b with any feasible :math:`\alpha`; it need not be optimal. The costs are :math:`C_i = C c_i`, in which
+only the number C changes. Write :math:`v = w(\alpha)`, and T for the sum of the samples' gap terms. The duality gap is
 
-.. math:: \text{gap} = T + \tfrac12 |w - v|^2, \qquad
-          |w^* - \tfrac12 (w + v)|^2 \le T + \tfrac14 |w - v|^2 = \text{gap} - \tfrac14 |w - v|^2 ,
+.. math:: \text{gap} = T + \tfrac12 |w - v|^2 .
 
-because the primal is strongly convex around w*, and so is the dual's value of w(alpha).
+**The ball.** Primal and dual are strongly convex, so that the gap is at least
+:math:`\tfrac12 |w - w^*|^2 + \tfrac12 |v - w^*|^2`. That sum is :math:`|w^* - \tfrac12 (w + v)|^2 + \tfrac14 |w - v|^2`, hence
 
-**At another C** (rho = C' / C): :math:`\rho \alpha` is feasible, and each of its gap terms is rho times the old one, for every
-loss of the form :math:`C \ell`. So T becomes rho T and v becomes rho v.
+.. math:: |w^* - \tfrac12 (w + v)|^2 \le \text{gap} - \tfrac14 |w - v|^2 = T + \tfrac14 |w - v|^2 .
 
-**Between two fits**, at :math:`C_\theta = (1 - \theta) C_1 + \theta C_2`: the mixtures of w, b and alpha are feasible. The loss
-is convex, and so is :math:`(\alpha, C) \mapsto C \ell^*(-\alpha / C)`. With the sums of losses :math:`L = \sum_i c_i \ell_i`,
+**At another C'**, with :math:`\rho = C' / C`: the point :math:`\rho \alpha` is feasible there, and every gap term is rho times
+the old one, because each loss is :math:`C \ell`. So T becomes rho T, v becomes rho v, and w stays.
+
+**Between two fits**, at :math:`C_\theta = (1 - \theta) C_1 + \theta C_2`: the same mixtures of w, b and alpha are feasible. The
+loss is convex, and so is :math:`(\alpha, C) \mapsto C \ell^*(-\alpha / C)`. With the sums of losses
+:math:`L = \sum_i c_i \ell_i`,
 
 .. math:: \text{gap}_\theta \le (1 - \theta) \text{gap}_1 + \theta \, \text{gap}_2
-          + \theta (1 - \theta) \left[ (C_2 - C_1)(L_1 - L_2) - \tfrac12 |w_2 - w_1|^2 - \tfrac12 |v_2 - v_1|^2 \right],
+          + \theta (1 - \theta) \left[ (C_2 - C_1)(L_1 - L_2) - \tfrac12 |w_2 - w_1|^2 - \tfrac12 |v_2 - v_1|^2 \right] .
 
-a parabola that takes nothing but numbers. With hinge loss :mod:`maxmargin.model_selection.hinge_pieces` has the gap itself.
+The bound is a parabola in theta, and no pass over the data is needed to draw it. For hinge loss
+:mod:`maxmargin.model_selection.hinge_pieces` computes the gap itself.
 
-**Without some samples**: their alpha and their costs become zero, and the others keep theirs. Where the offset is free, alpha
-is balanced again.
+**Without some samples**: their alpha and their costs become zero, and the other samples keep theirs. If the offset is free,
+alpha is balanced again.
 
-Where the offset is free, the ball bounds each training output, and those bound b*
-(:func:`maxmargin.certificate.intercept.offsets_within`). Shibagaki et al., NeurIPS 2015 (arXiv 1502.02344), have the ball at
-another C; T. Jaakkola and D. Haussler, 1999, the case of one sample left out, at an exact optimum. All bounds include
-rounding."""
+**A free offset.** The ball bounds each training output, and the outputs bound b*
+(:func:`maxmargin.certificate.intercept.offsets_within`).
+
+The ball at another C is in Shibagaki et al., NeurIPS 2015 (arXiv 1502.02344). One sample left out of an exact optimum is in
+T. Jaakkola and D. Haussler, 1999. All bounds here allow for rounding."""
 
 from __future__ import annotations
 
@@ -53,25 +59,25 @@ Problem = LinearProblem | KernelProblem
 AnyProblem = TypeVar("AnyProblem", bound=Problem)
 
 SHARED = ("compiled_rows", "regulariser", "signs", "points", "diagonal", "held", "targets")
-"""What a problem has prepared that does not depend on its costs."""
+"""The attributes that a problem computes once and that do not depend on its costs."""
 
 NO_OFFSET = Interval(0.0, 0.0)
 
 
 def with_costs(problem: AnyProblem, C: Array) -> AnyProblem:
-    """The problem with other costs. X and everything that was made of it is shared."""
+    """Return the problem with other costs. It shares X, and whatever was computed from X."""
     other = replace(problem, C=C)
     other.__dict__.update({name: problem.__dict__[name] for name in SHARED if name in problem.__dict__})
     return other
 
 
 def scaled_costs(C: Array, factor: float) -> Array:
-    """One number for all samples stays one number."""
+    """Multiply the costs. Costs that are one number for all samples stay one number."""
     return np.broadcast_to(C[:1] * factor, C.shape) if C.strides == (0,) else C * factor
 
 
 class Ball(NamedTuple):
-    """The optimal w is within ``radius`` of the sum of the parts, which are factors and points."""
+    """A ball that holds the optimal w. Its centre is the sum of the ``parts``: factors times points."""
 
     parts: tuple[tuple[float, Point], ...]
     radius: float
@@ -86,15 +92,17 @@ class Ball(NamedTuple):
 
     @classmethod
     def of(cls, parts: tuple[tuple[float, Point], ...], squared_radius: float) -> Ball:
-        """With the distance of the computed centre from the exact one added."""
+        """Make the ball, and widen it by the distance of the computed centre from the exact one."""
         away = sum(abs(factor) * (point.error + 8.0 * UNIT_ROUNDOFF * point.greatest_norm) for factor, point in parts)
         return cls(parts, math.sqrt(max(0.0, squared_radius)) * OUTWARDS + away)
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Any w and b, and any feasible alpha, at the scale C of the costs. ``outputs`` are the arguments of the losses, the
-    margins where there are two classes, and ``terms`` is T with all rounding. ``loss`` is the sum of c_i loss_i."""
+    """Any w and b, and any feasible alpha, at the number C of the costs.
+
+    ``outputs`` are the arguments of the losses: the margins, where there are two classes. ``terms`` is T, with a bound on its
+    rounding added. ``loss`` is the sum of c_i loss_i. ``lengths`` are the norms of the rows."""
 
     problem: Problem
     C: float
@@ -106,7 +114,7 @@ class Fit:
     output_errors: Array
     terms: float
     charge: float
-    """What T pays for a sum of alpha_i sigma_i that is not zero where it should be."""
+    """The part of ``terms`` that pays for a sum of alpha_i sigma_i that should be zero and is not."""
     loss: float
     loss_error: float
     lengths: Array
@@ -116,11 +124,11 @@ class Fit:
         return self.gap_at(self.C)
 
     def apart(self, rho: float) -> float:
-        """|w - rho v| at most"""
+        """Return an upper bound on |w - rho v|."""
         return self.w.mixed(1.0, self.v, -rho).greatest_norm  # type: ignore[arg-type]
 
     def gap_at(self, C: float) -> float:
-        """Of w and the scaled alpha, at another C."""
+        """Bound the gap of w and rho alpha at another C."""
         rho = C / self.C
         return (rho * self.terms + 0.5 * self.apart(rho) ** 2) * OUTWARDS
 
@@ -129,11 +137,11 @@ class Fit:
         return Ball.of(((0.5, self.w), (0.5 * rho, self.v)), rho * self.terms + 0.25 * self.apart(rho) ** 2)
 
     def offsets_at(self, C: float) -> Interval:
-        """Every optimal b at C."""
+        """Return an interval that holds every optimal b at C."""
         return self.offsets_in(self.ball_at(C), C)
 
     def offsets_in(self, ball: Ball, C: float) -> Interval:
-        """Every optimal b at C, when the optimal w is in the ball."""
+        """Return an interval that holds every optimal b at C, if the optimal w is in the ball."""
         if not has_free_offset(self.problem):
             return NO_OFFSET
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C / self.C))
@@ -141,9 +149,11 @@ class Fit:
         return offsets_within(problem, outputs, ball.radius * self.lengths * OUTWARDS + errors, self.b)
 
     def offsets_without(self, ball: Ball, outputs: Array, errors: Array, cost: float) -> Interval:
-        """Every optimal b of the problems without one sample that costs at most ``cost``, when the optimal w of each of them
-        is in the ball, whose centre has these outputs. Piecewise linear losses: the level of the quantile, and the sum up to
-        any kink, change by no more than the cost. Other losses have no such bound."""
+        """Return an interval that holds every optimal b of every problem that leaves out one sample, of at most ``cost``.
+
+        The optimal w of each of these problems must be in the ball, whose centre has these outputs. For a piecewise linear
+        loss the level of the quantile, and the sum of costs up to any kink, change by no more than ``cost``. For other losses
+        the interval is infinite."""
         if self.problem.loss.is_smooth:
             return Interval(-math.inf, math.inf)
         problem = self.problem
@@ -153,7 +163,7 @@ class Fit:
         return offset_interval(kinks, problem.C, level, reach, 2.0 * cost * OUTWARDS)
 
     def without(self, samples: Array) -> Fit:
-        """The same w and b, as an answer to the problem without these samples."""
+        """Take the same w and b as an answer to the problem without these samples."""
         C = np.array(self.problem.C)
         alpha = self.alpha.copy()
         C[samples], alpha[samples] = 0.0, 0.0
@@ -165,8 +175,10 @@ class Fit:
 
 
 def linear_fit(problem: LinearProblem, w: Array, alpha: Array, C: float = 1.0, lengths: Array | None = None) -> Fit:
-    """From any w and any alpha in its box. ``C`` is the number that the costs are multiples of, and ``lengths`` are those of
-    the rows (:func:`row_lengths`), if they are known. Three passes over X at most."""
+    """Make a fit of any w and any alpha in its box, in at most three passes over X.
+
+    The costs are multiples of the number ``C``. ``lengths`` are the norms of the rows (:func:`row_lengths`), if they are
+    known."""
     lengths = row_lengths(problem) if lengths is None else lengths
     alpha = problem.balanced(alpha) if has_free_offset(problem) else alpha
     b = float(w[-1]) * problem.intercept_scaling if has_free_offset(problem) else 0.0
@@ -177,7 +189,7 @@ def linear_fit(problem: LinearProblem, w: Array, alpha: Array, C: float = 1.0, l
 
 
 def kernel_fit(problem: KernelProblem, alpha: Array, b: float, C: float = 1.0) -> Fit:
-    """From any feasible alpha and any b: w is w(alpha). The kernel values of the support vectors are computed once more."""
+    """Make a fit of any feasible alpha and any b; w is w(alpha). The kernel rows of the support vectors are computed again."""
     if not problem.kernel.is_positive_semidefinite:
         raise ValueError("A kernel that is not positive semidefinite has no dual bound, so that no proof can be moved.")
     lengths = row_lengths(problem)
@@ -190,7 +202,7 @@ def kernel_fit(problem: KernelProblem, alpha: Array, b: float, C: float = 1.0) -
 
 
 def stretched_fit(problem: KernelProblem, alpha: Array, sums: KernelSums, stretch: float, C: float, lengths: Array) -> Fit:
-    """From a feasible alpha whose outputs are known: w is ``stretch`` w(alpha), and b the best offset for it."""
+    """Make a fit of a feasible alpha whose outputs are known. w is ``stretch`` times w(alpha), and b the best offset for it."""
     size = float(np.sum(np.abs(alpha) * lengths)) * (1.0 + gamma(PAIRWISE_ROUNDINGS))
     away = _share_off_balance(problem, alpha, float(np.sum(np.abs(alpha)))) * size
     v = Expansion(alpha * problem.signs, sums.outputs, sums.errors, away)
@@ -201,7 +213,7 @@ def stretched_fit(problem: KernelProblem, alpha: Array, sums: KernelSums, stretc
 
 
 def row_lengths(problem: Problem) -> Array:
-    """|phi(x_i)|, from above, with the constant feature of a penalised intercept."""
+    """Return upper bounds on |phi(x_i)|. The constant feature of a penalised intercept counts."""
     if isinstance(problem, KernelProblem):
         error = problem.kernel.rounding_error(problem.points, problem.points)
         return np.sqrt(np.maximum(problem.diagonal, 0.0) + error) * OUTWARDS
@@ -218,7 +230,7 @@ def _balanced(problem: Problem, alpha: Array) -> Array:
 
 
 def _rounding(problem: LinearProblem, norm: float, lengths: Array, b: float) -> Array:
-    """How wrong w . x_i can be: gamma_k |w| |x_i| for a row of k elements, with the intercept."""
+    """Bound the rounding error of each output: gamma_k |w| |x_i| for a row of k elements, plus that of the intercept."""
     k = problem.rows.n_features + 4.0
     if problem.rows.is_sparse:
         k = np.diff(problem.rows.matrix.indptr) + 4.0
@@ -226,7 +238,7 @@ def _rounding(problem: LinearProblem, norm: float, lengths: Array, b: float) -> 
 
 
 def _dual_point(problem: Problem, alpha: Array, lengths: Array) -> Point:
-    """w(alpha), and how far it is from that of the exactly balanced alpha."""
+    """Return w(alpha), with a bound on its distance from the w of the exactly balanced alpha."""
     total, scale = float(np.sum(np.abs(alpha))), float(np.sum(np.abs(alpha) * lengths)) * (1.0 + gamma(PAIRWISE_ROUNDINGS))
     away = _share_off_balance(problem, alpha, total) * scale
     if isinstance(problem, KernelProblem):
@@ -237,7 +249,7 @@ def _dual_point(problem: Problem, alpha: Array, lengths: Array) -> Point:
 
 
 def _share_off_balance(problem: Problem, alpha: Array, total: float) -> float:
-    """By which share the alphas of one sign have to shrink at most for sum_i alpha_i sigma_i = 0."""
+    """Bound the share by which the alphas of one sign would have to shrink to make sum_i alpha_i sigma_i = 0."""
     if not has_free_offset(problem) or total == 0.0:
         return 0.0
     excess = abs(excess_of(alpha * problem.signs)) + gamma(PAIRWISE_ROUNDINGS) * UNIT_ROUNDOFF * total
@@ -245,7 +257,7 @@ def _share_off_balance(problem: Problem, alpha: Array, total: float) -> float:
 
 
 def _fit(problem: Problem, C: float, w: Point, v: Point, b: float, alpha: Array, outputs: KernelSums, lengths: Array) -> Fit:
-    """Add up the gap terms and the losses, with what rounding can do to each."""
+    """Add up the gap terms and the losses, each with a bound on its rounding error."""
     f, t, loss = outputs.outputs, problem.targets, problem.loss
     errors = outputs.errors + 4.0 * UNIT_ROUNDOFF * (np.abs(t) + np.abs(f))
     terms = np.sum(loss.gap_terms(f, alpha, problem.C, t)) + np.sum(loss.gap_sensitivity(f, alpha, problem.C, errors, t))
@@ -271,14 +283,15 @@ def _fit(problem: Problem, C: float, w: Point, v: Point, b: float, alpha: Array,
 
 
 def _charge(problem: Problem, alpha: Array, outputs: Array) -> float:
-    """The gap term of sample i changes by at most |p_i - f_i| + e + D_i |alpha_i| for a unit of alpha_i."""
+    """Bound what balancing alpha would add to T. A unit of alpha_i changes the gap term of sample i by at most
+    |p_i - f_i| + e + D_i |alpha_i|."""
     size, box = np.abs(alpha), problem.box
     share = _share_off_balance(problem, alpha, float(np.sum(size)))
     return share * float(np.sum(size * (np.abs(box.p - outputs) + box.e + box.D * size))) if share else 0.0
 
 
 def point_outputs(problem: Problem, centre: Point, lengths: Array) -> tuple[Array, Array]:
-    """The outputs of a point at the training samples, without a free offset, and how wrong each can be."""
+    """Return the outputs of a point at the training samples, without a free offset, and a bound on the error of each."""
     if isinstance(centre, Expansion):
         return centre.outputs, centre.output_errors
     assert isinstance(problem, LinearProblem)
@@ -288,7 +301,7 @@ def point_outputs(problem: Problem, centre: Point, lengths: Array) -> tuple[Arra
 
 
 class Parabola(NamedTuple):
-    """first (1 - theta) + second theta + bend theta (1 - theta): at least the gap at every position."""
+    """An upper bound on the gap between two fits: first (1 - theta) + second theta + bend theta (1 - theta)."""
 
     first: float
     second: float
@@ -297,18 +310,18 @@ class Parabola(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """Two fits of the same samples, the first at the smaller C: what their mixtures prove in between."""
+    """Two fits of the same samples, the first at the smaller C. Their mixtures bound the gap at every C between them."""
 
     first: Fit
     second: Fit
 
     def position(self, C: float) -> float:
-        """theta"""
+        """Return theta: 0 at the first fit, 1 at the second."""
         return min(1.0, max(0.0, (C - self.first.C) / (self.second.C - self.first.C)))
 
     @cached_property
     def bend(self) -> float:
-        """The factor of theta (1 - theta) in the bound."""
+        """The bracket of the bound, which theta (1 - theta) multiplies."""
         one, two = self.first, self.second
         fall = (one.loss - two.loss + one.loss_error + two.loss_error) * (two.C - one.C)
         squares = _least_distance(one.w, two.w) ** 2 + _least_distance(one.v, two.v) ** 2
@@ -322,14 +335,14 @@ class Between:
         return self.gap_of(self.position(C))
 
     def gap_of(self, theta: float) -> float:
-        """By the position between the fits. The charge for rounding is added as if theta were wrong by a few units."""
+        """Bound the gap at a position between the fits. The last term covers the rounding of theta and of the products."""
         one, two = self.first.gap, self.second.gap
         bound = (1.0 - theta) * one + theta * two + theta * (1.0 - theta) * self.bend
         return max(0.0, bound) + 16.0 * UNIT_ROUNDOFF * (one + two + abs(self.bend))
 
     @property
     def worst_position(self) -> float:
-        """Where the bound is greatest."""
+        """The theta at which the bound is greatest."""
         if self.bend <= 0.0:
             return 0.0 if self.first.gap >= self.second.gap else 1.0
         return min(1.0, max(0.0, 0.5 + (self.second.gap - self.first.gap) / (2.0 * self.bend)))
@@ -349,7 +362,7 @@ class Between:
         return Ball.of(parts, self.gap_of(theta))
 
     def offsets_at(self, C: float) -> Interval:
-        """Every optimal b at C."""
+        """Return an interval that holds every optimal b at C."""
         return self.first.offsets_in(self.ball_at(C), C)
 
 
@@ -358,11 +371,12 @@ def _least_distance(one: Point, other: Point) -> float:
 
 
 Scorer = Callable[[Point], tuple[Array, Array]]
-"""Gives the outputs of a point at some samples, without an offset, and how wrong each can be."""
+"""Returns the outputs of a point at some samples, without an offset, and a bound on the error of each."""
 
 
 def score_interval(ball: Ball, offsets: Interval, score: Scorer, lengths: Array) -> tuple[Array, Array]:
-    """The least and the greatest decision value that an optimum in the ball can give, for samples of these lengths."""
+    """Return the least and the greatest decision value of each sample over all optima in the ball. ``lengths`` are the norms of
+    the samples."""
     values, errors = score(ball.centre)
     reach = (ball.radius * lengths + errors) * OUTWARDS
     low, high = values - reach + offsets.low, values + reach + offsets.high

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.models import policy
-from maxmargin.models.schema import (
+from maxmargin.io.schema import (
     Rule,
     either,
     fields_of,
@@ -18,11 +17,12 @@ from maxmargin.models.schema import (
     list_of,
     number,
     one_of,
-    pair_of,
     record,
+    row_of,
     text,
     whole,
 )
+from maxmargin.models import policy
 from maxmargin.solving.solution import Progress, Status
 
 MOST_FEATURES = 2**31
@@ -35,7 +35,7 @@ NOTHING = one_of(None)
 COMMON: dict[str, Rule] = {
     "C": number(0.0, is_open=True, is_finite=False),
     "tol": number(0.0),
-    "class_weight": either(NOTHING, one_of("balanced"), record({"pairs": list_of(pair_of(LABEL, number(0.0)))})),
+    "class_weight": either(NOTHING, one_of("balanced"), record({"pairs": list_of(row_of(LABEL, number(0.0)))})),
     "verbose": either(flag(), whole()),
     "random_state": either(NOTHING, whole()),
     "max_iter": whole(-1),

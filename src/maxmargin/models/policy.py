@@ -15,10 +15,6 @@ class ModelLimits:
     """Bytes that the labels may take as an array of texts of one length."""
     most_sparse_features: int = 1 << 27
     """Features of sparse support vectors: a dense vector of as many, which prediction may need, takes a gigabyte."""
-    most_characters: int = 10_000
-    """Characters of one text of a header: a label, the name of a feature."""
-    shown_characters: int = 60
-    """Characters of a wrong value that a complaint repeats."""
     most_header_bytes: int = 1 << 25
     """Bytes of the longest header that is read. As objects of Python it takes up to twenty times as much."""
     copies: int = 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,11 @@ class ProofPolicy:
 
 def prove(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_seconds: float) -> list[Certificate]:
     """For each binary problem, the certificate of the model as it is with the best dual point found in the time."""
+    if math.isinf(C):
+        raise ValueError(
+            "The file keeps the certificate of its fit with C = infinity (the hard margin), and this proof is of a finite C. "
+            "Train again to prove it anew, or give a C with -c."
+        )
     tol = ProofPolicy().share_of_tol * tol
     if isinstance(estimator, LinearOneClass):
         return [_prove_one_class(estimator, X, tol, max_seconds)]

@@ -174,7 +174,8 @@ def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
     """Compute the matrix by strips from the diagonal to the right, with their mirror images, and return how many values were
     computed. The user's own function is called once, because a call may take long to begin."""
     n = len(points)
-    rows_a_strip = n if kernel.is_foreign else policy.HELD.rows_a_strip
+    is_sparse = sparse.issparse(points.matrix)
+    rows_a_strip = n if kernel.is_foreign else policy.HELD.sparse_rows_a_strip if is_sparse else policy.HELD.rows_a_strip
     for start in range(0, n, rows_a_strip):
         check_point()
         rows, rest = slice(start, start + rows_a_strip), slice(start, n)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
-from maxmargin.problem.dual_box import DualBox, Kinks, Targets
+from maxmargin.problem.dual_box import DualBox, Kinks, ResidualPieces, Targets
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.regression_losses import Rescaled
 
@@ -50,6 +50,9 @@ class Shortfall:
         residual = target - output
         kink = np.maximum(C - alpha, alpha)
         return np.where(residual > error, C - alpha, np.where(residual < -error, alpha, kink)) * error
+
+    def residual_pieces(self) -> ResidualPieces:
+        return ResidualPieces(0.0, 1.0, 0.0)
 
     def kinks(self, output: Array, C: Array, target: Array) -> Kinks:
         """One a sample, at t - f."""

@@ -43,6 +43,13 @@ def bytes_from(memory: Any) -> int:
     return int(memory)
 
 
+def client_bytes(memory: Any) -> float:
+    """The same for rows that a client collects from workers. It may be zero, and None is a share of the machine's memory."""
+    if memory is None:
+        return policy.SHARES.client * memory_bytes()
+    return 0.0 if not isinstance(memory, (str, bool)) and memory == 0 else float(bytes_from(memory))
+
+
 @dataclass(frozen=True)
 class Budget:
     """How a budget of bytes is spent on a fit of ``n_problems`` binary problems."""
@@ -53,23 +60,31 @@ class Budget:
 
     @property
     def fixed(self) -> int:
-        """Bytes that every fit needs: two blocks, two arrays of results for each core, alpha, its bounds, Newton's arrays with
-        one element for each sample, and some vectors as long as w."""
+        """Bytes that every fit needs: two blocks (and the chosen rows of one), two arrays of results for each core, alpha, its
+        bounds, Newton's arrays with one element for each sample, and some vectors as long as w."""
         d = self.blocks.n_features + 1
         is_narrow = d <= policy.PASSES.narrow_weights
         samples = self.blocks.n_samples * (policy.SHARES.narrow_sample_bytes if is_narrow else policy.SHARES.wide_sample_bytes)
         vectors = 8 * d * (d if is_narrow else policy.SHARES.vectors)
-        return 2 * self.blocks.most_bytes + self.n_problems * (samples + vectors)
+        return (2 if is_narrow else 3) * self.blocks.most_bytes + self.n_problems * (samples + vectors)
 
     def room(self) -> float:
-        """The bytes for rows of each problem. An error says how much memory is needed, where it does not suffice."""
+        """The bytes for rows of each problem that an ordinary solver gets. It makes copies of them."""
+        return policy.SHARES.rows * self.left() / self.n_problems
+
+    def hand(self) -> float:
+        """The bytes for rows of each problem that coordinate descent visits together, where they lie."""
+        return policy.SHARES.hands * self.left() / self.n_problems
+
+    def left(self) -> int:
+        """The bytes for rows. An error says how much memory is needed, where it does not suffice."""
         left = self.n_bytes - self.fixed
         if left < 0:
             raise ValueError(
                 f"memory={self.n_bytes} is too little for {self.blocks!r}: the fit holds {self.fixed} bytes whatever it does, "
-                f"of which two blocks are {2 * self.blocks.most_bytes}."
+                f"and a block has {self.blocks.most_bytes}."
             )
-        return policy.SHARES.rows * left / self.n_problems
+        return left
 
     @property
     def total(self) -> float:
@@ -95,7 +110,7 @@ class BlockFit:
         saved = None
         if self.checkpoint is not None:
             saved = PassesCheckpoint.open(self.checkpoint, _key(blocks, framings), executor)
-        plan = Plan(self.limits, stop, self.seed, self.callback, room, total, save=_saver(saved, executor))
+        plan = Plan(self.limits, stop, self.seed, self.callback, room, total, budget.hand(), save=_saver(saved, executor))
         starts = saved.starts if saved is not None else {}
         runs = [PassesRun(executor, which, plan, start=_start(starts.get(which))) for which in range(len(framings))]
         with single_threaded_blas():

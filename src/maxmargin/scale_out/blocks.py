@@ -17,6 +17,7 @@ import os
 import threading
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,11 +25,8 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array, sound
-from maxmargin.io.files import MalformedFile, explained
-
-FORMAT_KEY, FORMAT, LIST = "maxmargin", "blocks 1", "blocks.json"
-ALIGNMENT = 64
-"""Bytes: a cache line, and what vector instructions like best."""
+from maxmargin.io.files import MalformedFile
+from maxmargin.scale_out.block_list import ALIGNMENT, LIST, Entry, labels_of, read_list
 
 
 class Block(NamedTuple):
@@ -50,29 +48,12 @@ class DamagedBlock(MalformedFile):
         super().__init__(path, f"{sentence}; delete the folder and write the blocks again: their source is untouched")
 
 
-class Entry(NamedTuple):
-    """One block, as the list knows it. ``arrays`` has the offset, the type and the shape of each array by its name. With this
-    block ``n_pieces`` pieces of the source are written, or it is zero where the block does not end a piece."""
-
-    file: str
-    n_rows: int
-    n_stored: int
-    n_bytes: int
-    checksum: int
-    arrays: dict[str, tuple[int, str, tuple[int, ...]]]
-    n_pieces: int
-
-
 def arrays_of(block: Block) -> dict[str, Array]:
     """The arrays of a block by their names, in the order of the file."""
     X = block.X
     arrays = {"values": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"values": X}
     arrays["y"] = block.y
     return arrays if block.sample_weight is None else {**arrays, "sample_weight": block.sample_weight}
-
-
-def aligned(n_bytes: int) -> int:
-    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
 
 
 class Blocks:
@@ -108,17 +89,14 @@ class Blocks:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        path = self.folder / LIST
-        with explained(path, "it is no list of blocks, or it is damaged"):
-            content = json.loads(path.read_text())
-            if content.get(FORMAT_KEY) != FORMAT:
-                raise MalformedFile(path, "it is not a list of maxmargin's blocks")
-            self.entries = [_entry(each) for each in content["blocks"]]
-            self.description: dict[str, Any] = content
+        self.description = read_list(self.folder)
+        self.entries = [Entry.of(each) for each in self.description["blocks"]]
         self._seen: dict[int, tuple[int, int]] = {}
         self._lock = threading.Lock()
-        if not content["is_complete"]:
-            raise MalformedFile(path, "the blocks are incomplete; call to_blocks again, and it continues from here")
+        if not self.description["is_complete"]:
+            raise MalformedFile(
+                self.folder / LIST, "the blocks are incomplete; call to_blocks again, and it continues from here"
+            )
 
     @property
     def n_samples(self) -> int:
@@ -143,8 +121,7 @@ class Blocks:
 
     @property
     def classes(self) -> Array | None:
-        classes = self.description["classes"]
-        return None if classes is None else np.array(classes["labels"], dtype=classes["dtype"])
+        return labels_of(self.description)
 
     @property
     def class_sums(self) -> Array:
@@ -167,9 +144,10 @@ class Blocks:
     def read(self, k: int, buffer: Array | None = None) -> Block:
         """Block k, in ``buffer`` if that is given: an array of bytes, at least as long as the block and a little more."""
         entry, path = self.entries[k], self.folder / self.entries[k].file
-        buffer = np.empty(entry.n_bytes + ALIGNMENT, np.uint8) if buffer is None else buffer
-        content = buffer[-buffer.ctypes.data % ALIGNMENT :][: entry.n_bytes]
-        stamp = _fill(path, content)
+        with _opened(path, entry.n_bytes) as file:
+            buffer = np.empty(entry.n_bytes + ALIGNMENT, np.uint8) if buffer is None else buffer
+            content = buffer[-buffer.ctypes.data % ALIGNMENT :][: entry.n_bytes]
+            stamp = _fill(file, path, content)
         block = _block(entry, content, self.n_features)
         self._check(k, path, content, block, stamp)
         return block
@@ -183,7 +161,7 @@ class Blocks:
         if zlib.crc32(content.data) != self.entries[k].checksum:
             raise DamagedBlock(path, "the block has changed: its checksum differs from the one that was written")
         try:
-            sound(block.X)
+            check_values(block, self.classes)
         except ValueError as error:
             raise DamagedBlock(path, str(error).rstrip(".")) from None
         with self._lock:
@@ -196,25 +174,51 @@ class Blocks:
         return f"{zlib.crc32(text.encode()):08x}-{self.n_samples}-{self.n_features}"
 
 
-def _entry(content: dict[str, Any]) -> Entry:
-    arrays = {name: (int(at), str(kind), tuple(shape)) for name, (at, kind, shape) in content["arrays"].items()}
-    return Entry(**{**content, "arrays": arrays})
+def check_values(block: Block, classes: Array | None = None, start: int = 0) -> None:
+    """Raise a ValueError that says what is wrong with the numbers of a block. ``start`` is the number of its first row."""
+    X, y, weights = block
+    if not np.isfinite(sound(X).data if sparse.issparse(X) else X).all():
+        raise ValueError(f"X holds a value that is not finite, in the rows {start} to {start + X.shape[0] - 1}.")
+    if sparse.issparse(X) and not sparse.csr_matrix((X.data, X.indices, X.indptr), X.shape).has_canonical_format:
+        raise ValueError("The sparse X is broken: the indices of a row must rise.")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"A label is not finite: that of row {start + int(np.argmin(np.isfinite(y)))}.")
+    if classes is not None and not np.isin(y, classes).all():
+        raise ValueError("It holds a label that the list of blocks does not have.")
+    if weights is not None and not (weights.shape == y.shape and np.isfinite(weights).all() and np.all(weights >= 0.0)):
+        raise ValueError(f"Weights must be finite, not negative, and one a row; those from row {start} on are not.")
 
 
-def _fill(path: Path, content: Array) -> tuple[int, int]:
-    """Read a whole file into ``content``. Returns its size and the time of its last change."""
+def remove_blocks(folder: Path) -> None:
+    """Remove the files that the list names, and the list. The folder goes, too, if nothing else is in it."""
+    for entry in read_list(folder)["blocks"]:
+        (folder / entry["file"]).unlink(missing_ok=True)
+    (folder / LIST).unlink()
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+@contextmanager
+def _opened(path: Path, n_bytes: int) -> Iterator[Any]:
+    """The file of a block, if it has this size: what a list says is not allocated before the file has shown it."""
     try:
         with open(path, "rb", buffering=0) as file:
-            status, filled = os.fstat(file.fileno()), 0
-            if status.st_size != len(content):
-                raise DamagedBlock(path, f"the block has {status.st_size} bytes, not the {len(content)} that were written")
-            while filled < len(content):
-                n_read = file.readinto(content.data[filled:])
-                if not n_read:
-                    raise DamagedBlock(path, "the block ends too early")
-                filled += n_read
+            size = os.fstat(file.fileno()).st_size
+            if size != n_bytes:
+                raise DamagedBlock(path, f"the block has {size} bytes, not the {n_bytes} that were written")
+            yield file
     except FileNotFoundError:
         raise DamagedBlock(path, "the block is missing") from None
+
+
+def _fill(file: Any, path: Path, content: Array) -> tuple[int, int]:
+    """Read a whole file into ``content``. Returns its size and the time of its last change."""
+    status, filled = os.fstat(file.fileno()), 0
+    while filled < len(content):
+        n_read = file.readinto(content.data[filled:])
+        if not n_read:
+            raise DamagedBlock(path, "the block ends too early")
+        filled += n_read
     return status.st_size, status.st_mtime_ns
 
 
@@ -230,6 +234,6 @@ def _block(entry: Entry, content: Array, n_features: int) -> Block:
         matrix = sparse.csr_matrix((entry.n_rows, n_features), dtype=X.dtype)
         # SciPy's constructor copies arrays that are short parts of a longer one.
         matrix.data, matrix.indices, matrix.indptr = X, arrays["indices"], arrays["indptr"]
-        matrix.has_canonical_format = True  # the writer has seen to it
+        matrix.has_canonical_format = True  # the first read looks
         X = matrix
     return Block(X, arrays["y"], arrays.get("sample_weight"))

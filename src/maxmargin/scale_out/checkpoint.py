@@ -22,6 +22,8 @@ from maxmargin.scale_out.executors import OnDisk
 
 KEY_TENSOR = "fit"
 """The name of the tensor that tells one fit from another."""
+MOST_HEADER_BYTES = 1 << 20
+"""The names and shapes of the tensors of a checkpoint take fewer bytes."""
 
 
 @dataclass
@@ -43,9 +45,14 @@ class PassesCheckpoint:
 
     def _restore(self, executor: OnDisk) -> None:
         with explained(self.path, "it is no checkpoint of a fit by blocks, or it is damaged"):
+            shapes = _shapes(executor)
+            if self.path.stat().st_size > sum(8 * length for length in shapes.values()) + len(self.key) + MOST_HEADER_BYTES:
+                raise MalformedFile(self.path, "it is larger than a checkpoint of this fit, and it is left as it is")
             tensors = load_tensors(self.path.read_bytes())
             if bytes(tensors[KEY_TENSOR]).decode() != self.key:
                 raise MalformedFile(self.path, "it is the checkpoint of another fit, and it is left as it is")
+            for name, length in shapes.items():
+                _check_vector(name, tensors[name], length)
         for which, memories in enumerate(executor.memories):
             alpha, edges = tensors[f"alpha {which}"], np.cumsum([len(memory.alpha) for memory in memories])
             for memory, part in zip(memories, np.split(alpha, edges[:-1]), strict=True):
@@ -71,3 +78,16 @@ class PassesCheckpoint:
     def remove(self) -> None:
         """After the fit."""
         self.path.unlink(missing_ok=True)
+
+
+def _shapes(executor: OnDisk) -> dict[str, int]:
+    """The names and the lengths of the vectors in the checkpoint of a fit."""
+    lengths = {f"alpha {which}": sum(len(memory.alpha) for memory in each) for which, each in enumerate(executor.memories)}
+    return lengths | {f"w {which}": framing.n_weights for which, framing in enumerate(executor.framings)}
+
+
+def _check_vector(name: str, vector: Array, length: int) -> None:
+    """The loops trust the lengths. A problem on which no work was done yet has no w."""
+    is_right = vector.dtype == np.float64 and vector.shape in ((length,), (0,) if name.startswith("w ") else (length,))
+    if not (is_right and np.isfinite(vector).all()):
+        raise ValueError(f"{name} is not a vector of {length} finite numbers")

@@ -21,6 +21,8 @@ import numpy as np
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array
 from maxmargin.scale_out.passes import Part
+from maxmargin.scale_out.policy import PassPolicy
+from maxmargin.scale_out.remainder import Distances, distances_of
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.dcd import DCD, CommonPoint
 
@@ -97,22 +99,51 @@ def take_step_part(part: Part, length: float | None) -> None:
     memory.before = None
 
 
-class LineValues(NamedTuple):
-    """sum_i C_i loss_i at several points between two w."""
+class Grid(NamedTuple):
+    """Primal points between the best w so far and multiples of w(alpha): (1 - t) best + t s w for every pair of a multiple s
+    and a share t. At large C w(alpha) is too short for its margins, and it swings about the optimum while alpha comes near."""
+
+    multiples: Array
+    shares: Array
+
+    @classmethod
+    def of(cls, limits: PassPolicy) -> Grid:
+        """Multiples are dense about one, where the best one is when alpha is nearly optimal."""
+        steps = limits.finest_multiple ** np.linspace(0.0, 1.0, limits.multiples)
+        multiples = np.concatenate([1.0 - 0.5 * steps[:: limits.lower_multiples], [1.0], 1.0 + steps])
+        return cls(multiples, np.linspace(0.0, 1.0, limits.line_points // 2))
+
+    def squares(self, best: Array, w: Array) -> Array:
+        """|point|^2 of all pairs."""
+        a, b, c = float(best @ best), float(best @ w), float(w @ w)
+        s, t = self.multiples[:, None], self.shares[None, :]
+        squares: Array = (1.0 - t) ** 2 * a + 2.0 * t * (1.0 - t) * s * b + (t * s) ** 2 * c
+        return squares
+
+
+class Look(NamedTuple):
+    """What a look at all samples finds: sum_i C_i loss_i on a grid of primal points, and how far the samples are from a
+    kink."""
 
     losses: Array
+    nearness: Distances
 
-    def plus(self, other: LineValues) -> LineValues:
-        return LineValues(self.losses + other.losses)
+    def plus(self, other: Look) -> Look:
+        return Look(self.losses + other.losses, self.nearness.plus(other.nearness))
 
 
-def line_part(part: Part, w: Array, other: Array, shares: Array) -> LineValues:
-    """The task: the loss at w + t (other - w) for each t of ``shares``. w(alpha) swings about the optimum while alpha comes
-    near, and a point between two of them is often far better than either."""
-    problem = part.problem
-    first, second = problem.margins(w), problem.margins(other)
-    losses = [float(problem.C @ problem.loss.value(first + t * (second - first), problem.targets)) for t in shares]
-    return LineValues(np.array(losses))
+def look_part(part: Part, best: Array, w: Array, grid: Grid) -> Look:
+    """The task: the loss on the grid, and which samples can still move."""
+    problem, memory = part.problem, part.memory
+    margins, others = (problem.margins(np.ascontiguousarray(each[: problem.n_weights])) for each in (w, best))
+    losses = np.empty((len(grid.multiples), len(grid.shares)))
+    for column, t in enumerate(grid.shares):
+        for row, s in enumerate(grid.multiples):
+            mixed = others + t * (s * margins - others)
+            losses[row, column] = float(problem.C @ problem.loss.value(mixed, problem.targets))
+    near, distances = distances_of(problem, margins, memory.alpha)
+    memory.distance = near.astype(np.float32)
+    return Look(losses, distances)
 
 
 class DualPoint(NamedTuple):

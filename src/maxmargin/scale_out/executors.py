@@ -12,8 +12,10 @@ import numpy as np
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
-from maxmargin.scale_out.blocks import ALIGNMENT, Block, Blocks
-from maxmargin.scale_out.passes import Framing, Memory, Pass, Reply, added, visit
+from maxmargin.scale_out.block_list import ALIGNMENT
+from maxmargin.scale_out.blocks import Block, Blocks
+from maxmargin.scale_out.hands import Hand
+from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, visit
 
 
 class InMemory:
@@ -37,6 +39,9 @@ class InMemory:
             results = list(pool.map(lambda k: contexts[k].run(self._visit, k, passes), range(len(self.partitions))))
         return {which: Reply(added([result[which] for result in results]), 0) for which in passes}
 
+    def give(self, which: int, alphas: Sequence[Given]) -> None:
+        _give(self.memories[which], alphas)
+
     def _visit(self, k: int, passes: dict[int, Pass]) -> dict[int, Any]:
         check_point()
         block = self.partitions[k]
@@ -55,6 +60,7 @@ class OnDisk:
     def __init__(self, blocks: Blocks, framings: Sequence[Framing]) -> None:
         self.blocks, self.framings = blocks, list(framings)
         self.memories = [[Memory.empty(entry.n_rows) for entry in blocks.entries] for _ in framings]
+        self.hands: dict[int, Hand] = {}
         self.n_passes = self.n_bytes_read = 0
 
     @property
@@ -62,18 +68,40 @@ class OnDisk:
         return self.blocks.n_samples
 
     def run(self, passes: dict[int, Pass]) -> dict[int, Reply]:
-        """Every second pass goes backwards, so that it begins with what the system may still have in memory."""
-        order = list(range(len(self.blocks)))
-        if self.n_passes % 2:
-            order.reverse()
+        """One pass over the disk for all problems."""
+        order = self._order(passes)
         self.n_passes += 1
+        hands = self.hands = {which: self._hand(which, passed) for which, passed in passes.items() if passed.deal is not None}
         totals: dict[int, Any] = dict.fromkeys(passes)
         for k, block in self._read(order):
             check_point()
             for which, passed in passes.items():
-                result = visit(block, (self.framings[which], self.memories[which][k], k, False), passed)
+                memory = self.memories[which][k]
+                hand = hands.get(which)
+                result = (
+                    visit(block, (self.framings[which], memory, k, False), passed) if hand is None else hand.take(block, memory)
+                )
                 totals[which] = added([totals[which], result])
+        for which, hand in hands.items():
+            totals[which] = added([totals[which], hand.play()])
         return {which: Reply(total, 0) for which, total in totals.items()}
+
+    def give(self, which: int, alphas: Sequence[Given]) -> None:
+        _give(self.memories[which], alphas)
+
+    def _hand(self, which: int, passed: Pass) -> Hand:
+        """The hand of the last pass, where its rows are to stay; else a new one."""
+        hand = self.hands.get(which)
+        return hand.begin(passed) if hand is not None and hand.serves(passed) else Hand(self.framings[which], passed)
+
+    def _order(self, passes: dict[int, Pass]) -> list[int]:
+        """Every second pass goes backwards, so that it begins with what the system may still have in memory. Hands are dealt
+        at random."""
+        order = list(range(len(self.blocks)))
+        seeds = [passed.deal.seed for passed in passes.values() if passed.deal is not None]
+        if seeds:
+            return [int(k) for k in np.random.default_rng(seeds).permutation(len(order))]
+        return order[::-1] if self.n_passes % 2 else order
 
     def _read(self, order: list[int]) -> Iterator[tuple[int, Block]]:
         """The blocks in this order. Each is in a buffer that is filled anew when the next but one is asked for."""
@@ -90,3 +118,9 @@ class OnDisk:
     def alpha(self, which: int) -> Array:
         """The dual variables of one problem, in the order of the rows."""
         return np.concatenate([memory.alpha for memory in self.memories[which]])
+
+
+def _give(memories: list[Memory], alphas: Sequence[Given]) -> None:
+    """The memories are in this process: no pass over the rows is needed."""
+    for number, places, alpha in alphas:
+        memories[number].alpha[places] = alpha

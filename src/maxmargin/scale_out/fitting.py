@@ -22,21 +22,11 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.problem.losses import Loss
 from maxmargin.scale_out import policy
-from maxmargin.scale_out.descent import (
-    Descent,
-    DualPoint,
-    LineValues,
-    Visit,
-    descend_part,
-    dual_point_part,
-    line_part,
-    take_step_part,
-)
 from maxmargin.scale_out.judging import judged, settled
 from maxmargin.scale_out.newton import NewtonByPasses
-from maxmargin.scale_out.passes import Executor, Framing, Interrupted, Pass, Solving
-from maxmargin.scale_out.remainder import Remainder, Survey, sample_part, settle_part, survey_part
-from maxmargin.solvers.linear.dcd import CommonPoint
+from maxmargin.scale_out.passes import Deal, Executor, Framing, Given, Interrupted, Pass, Solving
+from maxmargin.scale_out.remainder import Remainder, Survey, gather_part, sample_part, settle_part, survey_part
+from maxmargin.scale_out.wide import DescentByPasses
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Limits, drive
 from maxmargin.solving.incumbent import status_of
@@ -46,7 +36,8 @@ from maxmargin.solving.solution import Progress, Solution, Status
 @dataclass(frozen=True)
 class Plan:
     """What every problem of a fit is told. ``room_bytes`` is the memory for rows of one problem, and zero where the rows are
-    elsewhere; ``total_bytes`` is what all rows would take."""
+    elsewhere; ``total_bytes`` is what all rows would take, and ``hand_bytes`` the memory for rows of
+    several blocks that are visited together."""
 
     limits: Limits
     stop: Stop
@@ -54,6 +45,7 @@ class Plan:
     callback: Callable[[Progress], Any] | None = None
     room_bytes: float = 0.0
     total_bytes: float = math.inf
+    hand_bytes: float = 0.0
     policy: policy.PassPolicy = policy.PASSES
     save: Callable[[int, Array], None] | None = None
     """Called with the number of the problem and its w after each certificate: for a checkpoint."""
@@ -82,9 +74,8 @@ class PassesRun:
 
     def __post_init__(self) -> None:
         framing = self.framing
-        n_weights = framing.n_features + (framing.intercept_scaling != 0.0)
-        self.shape = ProblemShape(self.executor.n_samples, n_weights, framing.loss, framing.intercept_scaling)
-        self.w = np.zeros(n_weights)
+        self.shape = ProblemShape(self.executor.n_samples, framing.n_weights, framing.loss, framing.intercept_scaling)
+        self.w = np.zeros(framing.n_weights)
         self.certificate: Certificate = refusal(0)
         self.active = self.executor.n_samples
         self.least_gap, self.idle = math.inf, 0
@@ -108,22 +99,27 @@ class PassesRun:
 
     def _solve(self) -> Solving[Status]:
         is_narrow = self.shape.n_weights <= self.plan.policy.narrow_weights
-        fits = self.plan.total_bytes <= self.plan.room_bytes
-        if fits:
-            return (yield from self._in_memory())
-        return (yield from (self._by_newton() if is_narrow else self._by_descent()))
+        is_worth_it = not (is_narrow and self._has_cheap_rounds)
+        if is_worth_it and self.plan.total_bytes <= self.plan.room_bytes and (yield from self._in_memory()):
+            return self.status
+        return (yield from (self._by_newton() if is_narrow else DescentByPasses(self).solve()))
+
+    @property
+    def _has_cheap_rounds(self) -> bool:
+        """Whether workers that compute side by side need only a few rounds: rows then stay where they are."""
+        return self.framing.loss.is_smooth and not self.executor.is_sequential
 
     # -- certificates ------------------------------------------------------------------------------------------------------
 
-    def judge(self, w: Array) -> Solving[bool]:
+    def judge(self, w: Array, deal: Deal | None = None) -> Solving[bool]:
         """Certify w with the alpha of the partitions. Whether the fit is to end there."""
-        certificate = yield from self._counted(judged(self.shape, np.ascontiguousarray(w[: self.shape.n_weights])))
+        certificate = yield from self._counted(judged(self.shape, np.ascontiguousarray(w[: self.shape.n_weights]), deal))
         return self._note(w, certificate)
 
     def survey(self, w: Array, uses_alpha: bool) -> Solving[Survey]:
         """The same, and how many rows are near a kink. ``has_ended`` says whether the fit is to end."""
         w = np.ascontiguousarray(w[: self.shape.n_weights])
-        survey: Survey = yield from self._asked(Pass(survey_part, (w, uses_alpha)))
+        survey: Survey = yield from self.asked(Pass(survey_part, (w, uses_alpha)))
         quick = certificate_of_parts(self.shape, w, survey.sums)
         certificate = yield from self._counted(settled(self.shape, w, quick))
         self.has_ended = self._note(w, certificate)
@@ -163,7 +159,7 @@ class PassesRun:
         steps = self.n_passes * self.shape.n_samples
         return Progress(seconds, float(self.n_passes), steps, *values, self.active, self.stage, self.reason)
 
-    def _asked(self, passed: Pass) -> Solving[Any]:
+    def asked(self, passed: Pass) -> Solving[Any]:
         """The sum of one pass, counted."""
         self.n_passes += 1
         return (yield passed).value
@@ -192,7 +188,7 @@ class PassesRun:
         return (yield from self._newton_steps(state))
 
     def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:
-        next_try = self.plan.policy.remainder_gap if self.plan.room_bytes > 0.0 else 0.0
+        next_try = self.plan.policy.remainder_gap if self.plan.room_bytes > 0.0 and not self._has_cheap_rounds else 0.0
         caution = self.plan.policy.certificate_share
         while True:
             self.active = state.n_free
@@ -204,12 +200,12 @@ class PassesRun:
                 if (yield from self._settle(state)):
                     return self.status
                 next_try = 0.1 * min(next_try, state.gap / abs(state.dual))
-            if self._stalls(state.gap):
+            if self.stalls(state.gap):
                 yield from self.judge(state.candidate)
                 return self.status
             yield from self._counted(state.step())
 
-    def _stalls(self, gap: float) -> bool:
+    def stalls(self, gap: float) -> bool:
         """Whether the solver's own gap has not fallen for long, or a limit is reached."""
         improved = gap < self.plan.policy.idle_share * self.least_gap
         self.least_gap, self.idle = (gap, 0) if improved else (self.least_gap, self.idle + 1)
@@ -217,11 +213,13 @@ class PassesRun:
 
     def _sampled(self) -> Solving[Guess]:
         """The w of a sample of the rows, if there is memory for one."""
+        if self._has_cheap_rounds:
+            return Guess()
         room = policy.SHARES.sample / policy.SHARES.rows * self.plan.room_bytes
         share = min(1.0, room / self.plan.total_bytes)
         if share * self.executor.n_samples < self.framing.n_features + 2:
             return Guess()
-        remainder: Remainder = yield from self._asked(Pass(sample_part, (share, self.plan.seed)))
+        remainder: Remainder = yield from self.asked(Pass(sample_part, (share, self.plan.seed)))
         if not remainder.chosen:
             return Guess()
         n_rows = sum(len(each.places) for each in remainder.chosen)
@@ -230,15 +228,15 @@ class PassesRun:
 
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
-    def _in_memory(self) -> Solving[Status]:
+    def _in_memory(self) -> Solving[bool]:
         """Fit in memory where all rows fit: they are read once, an ordinary solver fits them, and one more pass computes the
-        certificate."""
+        certificate. Whether the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
         self.stage, self.reason = "auto", "all rows fit in memory"
-        zeros = np.zeros(self.shape.n_weights)
-        remainder: Remainder = yield from self._asked(Pass(settle_part, (zeros, math.inf, False)))
+        remainder: Remainder = yield from self.asked(Pass(gather_part))
         w = self._finished(remainder, self.tol, is_warm=False)
-        yield from self.judge(w)
-        return self.status
+        if not (yield from self.judge(w)):
+            self.start = self.w
+        return self.certificate.meets(self.tol) or self.executor.is_sequential or self._limit() is not None
 
     def _settle(self, state: NewtonByPasses) -> Solving[bool]:
         """Solve the rows near a kink in memory, and judge. Whether the fit is to end; if not, Newton's method goes on."""
@@ -257,10 +255,10 @@ class PassesRun:
         before = math.inf
         while not self.has_ended and self.certificate.gap <= self.plan.policy.fast_share * before:
             before = self.certificate.gap
-            reach = min(survey.reach(self.plan.room_bytes), self.certificate.distance_bound)
+            reach = min(survey.distances.reach(self.plan.room_bytes), self.certificate.distance_bound)
             if reach <= 0.0:
                 return
-            remainder = yield from self._asked(Pass(settle_part, (w, reach, True)))
+            remainder = yield from self.asked(Pass(settle_part, (w, reach, True)))
             w = self._finished(remainder, self.plan.policy.remainder_share * self.tol, is_warm=True)
             survey = yield from self.survey(w, True)
 
@@ -269,10 +267,9 @@ class PassesRun:
         places = [(each.number, each.places) for each in remainder.chosen]
         self.active = sum(len(rows) for _, rows in places)
         solution = self._solved(remainder, tol, is_warm=is_warm)
-        memories, at = self.executor.memories[self.which], 0  # type: ignore[attr-defined]
-        for number, rows in places:
-            memories[number].alpha[rows] = solution.alpha[at : at + len(rows)]
-            at += len(rows)
+        edges = np.cumsum([len(rows) for _, rows in places])[:-1]
+        alphas = np.split(solution.alpha[: self.active], edges)
+        self.executor.give(self.which, [Given(*place, alpha) for place, alpha in zip(places, alphas, strict=True)])
         return solution.w
 
     def _solved(self, remainder: Remainder, tol: float, *, is_warm: bool) -> Solution:
@@ -284,64 +281,6 @@ class PassesRun:
         return drive(
             problem, solver_named("auto"), limits, warm_start=start, callback=None, seed=self.plan.seed, stop=self.plan.stop
         )
-
-    # -- many features -----------------------------------------------------------------------------------------------------
-
-    def _by_descent(self) -> Solving[Status]:
-        """Rounds of coordinate descent. After every few of them a certificate, and a look whether the rest fits in memory."""
-        self.stage, self.reason = "dcd", "the features are many"
-        point = yield from self._dual_point()
-        state = _Rounds(point.w, point.dual)
-        while True:
-            for _ in range(state.rounds_to_judge(self.tol, self.plan.policy)):
-                yield from self._round(state)
-                if state.gap <= self.tol * abs(state.dual) or self.plan.stop.is_due:
-                    break
-            if state.length is not None:
-                yield from self._asked(Pass(take_step_part, (state.length,)))
-                state.length = 1.0
-            best = yield from self._best_between(state.w)
-            survey = yield from self.survey(best, True)
-            if self.has_ended:
-                return self.status
-            if self.plan.room_bytes > 0.0 and survey.reach(self.plan.room_bytes) > 0.0:
-                yield from self._settle_in_rounds(best, survey)
-                if self.has_ended:
-                    return self.status
-                self.stage, self.reason = "dcd", "settled rows were none"
-                point = yield from self._dual_point()
-                state.w, state.dual, state.length = point.w, point.dual, None
-
-    def _best_between(self, w: Array) -> Solving[Array]:
-        """The point with the least primal value on the line from the best w so far to this one."""
-        w = np.ascontiguousarray(w[: self.shape.n_weights])
-        if not self.w.any():
-            return w
-        shares = np.linspace(0.0, 1.0, self.plan.policy.line_points)
-        values: LineValues = yield from self._asked(Pass(line_part, (self.w, w, shares)))
-        a, b, c = float(self.w @ self.w), float(self.w @ w), float(w @ w)
-        squares = (1.0 - shares) ** 2 * a + 2.0 * shares * (1.0 - shares) * b + shares**2 * c
-        share = float(shares[int(np.argmin(0.5 * squares + values.losses))])
-        return (1.0 - share) * self.w + share * w
-
-    def _round(self, state: _Rounds) -> Solving[None]:
-        """One visit of every partition."""
-        state.n_rounds += 1
-        if not self.executor.is_sequential and state.length is None:
-            state.length = 1.0
-        visit = Visit(self.plan.policy.sweeps_a_visit, 0.1 * self.tol, self.plan.seed + 1000 * state.n_rounds, state.length)
-        self.n_passes += 1
-        reply = yield Pass(descend_part, (CommonPoint(state.w, state.dual), visit))
-        if reply.generation != state.generation:
-            state.generation = reply.generation
-            point = yield from self._dual_point()
-            state.w, state.dual, state.length = point.w, point.dual, None
-            return
-        state.take(reply.value)
-
-    def _dual_point(self) -> Solving[DualPoint]:
-        point: DualPoint = yield from self._asked(Pass(dual_point_part))
-        return point
 
     def _solution(self, status: Status) -> Solution:
         if not self.trace:
@@ -358,32 +297,6 @@ class PassesRun:
             steps=self.n_passes * self.shape.n_samples,
             epochs=float(self.n_passes),
         )
-
-
-@dataclass
-class _Rounds:
-    """Where the descent by partitions stands: w(alpha), D(alpha), and the gap terms that the last round met."""
-
-    w: Array
-    dual: float
-    gap: float = math.inf
-    n_rounds: int = 0
-    generation: int = 0
-    length: float | None = None
-
-    def take(self, descent: Descent) -> None:
-        """The step of a round, made in place or of the best length."""
-        self.gap = descent.gap
-        if descent.w is None:
-            self.dual += descent.gain
-            return
-        self.length = descent.length(self.w)
-        self.dual += descent.rise(self.w, self.length)
-        self.w = self.w + self.length * descent.w
-
-    def rounds_to_judge(self, tol: float, limits: policy.PassPolicy) -> int:
-        """More of them, the longer the fit takes."""
-        return max(2, self.n_rounds // 2)
 
 
 def softness_of(loss: Loss) -> float:

@@ -7,6 +7,7 @@ added up. The binary problems of a fit run side by side, and one visit of a part
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -34,6 +35,10 @@ class Framing:
     positive: Any = None
     class_costs: tuple[Array, Array] | None = None
     """The classes, and what multiplies the cost of the samples of each."""
+
+    @property
+    def n_weights(self) -> int:
+        return self.n_features + (self.intercept_scaling != 0.0)
 
     def problem(self, block: Block) -> LinearProblem:
         rows = Rows.from_matrix(_wide(block.X, self.n_features), check=False)
@@ -63,6 +68,9 @@ class Memory:
     free: Array | None = None
     before: Array | None = None
     """alpha before the last visit, where the length of the step is not known yet."""
+    distance: Array | None = None
+    """In float32: how far each sample was from a kink at the last look. Where its alpha could move: minus what its residual was
+    wrong by, in the same unit."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What is worth keeping where the rows stay in memory, too."""
 
@@ -86,11 +94,25 @@ class Part(NamedTuple):
     stays: bool
 
 
+class Deal(NamedTuple):
+    """How an executor that visits partitions one after the other puts several into one hand: at most ``n_bytes`` of rows, from
+    partitions in an order that ``seed`` makes random, and of each only the samples within ``reach`` of a kink. Samples that are
+    wrong by more than ``keep`` stay in every hand. ``look`` is the number of the look that these distances are from."""
+
+    n_bytes: float
+    seed: int
+    reach: float = math.inf
+    keep: float = math.inf
+    look: int = 0
+
+
 class Pass(NamedTuple):
-    """``task(part, *arguments)`` for every partition. Results have a method ``plus``, or are None."""
+    """``task(part, *arguments)`` for every partition, or for every hand of them. Results have a method ``plus``, or are
+    None."""
 
     task: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
+    deal: Deal | None = None
 
 
 class Reply(NamedTuple):
@@ -98,6 +120,14 @@ class Reply(NamedTuple):
 
     value: Any
     generation: int
+
+
+class Given(NamedTuple):
+    """New alpha for some samples of one partition: its number, and their places in it."""
+
+    number: int
+    places: Array
+    alpha: Array
 
 
 Solving = Generator[Pass, Reply, T]
@@ -122,6 +152,9 @@ class Executor(Protocol):
 
     def run(self, passes: dict[int, Pass]) -> dict[int, Reply]:
         """One visit of every partition, for one pass of each problem."""
+
+    def give(self, which: int, alphas: Sequence[Given]) -> None:
+        """Let partitions take over the alpha of some of their samples."""
 
 
 def run_together(executor: Executor, solvers: Sequence[Solving[T]], stop: Stop) -> list[T]:
@@ -163,6 +196,13 @@ def added(results: Sequence[Any]) -> Any:
         if result is not None:
             total = result if total is None else total.plus(result)
     return total
+
+
+def give_part(part: Part, alphas: Sequence[Given]) -> None:
+    """The task: take over the alpha that is meant for this partition."""
+    for number, places, alpha in alphas:
+        if number == part.number:
+            part.memory.alpha[places] = alpha
 
 
 def visit(block: Block, part: tuple[Framing, Memory, int, bool], passed: Pass) -> Any:

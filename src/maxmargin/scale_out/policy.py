@@ -38,6 +38,21 @@ class PassPolicy:
     sweeps_a_visit: int = 3
     """Sweeps of coordinate descent on a partition at each visit. Reading a block costs more than a sweep over it, so one sweep
     would waste reads; many sweeps would fit w to one partition. Three is an estimate, not measured."""
+    most_sweeps: int = 100
+    """The same where all samples that can move are in one hand: it is solved to the end."""
+    multiples: int = 12
+    """Multiples of w above one that a look for a better primal point tries."""
+    lower_multiples: int = 4
+    """Below one, every so many of these are tried."""
+    finest_multiple: float = 1e-6
+    """The least difference of such a multiple from one. Beyond a relative gap of about 1e-6 multiples gain nothing."""
+    far: float = 10.0
+    """A sample at a bound is left out of hands when it is farther from a kink than this many times the root-mean-square
+    violation of the samples that can move."""
+    near: float = 3.0
+    """The same where this brings all samples that can move into one hand."""
+    kept_share: float = 0.5
+    """Share of a hand for the samples that are most wrong: they stay in every hand until the next look."""
     fast_share: float = 0.5
     """A round of coordinate descent that leaves more than this share of the gap counts as slow."""
     remainder_gap: float = 1e-3
@@ -63,15 +78,19 @@ class MemoryShares:
     rows: float = 0.4
     """Share of the free memory for rows that are kept: first a random sample, later the rows near a kink. While they are
     concatenated they are in memory twice, and the solver's copies take as much again."""
+    hands: float = 0.8
+    """The same for rows that coordinate descent visits together. They are in memory once."""
     sample: float = 0.2
     """The same for the sample that the first weights come from."""
+    client: float = 0.125
+    """Share of the memory of a Dask client's machine that rows from its workers may take, if the user does not say."""
     narrow_sample_bytes: int = 18
     """Bytes that a fit with few features keeps for each sample: alpha, its anchor, whether it is free, and one to spare."""
     wide_sample_bytes: int = 16
-    """The same with many features: alpha, and one that takes its place."""
-    vectors: int = 12
-    """Vectors as long as w that a fit with many features holds: w and its changes, the certificate's vectors for each core, the
-    merged rows, and the vectors of the solver in memory."""
+    """The same with many features: alpha, its distance from a kink in float32, and half of one to spare."""
+    vectors: int = 9
+    """Vectors as long as w that a fit with many features holds: w(alpha), the best w and the certified one, the certificate's
+    vectors for each core and their sum, and the vectors that arithmetic takes."""
 
 
 BLOCKS = BlockPolicy()

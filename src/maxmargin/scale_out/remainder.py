@@ -42,7 +42,7 @@ def nearness(problem: LinearProblem, margins: Array, alpha: Array | None) -> Nea
     """``alpha``, if given, must be the answer already for a sample to be settled."""
     loss, box = problem.loss, problem.box
     answer = np.clip(problem.C * loss.slope(margins, problem.targets), box.L, box.U)
-    norms = np.sqrt(problem.rows.squared_norms(problem.intercept_scaling))
+    norms = _norms(problem)
     residuals = kink_distance(loss, problem.targets - margins)
     distance = np.divide(residuals, norms, out=np.full(len(norms), math.inf), where=norms > 0.0)
     if loss.is_smooth:
@@ -61,14 +61,37 @@ def kink_distance(loss: Loss, residual: Array) -> Array:
     return np.minimum(np.abs(residual - epsilon), np.abs(residual + epsilon))
 
 
-class Survey(NamedTuple):
-    """The sums of a certificate, and how many bytes of rows are in each bin of distances to a kink."""
+class Distances(NamedTuple):
+    """How many bytes of rows are in each bin of distances to a kink; the same for what the samples that can move are wrong by,
+    in units of |x|; the number of these samples, and the sum of the squares of that."""
 
-    sums: PartSums
     bytes_at: Array
+    wrong_bytes_at: Array
+    n_moving: int
+    squares: float
 
-    def plus(self, other: Survey) -> Survey:
-        return Survey(self.sums.plus(other.sums), self.bytes_at + other.bytes_at)
+    def plus(self, other: Distances) -> Distances:
+        bins = self.bytes_at + other.bytes_at, self.wrong_bytes_at + other.wrong_bytes_at
+        return Distances(*bins, self.n_moving + other.n_moving, self.squares + other.squares)
+
+    @property
+    def violation(self) -> float:
+        """The root of the mean of those squares."""
+        return math.sqrt(self.squares / self.n_moving) if self.n_moving else 0.0
+
+    @property
+    def n_bytes(self) -> float:
+        """What all rows take."""
+        return float(self.bytes_at.sum())
+
+    def bytes_within(self, reach: float) -> float:
+        """What the rows up to a distance take, rounded up to a bin."""
+        return float(self.bytes_at[edges_of_bins() <= reach].sum())
+
+    def keep(self, room_bytes: float) -> float:
+        """The least violation from which on all rows fit in the room."""
+        fits = np.flatnonzero(np.cumsum(self.wrong_bytes_at[::-1]) > room_bytes)
+        return 0.0 if len(fits) == 0 else float(edges_of_bins()[-1 - fits[0]])
 
     def reach(self, room_bytes: float) -> float:
         """The greatest distance up to which all rows fit in the room; zero if not even those fit that cannot be settled, and
@@ -79,18 +102,55 @@ class Survey(NamedTuple):
         return 0.0 if fits[0] == 0 else float(2.0 ** (LEAST_POWER + (fits[0] - 1) / BINS_A_POWER))
 
 
+class Survey(NamedTuple):
+    """The sums of a certificate, and how far rows are from a kink."""
+
+    sums: PartSums
+    distances: Distances
+
+    def plus(self, other: Survey) -> Survey:
+        return Survey(self.sums.plus(other.sums), self.distances.plus(other.distances))
+
+
 def survey_part(part: Part, w: Array, uses_alpha: bool) -> Survey:
     """The task: judge, and look how many rows are near a kink."""
     problem, alpha = part.problem, part.memory.alpha
     margins = np.empty(problem.n_samples)
     sums = part_sums(problem, w, alpha, margins=margins)
-    distance = nearness(problem, margins, alpha if uses_alpha else None).distance
-    n_bins = (MOST_POWER - LEAST_POWER) * BINS_A_POWER + 2
+    return Survey(sums, distances_of(problem, margins, alpha if uses_alpha else None)[1])
+
+
+def distances_of(problem: LinearProblem, margins: Array, alpha: Array | None) -> tuple[Array, Distances]:
+    """The distance of each sample, or minus what it is wrong by where it can move; and all of them in bins."""
+    distance = nearness(problem, margins, alpha).distance
+    moving, n_bytes = np.flatnonzero(distance == 0.0), row_bytes(problem.rows)
+    bins, wrong = binned(distance, n_bytes), np.zeros(0)
+    if alpha is not None:
+        residuals = kink_distance(problem.loss, problem.targets - margins - problem.box.D * alpha)[moving]
+        wrong = residuals / _norms(problem)[moving]
+        distance[moving] = -wrong
+    return distance, Distances(bins, binned(wrong, n_bytes[moving]), len(moving), float(np.sum(np.square(wrong))))
+
+
+def binned(distances: Array, n_bytes: Array) -> Array:
+    """Bytes in each bin. The first is for zero."""
+    n_bins = len(edges_of_bins())
     with np.errstate(divide="ignore"):
-        bins = np.ceil((np.log2(distance) - LEAST_POWER) * BINS_A_POWER)
+        bins = np.ceil((np.log2(distances) - LEAST_POWER) * BINS_A_POWER)
     bins = np.clip(np.nan_to_num(bins, neginf=0.0, posinf=n_bins - 1.0) + 1.0, 0, n_bins - 1)
-    bins[distance == 0.0] = 0
-    return Survey(sums, np.bincount(bins.astype(np.intp), row_bytes(problem.rows), n_bins))
+    bins[distances == 0.0] = 0
+    return np.bincount(bins.astype(np.intp), n_bytes[: len(bins)], n_bins)
+
+
+def edges_of_bins() -> Array:
+    """The greatest distance in each bin but the last."""
+    edges: Array = 2.0 ** (LEAST_POWER + np.arange(-1, (MOST_POWER - LEAST_POWER) * BINS_A_POWER + 1) / BINS_A_POWER)
+    return edges
+
+
+def _norms(problem: LinearProblem) -> Array:
+    norms: Array = np.sqrt(problem.rows.squared_norms(problem.intercept_scaling))
+    return norms
 
 
 def row_bytes(rows: Rows) -> Array:
@@ -182,6 +242,19 @@ def _merged(problem: LinearProblem, alpha: Array) -> Merged:
     return Merged(costs.sum(axis=1), rows, costs @ problem.y.astype(np.float64))
 
 
+def gather_part(part: Part) -> Remainder:
+    """The task: all rows. Where they stay there is no need to copy them."""
+    problem, memory = part.problem, part.memory
+    matrix = problem.rows.matrix if part.stays else problem.rows.matrix.copy()
+    places = np.arange(problem.n_samples)
+    chosen = Chosen(part.number, places, matrix, np.array(problem.y), np.array(problem.C), memory.alpha)
+    return Remainder([chosen], _nothing_merged(problem))
+
+
+def _nothing_merged(problem: LinearProblem) -> Merged:
+    return Merged(np.zeros(2), np.zeros((2, problem.rows.n_features)), np.zeros(2))
+
+
 def sample_part(part: Part, share: float, seed: int) -> Remainder:
     """The task: a random share of the rows, each as heavy as all that it stands for."""
     problem = part.problem
@@ -195,5 +268,4 @@ def sample_part(part: Part, share: float, seed: int) -> Remainder:
         np.array(problem.C[places]) / share,
         np.zeros(len(places)),
     )
-    d = problem.rows.n_features
-    return Remainder([chosen] if len(places) else [], Merged(np.zeros(2), np.zeros((2, d)), np.zeros(2)))
+    return Remainder([chosen] if len(places) else [], _nothing_merged(problem))

@@ -14,7 +14,7 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.npz import read_npz
 from maxmargin.io.svmlight import svmlight_windows
-from maxmargin.scale_out.blocks import Block
+from maxmargin.scale_out.blocks import Block, check_values
 
 
 class Source(NamedTuple):
@@ -142,16 +142,11 @@ def _generated(source: Iterable[Any], skip: int, dtype: Any) -> Iterator[Block]:
 
 def checked(block: Block, dtype: Any, start: int) -> Block:
     """The same in the types that are written. ``start`` is the number of its first row, for complaints."""
-    X = _matrix(block.X, dtype)
-    y, weights = _labels(block.y, X.shape[0], start), block.sample_weight
-    stored = X.data if sparse.issparse(X) else X
-    if not np.isfinite(stored).all():
-        raise ValueError(f"X holds a value that is not finite, in the rows {start} to {start + X.shape[0] - 1}.")
-    if weights is not None:
-        weights = np.ascontiguousarray(weights, dtype=np.float64)
-        if weights.shape != y.shape or not (np.isfinite(weights).all() and np.all(weights >= 0.0)):
-            raise ValueError(f"Weights must be finite, not negative, and one a row; those from row {start} on are not.")
-    return Block(X, y, weights)
+    X, weights = _matrix(block.X, dtype), block.sample_weight
+    weights = None if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+    found = Block(X, _labels(block.y, X.shape[0], start), weights)
+    check_values(found, start=start)
+    return found
 
 
 def _matrix(X: Any, dtype: Any) -> Any:
@@ -174,6 +169,4 @@ def _labels(y: Any, n_rows: int, start: int) -> Array:
         raise ValueError(f"y must have one label for each of {n_rows} rows, from row {start} on; its shape is {y.shape}.")
     if y.dtype.kind not in "biufU":
         raise ValueError(f"Labels must be numbers or words; those from row {start} on are of type {y.dtype}.")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"A label is not finite: that of row {start + int(np.argmin(np.isfinite(y)))}.")
     return y

@@ -8,7 +8,6 @@ because it judges the current alpha."""
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 import uuid
@@ -16,10 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+from scipy import sparse
+
 from maxmargin.data.limits import check_point
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.scale_out.blocks import Block
-from maxmargin.scale_out.passes import Framing, Memory, Pass, Reply, added, visit
+from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, give_part, visit
 
 _remembered: dict[str, dict[int, list[Memory]]] = {}
 """On a worker: for each fit, what each of its partitions remembers of every problem."""
@@ -47,7 +49,18 @@ def answer(fit: str, numbers: list[int], blocks: list[Block], framings: list[Fra
         for which, passed in passes.items():
             parts = [(framings[which], memories[number][which], number, True) for number in numbers]
             sums[which] = added([visit(block, part, passed) for block, part in zip(blocks, parts, strict=True)])
-    return Answered(sums, begun, len(pickle.dumps(sums, protocol=5)))
+    return Answered(sums, begun, size_of(sums))
+
+
+def size_of(content: Any) -> int:
+    """About how many bytes a message with this content has: those of its arrays, and eight for every number."""
+    if isinstance(content, dict):
+        return sum(map(size_of, content.values()))
+    if isinstance(content, (list, tuple)):
+        return sum(map(size_of, content))
+    if sparse.issparse(content):
+        return int(content.data.nbytes + content.indices.nbytes + content.indptr.nbytes)
+    return int(content.nbytes) if isinstance(content, np.ndarray) else 8
 
 
 def forget(fit: str) -> None:
@@ -94,6 +107,10 @@ class OnWorkers:
                     results.append(result)
         self._count(passes, results)
         return {which: Reply(added([each.sums[which] for each in results]), self.generation) for which in passes}
+
+    def give(self, which: int, alphas: Sequence[Given]) -> None:
+        """One more round: alpha travels to the workers."""
+        self.run({which: Pass(give_part, (list(alphas),))})
 
     def _ask(self, worker: str, numbers: list[int], passes: dict[int, Pass]) -> tuple[list[int], Any]:
         future = self.client.submit(
@@ -172,7 +189,7 @@ class OnWorkers:
         self.homes = {number: home for number, home in self.homes.items() if home != worker}
 
     def _count(self, passes: dict[int, Pass], results: list[Answered]) -> None:
-        self.n_bytes_sent += len(results) * len(pickle.dumps([each.arguments for each in passes.values()], protocol=5))
+        self.n_bytes_sent += len(results) * size_of([each.arguments for each in passes.values()])
         self.n_bytes_received += sum(each.n_bytes for each in results)
         if self.n_passes > 1 and any(each.begun for each in results) and self.generation == 0:
             self.generation += 1  # a worker came back under its old name without its memory

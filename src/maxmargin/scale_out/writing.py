@@ -15,10 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array
-from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.outputs import written
 from maxmargin.scale_out import policy
-from maxmargin.scale_out.blocks import FORMAT, FORMAT_KEY, LIST, Block, Blocks, Entry, aligned, arrays_of
+from maxmargin.scale_out.block_list import FORMAT, FORMAT_KEY, LIST, Entry, aligned, read_list
+from maxmargin.scale_out.blocks import Block, Blocks, arrays_of
 from maxmargin.scale_out.sources import Reading, Source, source_of
 
 
@@ -148,10 +148,7 @@ class _Writer:
 
     def _take_over(self) -> None:
         """What an earlier call has written of the same source."""
-        with explained(self.path, "it is no list of blocks, or it is damaged"):
-            found = json.loads(self.path.read_text())
-            if found.get(FORMAT_KEY) != FORMAT:
-                raise MalformedFile(self.path, "it is not a list of maxmargin's blocks; it was not changed")
+        found = read_list(self.folder)
         is_same = json.loads(json.dumps(self.list["source"])) == found["source"]
         if not is_same:
             raise ValueError(f"{self.folder} holds the blocks of another source, or of other settings: name another folder.")

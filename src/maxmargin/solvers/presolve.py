@@ -198,7 +198,12 @@ class Merging(NamedTuple):
             return None
         first = np.empty(n_groups, np.intp)
         first[group[::-1]] = np.arange(n)[::-1]
-        sums = np.bincount(group, C, n_groups)
+        return cls.of_groups(group, C, first)
+
+    @classmethod
+    def of_groups(cls, group: Array, C: Array, first: Array) -> Merging:
+        """From the sets, whatever the costs are."""
+        sums = np.bincount(group, C, len(first))
         with np.errstate(invalid="ignore"):
             share = np.where(C > 0.0, C / sums[group], 0.0)
         return cls(group, share, sums, first)
@@ -228,6 +233,11 @@ class MergedRows:
         rows = Rows(problem.rows.matrix[merging.first])
         settings = problem.loss, problem.intercept_scaling, problem.penalizes_intercept
         return cls(problem, LinearProblem(rows, problem.y[merging.first], merging.C, *settings), merging)
+
+    def with_costs(self, problem: LinearProblem) -> MergedRows:
+        """The same sets for the same samples at the costs of ``problem``."""
+        merging = Merging.of_groups(self.merging.group, problem.C, self.merging.first)
+        return MergedRows(problem, replace(self.problem, C=merging.C), merging)
 
     def reduce(self, alpha: Array) -> Array:
         return self.merging.reduce(alpha)

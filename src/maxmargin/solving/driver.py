@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
@@ -145,6 +145,7 @@ def _driven(run: _Run, start: Array | None, seed: int) -> Solution:
     stop = run.stop
     try:
         with stop.heard():
+            check_point()
             run.start(start, seed)
             status = run.to_the_end()
     except OutOfTimeError:
@@ -241,7 +242,7 @@ class _Run:
         )
 
     def solution(self, status: Status) -> Solution:
-        answer = self.answer or self.incumbent.best()
+        answer = self.answer or self._best()
         if not self.trace:
             self._write_trace(answer.certificate)
         return Solution(
@@ -257,6 +258,14 @@ class _Run:
             kernel_evaluations=self.incumbent.kernel_evaluations + getattr(self.state, "kernel_evaluations", 0),
             offset_bound=self._offset_bound(answer),
         )
+
+    def _best(self) -> Answer:
+        """The best answer. If it has no certificate yet, and no time is left for a long one, it stays without."""
+        try:
+            with self.stop.last_chance().heard():
+                return self.incumbent.best()
+        except OutOfTimeError:
+            return self.incumbent.best_without_time()
 
     def _offset_bound(self, answer: Answer) -> float:
         """The bound on the intercept's error. Infinite, which means unknown, if no time is left to compute it."""

@@ -7,13 +7,18 @@ least change in the Euclidean norm, and that is a ray (:mod:`maxmargin.certifica
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maxmargin.certificate.hard_margin import InseparableError, Ray, certify_hard_margin, with_margin_one
+from maxmargin.certificate.hard_margin import (
+    InseparableError,
+    Ray,
+    certify_hard_margin,
+    linear_hard_offset_bound,
+    with_margin_one,
+)
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
@@ -21,6 +26,11 @@ from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.base import Solver
 from maxmargin.solving.driver import Callback, Limits, drive
 from maxmargin.solving.solution import Solution, Status
+
+UNDECIDED = (
+    "The hard margin (C = infinity) could be neither reached nor ruled out: the margin, if there is one, is within the "
+    "rounding of the data. Use a finite C."
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ def solve_hard_margin(
     begun, policy = time.perf_counter(), HardMarginPolicy()
     if len(np.unique(problem.y[problem.C > 0.0])) < 2:
         raise ValueError("The hard margin (C = infinity) needs samples of both classes.")
-    unit = 1.0 / max(float(np.mean(problem.rows.squared_norms(problem.intercept_scaling))), 1e-300)
+    unit = cost_unit(problem)
     solution, multiple = None, policy.first
     while multiple <= policy.greatest and not (solution is not None and stop.is_due):
         soft = replace(problem, C=np.where(problem.C > 0.0, multiple * unit, 0.0), loss=Hinge())
@@ -60,11 +70,18 @@ def solve_hard_margin(
         _refuse_if_inseparable(soft, solution.alpha, policy)
         multiple *= policy.factor
     if solution is not None and stop.is_due:
-        return answer
-    raise ValueError(
-        "The hard margin (C = infinity) could be neither reached nor ruled out: the margin, if there is one, is within the "
-        "rounding of the data. Use a finite C."
-    )
+        return interrupted(answer)
+    raise ValueError(UNDECIDED)
+
+
+def interrupted(answer: Solution) -> Solution:
+    """An answer that does not meet the tolerance when time is up, whatever its status as an answer to a finite C is."""
+    return replace(answer, status=Status.TIME_LIMIT) if answer.status.is_as_asked else answer
+
+
+def cost_unit(problem: LinearProblem) -> float:
+    """1 / (the mean of |x|^2)."""
+    return 1.0 / max(float(np.mean(problem.rows.squared_norms(problem.intercept_scaling))), 1e-300)
 
 
 def _answer(problem: LinearProblem, solution: Solution, begun: float) -> Solution:
@@ -72,7 +89,7 @@ def _answer(problem: LinearProblem, solution: Solution, begun: float) -> Solutio
     w = with_margin_one(problem, solution.w)
     certificate = certify_hard_margin(problem, w, solution.alpha)
     b = float(w[-1] * problem.intercept_scaling) if problem.intercept_scaling else 0.0
-    bound = 0.0 if problem.penalizes_intercept else math.inf
+    bound = linear_hard_offset_bound(problem, w, certificate)
     seconds = time.perf_counter() - begun
     return replace(solution, w=w, b=b, certificate=certificate, offset_bound=bound, seconds=seconds)
 
@@ -80,7 +97,7 @@ def _answer(problem: LinearProblem, solution: Solution, begun: float) -> Solutio
 def _refuse_if_inseparable(soft: LinearProblem, alpha: Array, policy: HardMarginPolicy) -> None:
     if not np.any((alpha >= soft.C) & (soft.C > 0.0)) or soft.n_weights > policy.most_weights:
         return
-    rays = [Ray.of(soft, _without_weights(soft, alpha, share)) for share in policy.shares_of_ray]
+    rays = [Ray.of(soft, without_weights(soft, alpha, share)) for share in policy.shares_of_ray]
     ray = min(rays, key=lambda ray: ray.margin / ray.rounding)
     if not ray.is_proof:
         return
@@ -94,18 +111,20 @@ def _refuse_if_inseparable(soft: LinearProblem, alpha: Array, policy: HardMargin
     )
 
 
-def _without_weights(soft: LinearProblem, alpha: Array, share: float) -> Array:
+def without_weights(soft: LinearProblem, alpha: Array, share: float = 0.0) -> Array:
     """alpha with w(alpha) = 0 up to rounding if that can be had, by the least change of those that are at least ``share`` of
-    the greatest; the others are set to zero, and none becomes negative."""
-    chosen = np.flatnonzero(alpha >= share * alpha.max())
-    alpha = np.where(alpha >= share * alpha.max(), alpha, 0.0)
+    the greatest; the others are set to zero. Where there are two classes none becomes negative."""
+    sizes = np.abs(alpha)
+    chosen = np.flatnonzero((sizes >= share * sizes.max()) & (sizes > 0.0))
     rows = soft.rows.matrix[chosen]
     columns = (rows.toarray() if soft.rows.is_sparse else np.asarray(rows, dtype=np.float64)).T
     if soft.intercept_scaling:
         columns = np.vstack([columns, np.full(len(chosen), soft.intercept_scaling)])
-    columns = columns * soft.y[chosen]
-    found = alpha / float(alpha.sum())
+    columns = columns * soft.signs[chosen]
+    found = np.zeros(len(alpha))
+    found[chosen] = alpha[chosen] / float(sizes[chosen].sum())
     for _ in range(3):
         change = np.linalg.lstsq(columns, -soft.precise_weights(found)[: len(columns)], rcond=None)[0]
-        found[chosen] = np.maximum(0.0, found[chosen] + change)
+        moved = found[chosen] + change
+        found[chosen] = moved if soft.loss.is_regression else np.maximum(0.0, moved)
     return found

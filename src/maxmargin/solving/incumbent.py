@@ -16,7 +16,6 @@ from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_b
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
 from maxmargin.certificate.linear import judge_of
 from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
-from maxmargin.certificate.rounding import gamma
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
@@ -25,9 +24,10 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import KernelSolver, Solver
+from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended
 from maxmargin.solvers.linear.primal_search import PrimalPoint
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
-from maxmargin.solving.solution import Progress, Solution, Status
+from maxmargin.solving.solution import Status
 
 
 class Answer(NamedTuple):
@@ -83,6 +83,9 @@ class Incumbent(Protocol):
 
     def best(self) -> Answer: ...
 
+    def best_without_time(self) -> Answer:
+        """The best answer, without a certificate where that would take long."""
+
     def forget_certificate(self) -> None:
         """Certify the best answer again at its next use, because an interruption may have mixed it with another."""
 
@@ -107,53 +110,8 @@ def incumbent_of(
     return LinearIncumbent(problem, policy)
 
 
-def unsolved(problem: LinearProblem, solver: Solver, stop: Stop) -> Solution:
-    """The answer zero to a problem for which no time is left, with its certificate."""
-    certificate = _certificate_at_first(problem)
-    values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
-    row = Progress(0.0, 0.0, 0, *values, problem.n_samples, solver.name, "no time was left")
-    return Solution(
-        w=np.zeros(problem.n_weights),
-        alpha=problem.first_dual_point,
-        b=0.0,
-        certificate=certificate,
-        status=status_of(stop),
-        trace=(row,),
-        seconds=0.0,
-        steps=0,
-        epochs=0.0,
-        offset_bound=0.0 if problem.penalizes_intercept else math.inf,
-    )
-
-
 def status_of(stop: Stop) -> Status:
     return Status.STOPPED if stop.is_told else Status.TIME_LIMIT
-
-
-def _certificate_at_first(problem: LinearProblem) -> Certificate:
-    """The certificate of w = 0 and the first feasible alpha."""
-    if problem.offset_prices is None:
-        return _certificate_of_zero(problem)
-    return judge_of(problem).certify(np.zeros(problem.n_weights), problem.first_dual_point)
-
-
-def _certificate_of_zero(problem: LinearProblem) -> Certificate:
-    """The certificate of w = 0 and alpha = 0, without a pass over X. Every margin and the dual value are zero, and the gap is
-    the primal value, a sum of n terms that are not negative."""
-    primal = problem.primal_at_zero
-    rounding = gamma(problem.n_samples + 16) * primal
-    convexity = problem.penalty.strong_convexity
-    return Certificate(
-        primal=primal,
-        dual=0.0,
-        gap=primal,
-        relative_gap=relative(primal, primal, 0.0),
-        rounding_error=rounding,
-        distance_bound=math.sqrt((primal + rounding) / convexity) if convexity else math.inf,
-        n_support=0,
-        n_at_bound=0,
-        is_strongly_convex=convexity > 0.0,
-    )
 
 
 class LinearIncumbent:
@@ -176,7 +134,7 @@ class LinearIncumbent:
     def judge(self, solver: Solver, state: Any, tol: float) -> Answer | None:
         """The solver's own point, or the best pair if that is better."""
         self._judge.tol = tol
-        here = self.judge_own(solver, state)
+        here = self._mended(self.judge_own(solver, state), tol)
         if here.certificate.meets(tol):
             return here
         self.learn(here, may_search=not state.has_best_w)
@@ -189,6 +147,14 @@ class LinearIncumbent:
     def _may_be_zero(self) -> bool:
         """Whether w = 0 is the best point so far and the optimum can be zero. No gap is small relative to zero."""
         return self.problem.offset_prices is not None and self.primal >= 0.0
+
+    def _mended(self, here: Answer, tol: float) -> Answer:
+        """The same w with an alpha whose rounding errors are made good, where these may be what keeps the gap from ``tol``."""
+        if here.certificate.meets(tol) or not is_worth_mending(self.problem, here.alpha, here.certificate.gap):
+            return here
+        alpha = mended(self.problem, here.w, here.alpha)
+        certificate = self._judge.certify(here.w, alpha)
+        return self._answer(here.w, alpha, certificate) if certificate.gap < here.certificate.gap else here
 
     def judge_own(self, solver: Solver, state: Any) -> Answer:
         w, alpha = solver.candidate(self.problem, state)
@@ -241,6 +207,9 @@ class LinearIncumbent:
         if self.certificate is None:
             self.certificate = self._judge.certify(self.w, self.alpha)
         return self._answer(self.w, self.alpha, self.certificate)
+
+    best_without_time = best
+    """A certificate is one pass over X."""
 
     def forget_certificate(self) -> None:
         self.certificate = None
@@ -298,10 +267,27 @@ class KernelIncumbent:
         is_within_tol = verdict.meets(tol)
         if is_within_tol or self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict
+        if not is_within_tol:
+            alpha, verdict = self._stretched(alpha, verdict, tol)
+            is_within_tol = verdict.meets(tol)
+            if is_within_tol:
+                self._alpha, self._verdict = np.array(alpha), verdict
         if is_within_tol:
             return self.best()
         solver.take_outputs(self.problem, state, verdict.outputs)
         return None
+
+    def _stretched(self, alpha: Array, verdict: Any, tol: float) -> tuple[Array, Any]:
+        """Where every margin is one but for a few digits, alpha times the number just above one that brings all margins to one.
+        The losses are then exactly zero, instead of C times a rounding error. That is many times the objective where kernel
+        values are large, as in raw columns."""
+        least = verdict.least_margin(self.problem) if verdict.certificate.is_proof else 0.0
+        longer = alpha / least if 1.0 - self.policy.stretch * tol <= least < 1.0 else alpha
+        if longer is alpha or not self.problem.is_feasible(longer):
+            return alpha, verdict
+        stretched = self._certify(longer, tol)
+        self._evaluations += stretched.kernel_evaluations
+        return (longer, stretched) if stretched.certificate.gap < verdict.certificate.gap else (alpha, verdict)
 
     def judge_own(self, solver: KernelSolver, state: Any) -> Answer:
         alpha, self._verdict = self._judged(solver, state, None)
@@ -334,6 +320,10 @@ class KernelIncumbent:
     def best(self) -> Answer:
         verdict = self._certified
         return Answer(np.empty(0), self._alpha, verdict.b, verdict.certificate)
+
+    def best_without_time(self) -> Answer:
+        self._keep_unproved(self._alpha, 0.0)
+        return self.best()
 
     def forget_certificate(self) -> None:
         """Does nothing: an alpha and its verdict are always taken over together."""
@@ -370,6 +360,10 @@ class NuIncumbent(KernelIncumbent):
     def offset_bound(self, answer: Answer) -> float:
         verdict: Any = self._certified
         return threshold_bound(self.problem, verdict)
+
+    def _stretched(self, alpha: Array, verdict: Any, tol: float) -> tuple[Array, Any]:
+        """The same: the sums of alpha are fixed."""
+        return alpha, verdict
 
     def _certify(self, alpha: Array, tol: float | None) -> Any:
         return certify_nu(self.problem, alpha, tol=tol)

@@ -47,6 +47,9 @@ class DrivingPolicy:
     """The rule by which a solve has stalled, after those epochs or elements."""
     still_certificates: int = 32
     """Certificates in a row without a step between them, after which the solve ends."""
+    stretch: float = 0.125
+    """Share of tol by which the least margin of a kernel machine may fall short of one, for alpha to be stretched until none
+    does. The objective grows by twice that share of tol."""
     tie: float = 1e-12
     """Relative difference of two primal values that counts as none."""
 

@@ -248,7 +248,7 @@ def test_any_warm_start_is_made_feasible(has_offset):
 @pytest.mark.parametrize("is_held", [False, True])
 def test_the_answer_is_feasible_and_better_after_every_chunk(is_held, has_offset):
     problem = build(RBF(0.4), has_offset, C=50.0)
-    solver = IRWLS(20, cache_mb=500.0 if is_held else 0.0, policy=IRWLSPolicy(most_chunks=1))
+    solver = IRWLS(20, cache_mb=500.0 if is_held else 0.0, policy=IRWLSPolicy(most_steps=1))
     state = solver.init(problem, None, 0)
     assert (state.held is not None) == is_held
     before = 0.0

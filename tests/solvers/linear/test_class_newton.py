@@ -49,12 +49,17 @@ def test_projected_rows_are_feasible_and_nearest():
     problem, rng = alike(0.5), np.random.default_rng(1)
     shape = problem.n_samples, problem.n_classes
     outputs, along, other = rng.normal(size=shape), rng.normal(size=shape), np.zeros(shape)
-    b, counts = np.empty(shape), np.empty(shape[0], np.int64)
+    b, counts, clear = np.empty(shape), np.empty(shape[0], np.int64), np.empty(shape[0])
     samples = problem.y, problem.C, 0.7
-    project(outputs, along, 0.3, samples, np.zeros(shape), b, counts)
+    sums = project(outputs, along, 0.3, samples, other, b, (counts, clear))
     e = np.ones(shape)
     e[problem.own] = 0.0
     towards = -0.7 * (e + outputs + 0.3 * along) - b
+    z = e + outputs + 0.3 * along
+    assert np.allclose(sums[0], -np.sum(b * z) - 0.5 * np.sum(b**2) / 0.7)
+    assert np.allclose(
+        sums[1:], [np.sum(b * along), problem.C @ (z.max(axis=1) - z[problem.own]), b[problem.own].sum(), np.sum(b**2)]
+    )
     assert problem.is_feasible(b)
     assert np.allclose(b.sum(axis=1), 0.0, atol=1e-14)
     for m in range(shape[1]):  # the corners of the feasible rows: zero, and all of C on one class
@@ -64,16 +69,46 @@ def test_projected_rows_are_feasible_and_nearest():
         assert np.all(np.sum(towards * (corner - b), axis=1) <= 1e-12)
 
 
+def test_a_sample_stays_on_one_class_while_its_outputs_change_by_less_than_it_is_clear():
+    problem, rng = alike(0.5), np.random.default_rng(3)
+    shape = problem.n_samples, problem.n_classes
+    outputs, centre = 3.0 * rng.normal(size=shape), np.zeros(shape)
+    b, counts, clear = np.empty(shape), np.empty(shape[0], np.int64), np.empty(shape[0])
+    samples = problem.y, problem.C, 0.7
+    project(outputs, outputs, 0.0, samples, centre, b, (counts, clear))
+    assert np.array_equal(counts == 1, clear > 0.0)
+    assert 0 < np.sum(counts == 1) < shape[0]
+    second, changes = b.copy(), 0.499 * clear[:, None] * rng.choice([-1.0, 1.0], size=shape)
+    project(outputs + changes, outputs, 0.0, samples, centre, second, (counts.copy(), clear.copy()))
+    assert np.array_equal(b[counts == 1], second[counts == 1])
+
+
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_both_ways_solve_the_newton_system(layout):
+def test_samples_that_are_left_out_change_nothing(layout):
+    problem = alike(1.0, layout, n=2000)
+    answers = []
+    for reach, most in ((0.0, 1.0), (1.5, 0.7), (0.0, 0.0)):
+        policy = replace(ClassNewtonPolicy(), reach=reach, most_at_work=most, sweeps=2)
+        answers.append(solve(problem, SequentialDual(newton_policy=policy), tol=1e-7))
+    for answer in answers:
+        assert answer.status is Status.CERTIFIED
+        assert answer.trace[-1].solver == "class-newton"
+        assert answer.certificate.primal == pytest.approx(answers[0].certificate.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_every_way_solves_the_newton_system(layout):
     problem = alike(0.5, layout)
     W = np.random.default_rng(2).normal(size=(problem.n_weights, problem.n_classes)) * 0.05
-    policy = replace(ClassNewtonPolicy(), cg_share=1e-10, most_cg=1000, dense_share=2.0)
+    policy = replace(ClassNewtonPolicy(), cg_share=1e-10, most_cg=1000, dense_share=2.0, dense_share_at_work=2.0)
     newton = ClassNewton(problem, policy, W, np.zeros((problem.n_samples, problem.n_classes)))
-    gradient = newton.place.W - newton._weights(newton.place.b)
+    gradient = newton.place.W - newton.work.weights(newton.place.b)
     system = _System(newton, gradient)
     assert system.n_free > 0
-    for direction in (system._by_conjugate_gradients(), system._by_factor()):
+    ways = [system._by_conjugate_gradients(), system._by_factor()]
+    ways += [] if sparse.issparse(system.X) else [system._by_hessian()]
+    assert len(ways) == (3 if layout is np.asarray else 2)
+    for direction in ways:
         assert np.linalg.norm(system.times(direction) + gradient) <= 1e-7 * np.linalg.norm(gradient)
 
 

@@ -225,6 +225,7 @@ class ManyState:
     L: Array | None = None
     was_factored: bool = False
     was_slow: bool = False
+    is_from_newton: bool = False
     gap_before: float = math.inf
 
     def advance(self, budget: Budget) -> None:
@@ -232,6 +233,10 @@ class ManyState:
             self.learn_from_refusal()
         if self.newton is not None:
             self.run_newton(budget)
+        elif self.is_from_newton:
+            self.is_from_newton = False
+            if self.may_finish and len(self._near()) <= self.most_near:
+                self.finish()
         elif self.is_ready and self.smo.relative_gap > budget.target:
             self.finish()
         elif self.is_small_and_slow:
@@ -349,13 +354,15 @@ class ManyState:
 
     def run_newton(self, budget: Budget) -> None:
         """The target of Newton's method: rounding error. A kernel problem keeps only w(alpha), which is farther from the
-        optimum than Newton's own w."""
+        optimum than Newton's own w. If the certificate refuses it, least squares follow: Newton has found the free samples, and
+        their outputs at w(alpha) are still wrong by what an alpha of 1e5 loses in the factor."""
         assert self.newton is not None
         self.newton.advance(budget._replace(target=0.0))
         if self.newton.is_over:
             self.smo.take_point(start_in_units(self.problem, self.newton.alpha)[0].s, Work(self.newton.steps))
             self.newton, self.L = None, None
             self.gap_before, self.is_finished, self.looks_done = self.smo.relative_gap, True, True
+            self.is_from_newton = True
 
     def finish(self) -> None:
         """Solve for the free variables and the samples near the margin by least squares, then ask for a certificate."""

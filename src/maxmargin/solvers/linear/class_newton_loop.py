@@ -27,11 +27,13 @@ def threshold_of(D, total):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def project(outputs, along, step, samples, centre, b, counts):
-    """b is set to the feasible point nearest to centre - sigma (e + z), z = outputs + step along; ``counts`` to how many of a
-    row are below their bounds. Returned are the sums over the samples of the smoothed loss, of b times ``along``, of the loss
-    itself, of A, and of (b - centre)^2."""
+def project(outputs, along, step, samples, centre, b, found):
+    """b is set to the feasible point nearest to centre - sigma (e + z), z = outputs + step along. ``found`` are two arrays: how
+    many of a row are below their bounds, and by how much outputs can change before a second one is, which is zero where two
+    are. Returned are the sums over the samples of the smoothed loss, of b times ``along``, of the loss itself, of A, and of
+    (b - centre)^2."""
     y, C, sigma = samples
+    counts, clear = found
     n, k = b.shape
     z, D = np.empty(k), np.empty(k)
     value, slope, loss, total, moved = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -40,14 +42,31 @@ def project(outputs, along, step, samples, centre, b, counts):
         for m in range(k):
             z[m] = 1.0 + outputs[i, m] + step * along[i, m]
         z[own] -= 1.0
-        slack, base = 0.0, z[own]
         for m in range(k):
-            slack = max(slack, z[m] - base)
             D[m] = sigma * z[m] - centre[i, m]
-        loss += c * slack
         D[own] += c
-        t = threshold_of(D, c)
-        count = 0
+        slack, first, second, place = z[own], -np.inf, -np.inf, 0
+        for m in range(k):
+            slack = max(slack, z[m])
+            if D[m] > second:
+                second = D[m]
+                if second > first:
+                    first, second, place = second, first, m
+        loss += c * (slack - z[own])
+        if first - second >= c:  # all of C_i on one class
+            for m in range(k):
+                moved += centre[i, m] * centre[i, m]
+                b[i, m] = 0.0
+            counts[i], clear[i] = 1, (first - second - c) / sigma
+            if place == own:
+                continue
+            b[i, place], b[i, own] = -c, c
+            moved += 2.0 * c * (c + centre[i, place] - centre[i, own])
+            value += c * (z[place] - z[own])
+            slope += c * (along[i, own] - along[i, place])
+            total += c
+            continue
+        t, count = threshold_of(D, c), 0
         for m in range(k):
             bound = c if m == own else 0.0
             new = bound - max(0.0, D[m] - t)
@@ -57,9 +76,31 @@ def project(outputs, along, step, samples, centre, b, counts):
             value -= new * z[m]
             slope += new * along[i, m]
             moved += change * change
-        counts[i] = count
+        counts[i], clear[i] = count, 0.0
         total += b[i, own]
     return value - 0.5 * moved / sigma, slope, loss, total, moved
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def add_hessian(X, free, counts, H):
+    """H[m, :, q, :] += M_i[m, q] x_i x_i' for m >= q, over the samples; M_i takes the mean off the free classes."""
+    n, d = X.shape
+    k = free.shape[1]
+    ids = np.empty(k, np.int64)
+    for i in range(n):
+        size = 0
+        for m in range(k):
+            if free[i, m] > 0.0:
+                ids[size] = m
+                size += 1
+        mean = 1.0 / counts[i]
+        for p in range(size):
+            for q in range(p + 1):
+                share = (1.0 if p == q else 0.0) - mean
+                for j in range(d):
+                    value, row = share * X[i, j], H[ids[p], j, ids[q]]
+                    for h in range(d):
+                        row[h] += value * X[i, h]
 
 
 @njit(cache=True, nogil=True)

@@ -59,11 +59,16 @@ class LinearCosts:
 
     def newton(self, problem: LinearProblem) -> float:
         """Nanoseconds for a whole solve by Newton's method."""
-        n, elements, d = problem.n_samples, problem.rows.n_stored, problem.n_weights
-        passes = (self.pass_element_ns * elements + self.pass_sample_ns * n) / threads_for(elements, 2 * d)
+        n, d = problem.n_samples, problem.n_weights
         n_steps = self.newton_steps if np.isfinite(problem.box.U).all() else self.unbounded_newton_steps
         rotation = self.rotation_ns * n * n * d if newton_weights(problem) < d else 0.0
-        return n_steps * (self.newton_step_ns + passes + self._direction(problem)) + rotation
+        return n_steps * self.newton_step(problem) + rotation
+
+    def newton_step(self, problem: LinearProblem) -> float:
+        """Nanoseconds for one of its steps."""
+        n, elements, d = problem.n_samples, problem.rows.n_stored, problem.n_weights
+        passes = (self.pass_element_ns * elements + self.pass_sample_ns * n) / threads_for(elements, 2 * d)
+        return self.newton_step_ns + passes + self._direction(problem)
 
     def _direction(self, problem: LinearProblem) -> float:
         size = newton_weights(problem)

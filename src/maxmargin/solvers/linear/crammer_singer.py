@@ -75,7 +75,7 @@ class SequentialDual:
 
     def candidate(self, problem: CrammerSingerProblem, state: SequentialDualState) -> tuple[Array, Array]:
         if state.newton is not None:
-            return state.newton.place.W, state.newton.place.b
+            return state.newton.W, state.newton.b
         return state.W[: problem.n_weights], state.b
 
 
@@ -154,12 +154,12 @@ class SequentialDualState:
         assert newton is not None
         newton.step(policy.target_share * self.newton_share * target)
         self.steps += len(self.b)
-        self.looks_done = newton.gap <= self.newton_share * target * max(newton.dual, 0.0)
+        self.looks_done = newton.least <= self.newton_share * target * max(newton.dual, 0.0)
         if self.looks_done:
             self.newton_share *= policy.target_share
         if newton.has_failed:
             self.newton, self.sweeps_to_newton = None, math.inf
-            self.b = _feasible(self.problem, newton.place.b)
+            self.b = _feasible(self.problem, newton.b)
             self.W[: self.problem.n_weights] = self.problem.weights(self.b)
             self.stage = Stage("sequential-dual", "Newton's method found no step")
             self.look_at_all()

@@ -16,6 +16,7 @@ from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.frame import is_rotated
 from maxmargin.solvers.linear.newton.passes import has_few_elements
 from maxmargin.solvers.linear.newton.policy import HessianPolicy, default_policy
+from maxmargin.solvers.presolve import PresolvePolicy
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class SwitchingPolicy:
     """Rows of Newton's matrix up to which a problem may be small."""
     few_weights: int = 128
     """Weights up to which a small problem is solved by one compiled call. LAPACK is quicker at factoring a larger matrix."""
+    one_call_elements: int = 4_000_000
+    """Elements n d up to which a regression with at most ``few_weights`` weights is solved by one compiled call: its dense copy
+    of X takes 32 MB. The call ends after each 10,000,000 elements, so that Ctrl-C is heard. Twenty times as many as in the
+    largest regression that was measured."""
+    dense_share: float = PresolvePolicy.dense_share
+    """Share of stored elements from which a sparse X is made dense for that call."""
     most_matrix_weights: int = HessianPolicy.most_matrix_weights
     """Rows of Newton's matrix up to which it is factored; beyond, directions come from conjugate gradients."""
     uses_products: bool = True
@@ -87,6 +94,8 @@ class Plan:
         """The reason to begin with Newton; None if there is none."""
         if self.is_small:
             return "a small problem is finished to rounding error"
+        if self.suits_one_call:
+            return "the features of a regression are few"
         if not self.problem.penalizes_intercept:
             return "the intercept is not penalised"
         if self.suits_products and self._is_hard_for_coordinates:
@@ -106,18 +115,27 @@ class Plan:
 
     @cached_property
     def is_small(self) -> bool:
-        if self.problem.n_samples * self.problem.n_weights > self.policy.small_elements:
+        is_few = self.problem.n_samples * self.problem.n_weights <= self.policy.small_elements
+        return (
+            is_few
+            and has_few_elements(self.problem, default_policy().matrix)
+            and self._newton_weights <= self.policy.small_weights
+        )
+
+    @cached_property
+    def suits_one_call(self) -> bool:
+        """Whether one compiled call makes all steps of Newton's method: in a small problem, and in a regression with few
+        features."""
+        if not (self.is_short and self.problem.penalizes_intercept):
             return False
-        is_quick = has_few_elements(self.problem, default_policy().matrix) or self._suits_one_call
-        return is_quick and self._newton_weights <= self.policy.small_weights
+        return self.is_small or (self.problem.loss.is_regression and self._is_nearly_dense)
 
     @property
-    def _suits_one_call(self) -> bool:
-        """In regression: whether one compiled call of Newton's method takes less time than coordinates. On abalone it takes 1.9
-        ms with the squared loss (coordinates, then Newton: 2.2 to 3.3 ms); without the square, 7 ms (8 to 11) where C is large
-        and 4 ms (2 to 3) where it is small."""
-        is_hard = self._is_smooth or self._is_hard_for_coordinates
-        return self.is_short and self.problem.penalizes_intercept and is_hard
+    def _is_nearly_dense(self) -> bool:
+        """Whether a dense copy of X is not much larger than X, and not large."""
+        n_elements = self.problem.n_samples * self.problem.n_weights
+        is_dense = self.problem.rows.n_stored >= self.policy.dense_share * n_elements
+        return n_elements <= (self.policy.one_call_elements if is_dense else self.policy.small_elements)
 
     @property
     def is_short(self) -> bool:

@@ -31,7 +31,7 @@ class Variables(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How chunks are made, and when to come back: after ``max_chunks``, when (9) to (11) hold with eps, or when the gap,
+    """How chunks are made, and when to come back: after ``max_steps``, when (9) to (11) hold with eps, or when the gap,
     relative to the objective, is within ``target``."""
 
     size: int
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     has_offset: bool
     epsilon: float
     target: float
-    max_chunks: int
+    max_steps: int
 
 
 class Report(NamedTuple):
@@ -90,22 +90,33 @@ def note_errors(variables, v, b, errors):
 
 
 @njit(**OPTIONS)
-def add_first(may_move, v, value, chosen):
-    """The first sample that may move and has this v is chosen."""
+def missing_place(may_move, v, value, places):
+    """The first sample that may move and has this v; -1 where one of the places is such a sample."""
+    for i in places:
+        if v[i] == value and may_move[i]:
+            return -1
     for i in range(len(v)):
         if v[i] == value and may_move[i]:
-            chosen[i] = True
-            break
+            return i
+    return -1
 
 
 @njit(**OPTIONS)
-def places_of(chosen):
-    """In ascending order."""
-    places, count = np.empty(len(chosen), np.int64), 0
-    for i in range(len(chosen)):
-        places[count] = i
-        count += chosen[i]
-    return places[:count]
+def with_worst_pair(errors, v, here, places):
+    """Add the worst pair to the places where it is missing. It seldom is: the paper's step 3 takes the worst of each kind."""
+    rise = missing_place(errors.can_rise, v, here.top, places)
+    fall = missing_place(errors.can_fall, v, here.bottom, places)
+    q, has_rise, has_fall = len(places), rise >= 0, fall >= 0 and fall != rise
+    if not has_rise and not has_fall:
+        return places
+    more = np.empty(q + has_rise + has_fall, np.int64)
+    for k in range(q):
+        more[k] = places[k]
+    if has_rise:
+        more[q] = rise
+    if has_fall:
+        more[q + has_rise] = fall
+    return more
 
 
 @njit(**OPTIONS)
@@ -118,12 +129,13 @@ def taken(values, places):
 
 @njit(**OPTIONS)
 def block_of(K, variables, places, memory, has_offset):
+    """Half of the values are read, each for both of its places: most reads miss the nearest cache."""
     q = len(places)
     values = np.empty((q, q))
     for k in range(q):
         row = K[places[k]]
-        for i in range(q):
-            values[k, i] = row[places[i]]
+        for i in range(k, q):
+            values[k, i] = values[i, k] = row[places[i]]
     return Block(values, taken(variables.lower, places), taken(variables.upper, places), has_offset, memory)
 
 
@@ -156,13 +168,11 @@ def subtract_rows(K, places, change, v):
 
 
 @njit(**OPTIONS)
-def next_places(variables, v, here, plan, errors, word):
+def next_places(v, here, plan, errors, word):
     """The working set, and whether it leaves a candidate out."""
-    chosen = choose(errors, plan.size, plan.strategy, word)
+    places = choose(errors, plan.size, plan.strategy, word)
     if plan.adds_worst_pair:
-        add_first(errors.can_rise, v, here.top, chosen)
-        add_first(errors.can_fall, v, here.bottom, chosen)
-    places = places_of(chosen)
+        places = with_worst_pair(errors, v, here, places)
     return places, count_candidates(errors) > len(places)
 
 
@@ -189,7 +199,7 @@ def run_chunks(K, variables, plan, b, word):
     iterations = steps = chunks = handovers = 0
     is_unsolved = False
     v = variables.y - variables.f
-    while chunks < plan.max_chunks:
+    while steps < plan.max_steps:
         here = survey(variables, v, plan.has_offset)
         violation = here.top - here.bottom
         is_met = here.gap <= plan.target * max(abs(here.dual), abs(here.dual + here.gap))
@@ -198,7 +208,7 @@ def run_chunks(K, variables, plan, b, word):
         errors = Candidates(e, variables.y, can_rise, can_fall, min(plan.epsilon, 0.5 * violation))
         note_errors(variables, v, b, errors)
         word = next_random(word)
-        places, leaves_some = next_places(variables, v, here, plan, errors, word)
+        places, leaves_some = next_places(v, here, plan, errors, word)
         block = block_of(K, variables, places, memory, plan.has_offset)
         s, local_v = taken(variables.s, places), taken(v, places)
         tolerance = plan.local_tolerance * violation if leaves_some else 0.0

@@ -199,7 +199,7 @@ class IRWLS(KernelSolver):
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,
-            max_chunks=self.policy.most_chunks,
+            max_steps=self.policy.most_steps,
         )
         is_unsolved = state.run_chunks(plan)
         if self.working_set is None:

@@ -109,7 +109,7 @@ class RandomViolators:
 
 def _places(errors: Errors, size: int, strategy: Strategy, random: np.random.Generator) -> Array:
     word = np.uint64(random.integers(1, 2**63))
-    return np.flatnonzero(choose(Candidates(*errors), size, strategy, word))
+    return np.sort(choose(Candidates(*errors), size, strategy, word))
 
 
 def worst_pair(errors: Errors) -> Array:

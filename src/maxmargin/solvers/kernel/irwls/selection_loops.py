@@ -1,6 +1,6 @@
 """The three strategies of ``maxmargin.solvers.kernel.irwls.selection``, compiled: small working sets are many, and NumPy
 takes longer to
-choose one than it takes to solve it. What is returned is a mask."""
+choose one than it takes to solve it. What is returned are places, in any order."""
 
 from __future__ import annotations
 
@@ -69,6 +69,16 @@ def count_candidates(errors):
 
 
 @njit(**OPTIONS)
+def places_of(chosen):
+    """In ascending order."""
+    places, count = np.empty(len(chosen), np.int64), 0
+    for i in range(len(chosen)):
+        places[count] = i
+        count += chosen[i]
+    return places[:count]
+
+
+@njit(**OPTIONS)
 def kth_lowest(values, k):
     """By quickselect, which reorders ``values``. (NumPy's partition takes seconds to compile.)"""
     low, high = 0, len(values) - 1
@@ -129,46 +139,46 @@ def complete(errors, size, chosen):
 
 
 @njit(**OPTIONS)
-def take_one_of_each_kind(errors, candidates, size, chosen):
-    """Step 3: for each class and each of (9), (10), (11), the worst. Returns how many are left to choose."""
+def bring_one_of_each_kind(errors, candidates, size):
+    """Step 3: for each class and each of (9), (10), (11), the worst comes to the front of the candidates. Returns how many."""
     e, y, can_rise, can_fall, epsilon = errors
-    worst, places = np.full(12, -1.0), np.full(12, -1)
-    for i in candidates:
+    worst, where = np.full(12, -1.0), np.full(12, -1)
+    for k in range(len(candidates)):
+        i = candidates[k]
         size_of_e = abs(e[i])
-        kind = 2 * can_rise[i] + can_fall[i] - 1  # 0 and 1 at a bound, 2 free
-        k = 3 * (2 * (e[i] > 0.0) + (y[i] > 0.0)) + kind
-        if size_of_e >= epsilon and size_of_e > worst[k]:
-            worst[k], places[k] = size_of_e, i
-    left = size
-    for place in places:
-        if place >= 0 and left > 0:
-            chosen[place] = True
-            left -= 1
-    return left
+        position = 2 * can_rise[i] + can_fall[i] - 1  # 0 and 1 at a bound, 2 free
+        kind = 3 * (2 * (e[i] > 0.0) + (y[i] > 0.0)) + position
+        if size_of_e >= epsilon and size_of_e > worst[kind]:
+            worst[kind], where[kind] = size_of_e, k
+    front = 0
+    for kind in range(12):
+        k = where[kind]
+        if k >= 0 and front < size:
+            candidates[front], candidates[k] = candidates[k], candidates[front]
+            for other in range(kind + 1, 12):  # the one that stood at the front stands at k now
+                where[other] = k if where[other] == front else where[other]
+            front += 1
+    return front
 
 
 @njit(**OPTIONS)
 def choose_random(errors, size, word):
     """The six steps of section 3; "n" there is the size of the working set."""
     n = len(errors.e)
-    chosen, candidates = np.zeros(n, np.bool_), np.empty(n, np.int64)
+    candidates = np.empty(n, np.int64)
     count = list_candidates(errors, candidates)  # 1
     if count < size:  # 2
+        chosen = np.zeros(n, np.bool_)
         for k in range(count):
             chosen[candidates[k]] = True
         complete(errors, size, chosen)  # 5
-        return chosen
-    left = take_one_of_each_kind(errors, candidates[:count], size, chosen)  # 3
-    for k in range(count):  # 4: the first of a random order of those that are left
-        if left == 0:
-            break
+        return places_of(chosen)
+    front = bring_one_of_each_kind(errors, candidates[:count], size)  # 3
+    for k in range(front, size):  # 4: the first of a random order of those that are left
         word = next_random(word)
         other = k + np.int64(below(word, np.uint64(count - k)))
         candidates[k], candidates[other] = candidates[other], candidates[k]
-        if not chosen[candidates[k]]:
-            chosen[candidates[k]] = True
-            left -= 1
-    return chosen  # 6
+    return candidates[:size]  # 6
 
 
 @njit(**OPTIONS)
@@ -185,17 +195,17 @@ def choose_by_size(errors, size, sign, by_side):
         n_rising = min(n_rising, max(size // 2, size - n_falling))
         take_lowest(rank, rising, n_rising, chosen)
         take_lowest(rank, falling, size - n_rising, chosen)
-        return chosen
+        return places_of(chosen)
     for i in range(n):
         rising[i] = rising[i] or falling[i]
     take_lowest(rank, rising, size, chosen)
     complete(errors, size, chosen)
-    return chosen
+    return places_of(chosen)
 
 
 @njit(**OPTIONS)
 def choose(errors, size, strategy, word):
-    """A mask of ``size`` samples, or of all if there are fewer. ``word`` is random."""
+    """The places of ``size`` samples, or of all if there are fewer. ``word`` is random."""
     if strategy.kind == RANDOM:
         return choose_random(errors, size, word)
     return choose_by_size(errors, size, strategy.sign, strategy.by_side)

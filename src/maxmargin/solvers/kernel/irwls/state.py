@@ -25,8 +25,9 @@ from maxmargin.solvers.patience import IdleRounds, Patience, Standstill
 class IRWLSPolicy:
     """The numbers that tune IRWLS."""
 
-    most_chunks: int = 256
-    """Working sets that the compiled loop makes at a time: some ten milliseconds, so that Ctrl-C is heard."""
+    most_steps: int = 20_000
+    """Steps that the compiled loop makes at a time, each variable of a working set counted once and once more for each system:
+    ten milliseconds for working sets of 20 samples, some thirty for those of 128, so that Ctrl-C is heard."""
     held_pairs: int = 2
     """Times the engine's pairs that are moved before the systems where the kernel matrix is held. A working set costs little
     there, so that more of them, each solved less exactly, cost less in all: 0.8 of the time on banana with 400 rows (C = 316).

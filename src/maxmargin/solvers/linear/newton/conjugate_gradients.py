@@ -41,6 +41,12 @@ class ProductHessian:
         self._sums = np.empty((crew.size, problem.rows.n_features + 1))
         self._first_norm = self._enough = 0.0
 
+    def take_costs(self, weight: Array, factor: float) -> None:
+        """Continue with other costs: those of before times ``factor``."""
+        self.C = weight
+        self._diagonal *= factor
+        self._first_norm = self._enough = 0.0
+
     def note(self, changed: Array) -> None:
         if len(changed):
             self.pending.append(changed.copy())

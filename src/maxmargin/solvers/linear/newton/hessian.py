@@ -108,6 +108,11 @@ class FreeHessian:
         self.sums = np.zeros((n_sums, size, size))
         self.matrix = np.empty((size, size))
 
+    def take_costs(self, weight: Array, factor: float) -> None:
+        """Continue with other costs: those of before times ``factor``."""
+        self.weight = weight
+        self.sums *= factor
+
     def note(self, changed: Array) -> None:
         """Remember samples that became free (i) or ceased to be (~i), for the next ``update``."""
         if len(changed):

@@ -97,6 +97,9 @@ class Passes(Protocol):
     def restart(self, alpha: Array) -> Array:
         """w(alpha) computed anew, without the rounding error of earlier changes."""
 
+    def take_costs(self, curve: Curve | Tube, factor: float) -> None:
+        """Continue with the costs of ``curve``: those of before times ``factor``, and with them w(alpha) and the Hessian."""
+
     def products(self, w: Array, out: Array) -> None:
         """out_i = y_i (x_i . w)"""
 
@@ -148,6 +151,11 @@ class CompiledPasses:
         self.crew.share(len(signed), lambda k, *part: add_rows(rows, signed, self._w_alpha[k], *part))
         return np.asarray(self._w_alpha.sum(axis=0))
 
+    def take_costs(self, curve: Curve | Tube, factor: float) -> None:
+        self.curve = curve
+        self.hessian.take_costs(curve.C, factor)
+        self._w_alpha *= factor
+
     def products(self, w: Array, out: Array) -> None:
         kernel, rows, y = self._products, self.hessian.rows, self.problem.signs
         self.crew.share(len(out), lambda k, *part: kernel(rows, y, w, out, *part))
@@ -185,13 +193,20 @@ class DensePasses:
     """The same in NumPy, on a dense copy Z of the y_i x_i."""
 
     def __init__(self, problem: LinearProblem, curve: Curve | Tube, policy: HessianPolicy) -> None:
-        self.curve = curve
-        self._half_D = np.divide(0.5 * curve.softness, curve.C, out=np.zeros(len(curve.C)), where=curve.C > 0.0)
+        self._set_curve(curve)
         dense = problem.rows.dense()
         self._Z = np.column_stack([dense, np.full(len(dense), problem.intercept_scaling)]) * problem.signs[:, None].astype(
             float
         )
         self.hessian = HessianOfFew(self._Z, curve.C, policy)
+
+    def _set_curve(self, curve: Curve | Tube) -> None:
+        self.curve = curve
+        self._half_D = np.divide(0.5 * curve.softness, curve.C, out=np.zeros(len(curve.C)), where=curve.C > 0.0)
+
+    def take_costs(self, curve: Curve | Tube, factor: float) -> None:
+        self._set_curve(curve)
+        self.hessian.take_costs(curve.C, factor)
 
     def restart(self, alpha: Array) -> Array:
         return np.asarray(alpha @ self._Z)

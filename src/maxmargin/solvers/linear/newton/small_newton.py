@@ -6,19 +6,29 @@ different scales. If its gap or its certificate is not good enough, ``maxmargin.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.linear.newton.curves import Curve, Tube
 from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import curve_of, has_few_elements
 from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
 from maxmargin.solvers.linear.newton.state import NewtonState
+from maxmargin.solvers.scaled_targets import power_of_two
 
+LINE = 8
+"""Numbers in a line of the cache: a fact of the machine, not a setting."""
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number whose bits look random: 2^64 divided by the golden ratio."""
+STRIP = 128
+"""Samples that are added to the matrix at a time: 9 kB for each 9 features, so that they stay in the near cache."""
 POLISHING = Newton(polishes=True)
 
 
@@ -56,12 +66,12 @@ class SmallNewton:
         return SmallState(problem, warm_start)
 
     def advance(self, problem: LinearProblem, state: SmallState, budget: Budget) -> None:
-        if state.is_fresh:
-            state.run(self._settings_for(problem, budget.target), self.careful.penalty, budget)
+        if state.is_in_call:
+            state.run(self, budget)
         else:
             state.go_on(self.careful, budget)
 
-    def _settings_for(self, problem: LinearProblem, target: float) -> Settings:
+    def settings_for(self, problem: LinearProblem, target: float) -> Settings:
         """The gap at which the call ends: rounding error for the smallest problems, otherwise a share of the target."""
         policy = self.careful.policy
         if has_few_elements(problem, policy.matrix):
@@ -83,13 +93,19 @@ class SmallState:
         self.problem, self.warm_start = problem, warm_start
         self.stage = Stage("newton")
         self.careful: NewtonState | None = None
-        self.is_fresh = True
+        self.memory: Memory | None = None
+        self.calls_steps = 0
         self.looks_done = self.is_stuck = False
         self.gap, self.best_dual, self.active, self.own_steps = np.inf, 0.0, problem.n_samples, 0
         self.w, self.alpha = np.zeros(problem.n_weights), np.zeros(problem.n_samples)
         if warm_start is not None:  # the warm start may be optimal already
             self.alpha = np.clip(warm_start, problem.box.L, problem.box.U)
             self.w = problem.weights(self.alpha)
+
+    @property
+    def is_in_call(self) -> bool:
+        """Whether the compiled call has not begun, or was cut short by the budget."""
+        return self.careful is None and (self.calls_steps == 0 or self.memory is not None)
 
     @property
     def steps(self) -> int:
@@ -99,19 +115,34 @@ class SmallState:
         """Whether the gap is within the target, as far as the solver can tell."""
         return bool(np.isfinite(self.gap) and self.gap <= target * abs(self.best_dual))
 
-    def run(self, settings: Settings, warm_penalty: float, budget: Budget) -> None:
-        """The compiled call. If it was cut short by the budget, the careful method goes on from its alpha."""
-        self.is_fresh, allowed_steps, n = False, settings.most_steps, self.problem.n_samples
-        most_steps = max(1, min(allowed_steps, budget.steps // n))
-        memory = Memory(self.problem, settings._replace(most_steps=most_steps))
-        if self.warm_start is not None:
-            memory.begin(self.problem, self.warm_start, warm_penalty)
-        self.gap, self.best_dual, n_steps, self.active = memory.solve()
-        self.alpha, self.w = memory.samples.best_alpha, memory.weights.best_w
-        self.own_steps += max(1, n_steps) * n
+    def run(self, solver: SmallNewton, budget: Budget) -> None:
+        """The compiled call, or the next part of it where the budget cut it short."""
+        policy, n = solver.careful.policy, self.problem.n_samples
+        if self.memory is None:
+            self.memory = self._begun(solver, budget.target)
+        most_steps = max(1, min(policy.small_steps - self.calls_steps, budget.steps // n))
+        found = self.memory.solve(most_steps)
+        self.calls_steps += found.steps
+        self.own_steps += max(1, found.steps) * n
+        self.gap, self.best_dual, self.active = found.gap, found.dual, found.n_free
+        self.alpha, self.w = self.memory.samples.best_alpha, self.memory.weights.best_w
         self.looks_done = self.meets(budget.target)
-        if n_steps == most_steps and n_steps < allowed_steps and not self.looks_done:
-            self.warm_start = self.alpha
+        is_cut_short = found.steps == most_steps and self.calls_steps < policy.small_steps and not self.looks_done
+        if not is_cut_short:
+            self.memory = None
+
+    def _begun(self, solver: SmallNewton, target: float) -> Memory:
+        """From the warm start, or from the answer to some of the samples, or from zero."""
+        memory, policy = Memory.of(self.problem, solver.settings_for(self.problem, target)), solver.careful.policy
+        if self.warm_start is not None:
+            memory.begin(self.problem, self.warm_start, solver.careful.penalty)
+        elif not has_few_elements(self.problem, policy.matrix) and memory.settings.penalty < np.inf:
+            n_some = self.problem.n_samples // policy.some_every
+            if n_some >= policy.some_samples * self.problem.n_weights:
+                some = memory.some(policy.some_every, policy.some_gap)
+                self.own_steps += n_some * some.solve(policy.small_steps).steps
+                memory.begin_near(some.weights.best_w, n_some)
+        return memory
 
     def go_on(self, solver: Newton, budget: Budget) -> None:
         if self.careful is None:
@@ -124,21 +155,39 @@ class SmallState:
 class Memory:
     """What the compiled call reads and writes. It begins at w = 0 and alpha = 0."""
 
-    def __init__(self, problem: LinearProblem, settings: Settings) -> None:
-        curve, n, d = curve_of(problem), problem.n_samples, problem.n_weights
-        bounds, of_samples = np.empty((2, n)), np.zeros((5, n))
+    def __init__(self, Z: Array, curve: Curve | Tube, settings: Settings, unit: float = 1.0) -> None:
+        n, d = len(curve.C), len(Z)
+        self.unit = unit
+        bounds, of_samples = np.empty((2, n)), np.zeros((7, n))
+        of_weights: Any = (*np.zeros((6, d)), *np.zeros((2, d, d)))
+        dual: Any = tuple(of_samples)
         bounds[0], bounds[1] = curve.lower, curve.target
-        anchor, margin, along, alpha, best_alpha = of_samples
-        of_free = np.zeros((2, n), np.bool_)
-        dual = anchor, margin, along, alpha, of_free[0], of_free[1], best_alpha
-        self.samples = Samples(curve.C, bounds[0], curve.U, bounds[1], *dual)
-        self.weights = Weights(*np.zeros((6, d)), *np.zeros((2, d, d)))
-        self.settings = settings
+        self.Z, self.settings = Z, settings
+        self.samples = Samples(curve.C, bounds[0], curve.U, bounds[1], *dual, np.empty(n, np.uint64))
+        self.weights = Weights(*of_weights, np.empty((d + 1, STRIP)))
+
+    @classmethod
+    def of(cls, problem: LinearProblem, settings: Settings) -> Memory:
+        """A penalty is a change of alpha_i / C_i for each unit of the output, which in regression is the size of the
+        targets."""
+        curve, unit = curve_of(problem), 1.0
         if curve.is_smooth:
-            self.settings = settings._replace(hardness=1.0 / curve.softness, penalty=np.inf, epsilon=curve.epsilon)
+            settings = settings._replace(hardness=1.0 / curve.softness, penalty=np.inf, epsilon=curve.epsilon)
         elif curve.is_tube:
-            self.settings = settings._replace(epsilon=curve.epsilon)
-        self.Z = signed_rows(problem)
+            unit = power_of_two(np.asarray(curve.target))
+            settings = settings._replace(penalty=settings.penalty / unit, epsilon=curve.epsilon)
+        return cls(signed_columns(problem), curve, settings, unit)
+
+    def some(self, every: int, gap: float) -> Memory:
+        """The problem of one sample out of ``every``, whose C stands in for theirs, to this relative gap."""
+        n = len(self.samples.C) // every
+        numbers = np.arange(n, dtype=np.uint64)
+        chosen = (numbers * np.uint64(every) + (numbers * MIXER >> np.uint64(32)) % np.uint64(every)).astype(np.intp)
+        C, lower, upper, target = (values[chosen] for values in self.samples[:4])
+        Z = padded(len(self.Z), n)
+        np.take(self.Z, chosen, axis=1, out=Z[:, :n])
+        tube = Tube(every * C, every * upper, every * lower, target, 0.0, self.settings.epsilon)
+        return Memory(Z, tube, self.settings._replace(converged=gap), self.unit)
 
     def begin(self, problem: LinearProblem, alpha: Array, penalty: float) -> None:
         """Where an alpha is given: w = w(alpha), unless w = 0 has the lesser primal value. w(alpha) of a poor alpha can be
@@ -151,20 +200,52 @@ class Memory:
         if w.any() and problem.primal(w) < problem.primal_at_zero:
             self.weights.w[:], self.samples.margin[:] = w, problem.margins(w)
             if self.settings.penalty < np.inf:
-                self.settings = self.settings._replace(penalty=penalty)
+                self.settings = self.settings._replace(penalty=penalty / self.unit)
 
-    def solve(self) -> tuple[float, float, int, int]:
-        """The gap and the dual value of the best pair, Newton steps, and samples free."""
-        gap, dual, steps, n_free = solve_small(self.Z, self.samples, self.weights, self.settings)
-        return gap, dual, steps, n_free
+    def begin_near(self, w: Array, n_known: int) -> None:
+        """Begin at the answer w to ``n_known`` of the samples. The residuals near the kinks of the loss are then uncertain by
+        about their size times sqrt(d / n_known): samples so near to a kink are free at first. None of them is worth an alpha to
+        improve on, so that the anchor is halfway between the alphas on both sides of the kink."""
+        samples, epsilon = self.samples, self.settings.epsilon
+        self.weights.w[:] = w
+        np.dot(w, self.Z[:, : len(samples.C)], out=samples.margin)
+        slack = samples.target - samples.margin
+        size = np.abs(slack)
+        penalty = math.sqrt(n_known / len(w)) / (float(size.mean()) or 1.0)
+        np.copysign(0.5 * min(1.0, epsilon * penalty) * samples.C, slack, out=samples.anchor)
+        np.clip(samples.anchor, samples.lower, samples.upper, out=samples.anchor)
+        self.settings = self.settings._replace(penalty=penalty, anchor_dual=-np.inf)
+
+    def solve(self, most_steps: int) -> Found:
+        """At most this many Newton steps. Another call goes on where this one ended."""
+        settings = self.settings._replace(most_steps=most_steps)
+        gap, dual, steps, n_free, penalty, anchor_dual = solve_small(self.Z, self.samples, self.weights, settings)
+        self.settings = settings._replace(penalty=penalty, anchor_dual=anchor_dual)
+        return Found(gap, dual, steps, int(n_free))
 
 
-def signed_rows(problem: LinearProblem) -> Array:
-    """sigma_i x_i as dense float64 with the constant column, whatever X is. Copying few elements is cheap, and the loop is
-    compiled for one type only."""
-    d, signs = problem.rows.n_features, problem.signs.astype(np.float64)
-    Z = np.empty((problem.n_samples, problem.n_weights))
-    np.multiply(problem.rows.dense(), signs[:, None], out=Z[:, :d])
+class Found(NamedTuple):
+    """The gap and the dual value of the best pair, Newton steps, and samples free."""
+
+    gap: float
+    dual: float
+    steps: int
+    n_free: int
+
+
+def signed_columns(problem: LinearProblem) -> Array:
+    """sigma_i x_i as the columns of a dense float64 array, with the constant feature, whatever X is. The loop is compiled for
+    one type only."""
+    d, n = problem.rows.n_features, problem.n_samples
+    Z = padded(problem.n_weights, n)
+    np.multiply(problem.rows.dense().T, problem.signs, out=Z[:d, :n])
     if problem.n_weights > d:
-        np.multiply(signs, problem.intercept_scaling, out=Z[:, d])
+        np.multiply(problem.signs, problem.intercept_scaling, out=Z[d, :n])
     return Z
+
+
+def padded(d: int, n: int) -> Array:
+    """Memory for n columns of d elements. Unused columns at the end make the rows an odd number of cache lines long: otherwise,
+    with 8,192 samples, all elements of a sample would compete for the same few places in the cache."""
+    lines = -(-n // LINE)
+    return np.empty((d, LINE * (lines + 1 - lines % 2)))

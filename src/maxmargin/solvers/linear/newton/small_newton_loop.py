@@ -21,7 +21,10 @@ from maxmargin.solvers.linear.newton.pass_loops import FAST
 
 ROUNDING = 2.0**-52
 """The distance from 1.0 to the next float64: mathematics, not a setting."""
-ONE = np.uint64(1)
+ZERO, ONE = np.uint64(0), np.uint64(1)
+FEW = 4.0
+"""Of so many samples at most one is visited on its own: more are visited in the order of memory, all of them. Part of the
+layout of the loop: a sample on its own takes a line of the cache for each feature."""
 
 OPTIONS: dict[str, Any] = {
     "cache": True,
@@ -35,9 +38,9 @@ OPTIONS: dict[str, Any] = {
 
 class Settings(NamedTuple):
     """What the loss gives the dual, p_i alpha_i - e |alpha_i| - alpha_i^2 / (2 hardness C_i); the settings of the
-    proximal-point method: the first penalty, the dual value of the first anchor, when an inner problem is solved, and what
-    multiplies the penalty after an inner problem of at most 3, at most 8, at most 20 and more steps. The rest are fields of
-    ``NewtonPolicy`` and ``LineSearchPolicy``."""
+    proximal-point method: the first penalty, the dual value of the first anchor (minus infinity where it is no dual point to
+    improve on), when an inner problem is solved, and what multiplies the penalty after an inner problem of at most 3, at most
+    8, at most 20 and more steps. The rest are fields of ``NewtonPolicy`` and ``LineSearchPolicy``."""
 
     hardness: float
     epsilon: float
@@ -55,7 +58,8 @@ class Settings(NamedTuple):
 
 class Samples(NamedTuple):
     """An element for each sample: C_i, the bounds of alpha_i, and p_i; the anchor of the proximal term; the margin, and its
-    change along the direction; alpha_i, whether it is free in S and will be, and alpha_i of the best pair."""
+    change along the direction; alpha_i, alpha_i of the best pair, and C_i where alpha_i is free in S; the new alpha_i; and
+    numbers of samples."""
 
     C: Array
     lower: Array
@@ -65,15 +69,16 @@ class Samples(NamedTuple):
     margin: Array
     along: Array
     alpha: Array
-    free: Array
-    becomes_free: Array
     best_alpha: Array
+    free: Array
+    new: Array
+    chosen: Array
 
 
 class Weights(NamedTuple):
     """An element for each weight: w, w(alpha), minus the gradient and then the direction, minus the gradient, the inverse of
     the diagonal of U, and w of the best pair. S is the sum of C_i x_i x_i' over the free samples, its lower triangle, and U
-    has its factor."""
+    has its factor. ``strip`` holds some samples that are added to S, and a row for products."""
 
     w: Array
     w_alpha: Array
@@ -83,55 +88,79 @@ class Weights(NamedTuple):
     best_w: Array
     S: Array
     U: Array
+    strip: Array
 
 
 @njit(**OPTIONS)
 def solve_small(Z, samples, weights, settings):
-    """Solve from the anchor and w to the precision of float64, in at most ``most_steps`` steps. The rows of Z are sigma_i x_i,
-    with the constant feature. Returns the gap and the dual value of the best pair, the steps made, and the samples free.
+    """Solve from the anchor and w to the precision of float64, in at most ``most_steps`` steps. The first columns of Z are
+    sigma_i x_i, with the constant feature. Returns the gap and the dual value of the best pair, the steps made, the samples
+    free, and the penalty and the dual value of the anchor with which another call goes on.
 
-    Only for problems without an intercept or with a penalised one."""
-    C, lower, upper, target, anchor, margin, along, alpha, free, becomes_free, best_alpha = samples
-    w, w_alpha, direction, gradient, inverse, best_w, S, U = weights
+    Only for problems without an intercept or with a penalised one. An inner loop over all samples reads at most eight arrays
+    and writes at most one, in the order of memory: the compiler then works on several samples at once."""
+    C, lower, upper, target, anchor, margin, along, alpha, best_alpha, free, new, chosen = samples
+    w, w_alpha, direction, gradient, inverse, best_w, S, U, strip = weights
     hardness, epsilon, penalty, anchor_dual = settings.hardness, settings.epsilon, settings.penalty, settings.anchor_dual
-    n, d = np.uint64(Z.shape[0]), np.uint64(Z.shape[1])
+    d, n, size, is_kinked = np.uint64(len(w)), np.uint64(len(C)), np.uint64(strip.shape[1]), settings.epsilon > 0.0
     gap, inner_gap, least_primal, best_gap, best_dual, t = np.inf, np.inf, np.inf, np.inf, 0.0, 0.0
-    steps, inner_steps, idle, is_at_rounding = 0, 0, 0, False
+    steps, inner_steps, idle, is_at_rounding, n_free = 0, 0, 0, False, 0.0
     while True:
         # After a step of length t: the answer alpha to the margins, w(alpha), S, and the sums of ``respond`` in ``pass_loops``.
         rate, keep = 1.0 / (1.0 / penalty + 1.0 / hardness), 1.0 / (1.0 + penalty / hardness)
-        linear, loss, gap_terms, n_free, n_changed = 0.0, 0.0, 0.0, 0, 0
         for i in range(n):
             margin[i] += t * along[i]
-            slack, gain, steepness = target[i] - margin[i], rate * C[i], hardness * C[i]
-            new, is_free = answered(gain * slack + keep * anchor[i], epsilon * gain, lower[i], upper[i])
-            is_free = is_free and new < upper[i] and new > lower[i] and (new != 0.0 or epsilon == 0.0)
-            change = new - alpha[i]
-            if change != 0.0:
-                alpha[i] = new
-                for j in range(d):
-                    w_alpha[j] += change * Z[i, j]
-            if steepness > 0.0:
-                half_D = 0.5 / steepness
-                best, _ = answered(steepness * slack, epsilon * steepness, lower[i], upper[i])
-                kink, best_kink = epsilon * abs(new), epsilon * abs(best)
-                linear += new * (target[i] - half_D * new) - kink
-                loss += best * (slack - half_D * best) - best_kink
-                gap_terms += (best - new) * (slack - half_D * (best + new)) - (best_kink - kink)
-            n_free += is_free
-            n_changed += is_free != free[i]
-            becomes_free[i] = is_free
-        is_anew = n_changed > n_free  # then S takes fewer additions from zero than from what it was
+        for i in range(n):
+            gain = rate * C[i]
+            new[i] = answered(gain * (target[i] - margin[i]) + keep * anchor[i], epsilon * gain, lower[i], upper[i])
+        linear, loss, gap_terms = 0.0, 0.0, 0.0
+        for i in range(n):
+            slack, steepness, it = target[i] - margin[i], hardness * C[i], new[i]
+            half_D = 0.5 / steepness if steepness > 0.0 else 0.0
+            best = answered(steepness * slack, epsilon * steepness, lower[i], upper[i])
+            kink, best_kink = epsilon * abs(it), epsilon * abs(best)
+            linear += it * (target[i] - half_D * it) - kink
+            loss += best * (slack - half_D * best) - best_kink
+            gap_terms += (best - it) * (slack - half_D * (best + it)) - (best_kink - kink)
+        moved, changed, n_free = 0.0, 0.0, 0.0
+        for i in range(n):
+            is_free = is_inside(new[i], lower[i], upper[i], is_kinked)
+            moved += 1.0 if new[i] != alpha[i] else 0.0
+            changed += 1.0 if is_free != (free[i] != 0.0) else 0.0
+            n_free += 1.0 if is_free else 0.0
+        is_sparse = FEW * moved <= n
+        is_anew = changed > n_free or FEW * changed > n  # S from zero takes fewer additions, or hardly more
         if is_anew:
             S[:] = 0.0
-        for i in range(n):
-            sign = becomes_free[i] - (not is_anew and free[i])
-            free[i] = becomes_free[i]
-            if sign != 0:
-                for k in range(d):
-                    scale = sign * C[i] * Z[i, k]
-                    for j in range(k + ONE):
-                        S[k, j] += scale * Z[i, j]
+        n_chosen = ZERO
+        for i in range(n):  # chosen are the samples to add to S, or to take from it
+            change, now = new[i] - alpha[i], C[i] if is_inside(new[i], lower[i], upper[i], is_kinked) else 0.0
+            scale = now if is_anew else now - free[i]
+            if is_sparse and change != 0.0:
+                for j in range(d):
+                    w_alpha[j] += change * Z[j, i]
+            free[i], alpha[i] = now, new[i]
+            chosen[n_chosen], new[n_chosen] = i, scale
+            n_chosen += ONE if scale != 0.0 else ZERO
+        if not is_sparse:
+            for j in range(d):
+                total = 0.0
+                for i in range(n):
+                    total += alpha[i] * Z[j, i]
+                w_alpha[j] = total
+        for first in range(ZERO, n_chosen, size):
+            length = size if first + size < n_chosen else n_chosen - first
+            for j in range(d):
+                for i in range(length):
+                    strip[j, i] = Z[j, chosen[first + i]]
+            for k in range(d):
+                for i in range(length):
+                    strip[d, i] = new[first + i] * strip[k, i]
+                for j in range(k + ONE):
+                    total = 0.0
+                    for i in range(length):
+                        total += strip[d, i] * strip[j, i]
+                    S[k, j] += total
         last_gap, last_inner_gap = gap, inner_gap
         inner_gap, primal, dual = 0.0, loss, linear
         for j in range(d):
@@ -151,7 +180,8 @@ def solve_small(Z, samples, weights, settings):
         if inner_steps > 0:  # is the inner problem solved? Then the anchor moves.
             is_at_rounding |= gap == last_gap and inner_gap == last_inner_gap
             rise = dual - anchor_dual
-            is_solved = inner_gap <= settings.acceptance * rise or (is_at_rounding and rise > -settings.converged * abs(dual))
+            enough = rise if rise < np.inf else gap_terms
+            is_solved = inner_gap <= settings.acceptance * enough or (is_at_rounding and rise > -settings.converged * abs(dual))
             if penalty < np.inf and is_solved:
                 idle = 0 if rise > ROUNDING * abs(dual) else idle + 1
                 if rise > 0.0:
@@ -160,7 +190,8 @@ def solve_small(Z, samples, weights, settings):
                         anchor[i] = alpha[i]
                 penalty *= settings.factors[(inner_steps > 3) + (inner_steps > 8) + (inner_steps > 20)]
                 inner_steps = 0
-                continue
+                if gap > settings.converged * abs(dual):
+                    continue
             if is_at_rounding:
                 break
         if not gap > settings.converged * abs(dual) or steps >= settings.most_steps or idle >= settings.most_idle:
@@ -176,51 +207,52 @@ def solve_small(Z, samples, weights, settings):
             linear += w[j] * direction[j]
             quadratic += direction[j] * direction[j]
         for i in range(n):
-            product = 0.0
-            for j in range(d):
-                product += Z[i, j] * direction[j]
-            along[i] = product
+            along[i] = 0.0
+        for j in range(d):
+            scale = direction[j]
+            for i in range(n):
+                along[i] += scale * Z[j, i]
         newer, low, high = 1.0, 0.0, np.inf
         for _ in range(settings.most_looks):
             t = newer
-            first, second = linear + t * quadratic, quadratic
+            first_sum, second_sum = 0.0, 0.0
             for i in range(n):
                 gain = rate * C[i]
                 wanted = gain * (target[i] - margin[i] - t * along[i]) + keep * anchor[i]
-                new, is_inside = answered(wanted, epsilon * gain, lower[i], upper[i])
-                first -= new * along[i]
-                if is_inside and (new != 0.0 or epsilon == 0.0):
-                    second += gain * along[i] * along[i]
-            if abs(first) <= settings.search_accuracy * decrement:
+                it = answered(wanted, epsilon * gain, lower[i], upper[i])
+                is_free = is_inside(it, lower[i], upper[i], is_kinked)
+                first_sum += it * along[i]
+                second_sum += gain * along[i] * along[i] if is_free else 0.0
+            slope, curvature = linear + t * quadratic - first_sum, quadratic + second_sum
+            if abs(slope) <= settings.search_accuracy * decrement:
                 break
-            if first < 0.0:
+            if slope < 0.0:
                 low = t
             else:
                 high = t
-            newer = t - first / second
+            newer = t - slope / curvature
             if not (low < newer and newer < high):
                 newer = 0.5 * (low + high) if high < np.inf else 4.0 * low
             if newer == t or newer == low or newer == high:
                 break
-    return best_gap, best_dual, steps, n_free
+    return best_gap, best_dual, steps, n_free, penalty, anchor_dual
 
 
 @njit(inline="always")
 def answered(wanted, shift, lower, upper):
-    """``wanted`` moved towards 0 by the shift, and no farther, and into its bounds; and whether the bounds left it there. By
-    comparisons: Numba compiles ``min`` and ``max`` as functions of their own."""
-    if wanted > shift:
-        wanted -= shift
-    elif wanted < -shift:
-        wanted += shift
-    else:
-        wanted = 0.0
-    new = wanted
-    if new > upper:
-        new = upper
-    if new < lower:
-        new = lower
-    return new, new == wanted
+    """``wanted`` moved towards 0 by the shift, and no farther, and into its bounds. By comparisons: Numba compiles ``min`` and
+    ``max`` as functions of their own."""
+    above, below = wanted - shift, wanted + shift
+    above, below = above if above > 0.0 else 0.0, below if below < 0.0 else 0.0
+    moved = above + below
+    moved = moved if moved < upper else upper
+    return moved if moved > lower else lower
+
+
+@njit(inline="always")
+def is_inside(alpha, lower, upper, is_kinked):
+    """Whether alpha is free: between its bounds, and not at the kink at 0 if there is one."""
+    return (alpha > lower) & (alpha < upper) & ((alpha != 0.0) | (not is_kinked))
 
 
 @njit(inline="always")

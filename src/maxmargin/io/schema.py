@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
-from maxmargin.models import policy
+from maxmargin.io import policy
 
 Rule = Callable[[str, Any], str | None]
 
@@ -48,7 +48,7 @@ def whole(least: int = -(2**63), greatest: int = 2**63 - 1) -> Rule:
     return _rule(is_right, f"a whole number between {least} and {greatest}")
 
 
-def text(most: int = policy.LIMITS.most_characters) -> Rule:
+def text(most: int = policy.HEADERS.most_characters) -> Rule:
     """Characters that can be written as UTF-8: half of a surrogate pair cannot."""
 
     def is_right(value: Any) -> bool:
@@ -90,11 +90,13 @@ def list_of(item: Rule, *, least: int = 0, most: int | None = None) -> Rule:
     return complaint
 
 
-def pair_of(first: Rule, second: Rule) -> Rule:
+def row_of(*rules: Rule) -> Rule:
+    """The rule for a list of as many items as there are rules, each by its own."""
+
     def complaint(name: str, value: Any) -> str | None:
-        if not isinstance(value, list) or len(value) != 2:
-            return f"{name} must be a pair; it is {_shown(value)}"
-        return first(f"{name}[0]", value[0]) or second(f"{name}[1]", value[1])
+        if not isinstance(value, list) or len(value) != len(rules):
+            return f"{name} must be a list of {len(rules)} items; it is {_shown(value)}"
+        return next((sentence for k, rule in enumerate(rules) if (sentence := rule(f"{name}[{k}]", value[k]))), None)
 
     return complaint
 
@@ -145,5 +147,5 @@ def _shown(value: Any) -> str:
         return f"a {'list' if isinstance(value, list) else 'table'} of {len(value)} items"
     if isinstance(value, int) and abs(value) > 2**64:
         return "a very large number"
-    shown = repr(value[: policy.LIMITS.shown_characters] if isinstance(value, str) else value)
-    return shown if len(shown) <= policy.LIMITS.shown_characters + 2 else f"{shown[: policy.LIMITS.shown_characters]}..."
+    shown = repr(value[: policy.HEADERS.shown_characters] if isinstance(value, str) else value)
+    return shown if len(shown) <= policy.HEADERS.shown_characters + 2 else f"{shown[: policy.HEADERS.shown_characters]}..."

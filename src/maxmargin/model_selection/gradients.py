@@ -1,0 +1,176 @@
+r"""Between two fits with squared hinge loss: how long the gradient is at the mixtures of w.
+
+P is strongly convex, so that the optimum at any C is in the ball with a diameter from w to w minus the gradient of P. Let
+:math:`w_\theta` be the mixture of two fits at :math:`C_\theta = (1 - \theta) C_1 + \theta C_2`, with margins m and losses
+:math:`\ell = \max(0, 1 - m)`, and let :math:`h = \sum_i c_i \ell_i y_i x_i` and :math:`e = w - 2 C h`, the gradient at a fit.
+Then
+
+.. math:: \nabla P_\theta(w_\theta) = \theta (1 - \theta) \, G + J(\theta)
+          + C_\theta \left[ \tfrac{1 - \theta}{C_1} e_1 + \tfrac{\theta}{C_2} e_2 \right],
+          \qquad G = (C_2 - C_1) \left( \tfrac{w_2}{C_2} - \tfrac{w_1}{C_1} \right),
+
+.. math:: J(\theta) = 2 C_\theta \sum_i c_i d_i(\theta) y_i x_i, \qquad
+          d_i(\theta) = (1 - \theta) \ell_{1i} + \theta \ell_{2i} - \ell_{\theta i} \ge 0 .
+
+d_i is zero unless the sample crosses the margin between the fits. Both G and d_i are small, so that the bound falls like the
+square of the length of the interval. (The interpolated alpha of :mod:`maxmargin.model_selection.transfer` gives a radius that
+falls like the length itself.) An interval is cut into parts. On each part :math:`\theta(1 - \theta)`, :math:`C_\theta` and the
+d_i are replaced by their chords, whose errors are bounded, and the norm of a chord is greatest at an end.
+
+**A sharper norm.** The gradient at w* is zero, so that :math:`\nabla P_\theta(w_\theta) = M (w_\theta - w^*)` with a mean M of
+Hessians between the two points. A sample whose margin is below one at both of them counts fully in M. Let B be the identity
+plus :math:`2 C_1 \sum_i c_i x_i x_i'` over the samples that the ball keeps below the margin on the whole interval. Then M - B
+is positive semidefinite, and
+
+.. math:: |x \cdot (w_\theta - \tfrac12 B^{-1} g - w^*)| \le \tfrac12 |x|_{B^{-1}} \, |g|_{B^{-1}},
+          \qquad g = \nabla P_\theta(w_\theta),
+
+because :math:`|M^{-1} g - \tfrac12 B^{-1} g|_B^2 = g' (M^{-1} B M^{-1} - M^{-1}) g + \tfrac14 |g|_{B^{-1}}^2`, and the first
+term is not positive. With B = I that is the ball."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate.ellipsoid import Ellipsoid, curved_norm
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma
+from maxmargin.data.rows import Array
+from maxmargin.model_selection.points import Weights
+from maxmargin.model_selection.transfer import Fit
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+from maxmargin.problem.linear import LinearProblem
+
+
+def has_gradients(problem: LinearProblem) -> bool:
+    """Squared hinge loss and no other, with an intercept that is penalised or none."""
+    loss = problem.loss
+    if loss.is_regression or not problem.penalizes_intercept:
+        return False
+    pieces = loss.margin_pieces()
+    return not (pieces.has_kink or pieces.has_bounded_slope or pieces.is_two_sided)
+
+
+class Slope(NamedTuple):
+    """A fit: its w and its losses, how wrong the losses can be, and |e| at most."""
+
+    C: float
+    w: Array
+    losses: Array
+    error: float
+    """At most sum_i c_i |x_i| times the error of loss i, with the rounding of such a sum."""
+    residual: float
+
+    @classmethod
+    def of(cls, fit: Fit) -> Slope:
+        problem = fit.problem
+        assert isinstance(problem, LinearProblem)
+        assert isinstance(fit.w, Weights)
+        costs, losses = problem.C / fit.C, np.maximum(0.0, 1.0 - fit.outputs)
+        h = problem.weights(costs * losses)
+        sizes = costs * fit.lengths
+        rounding = gamma(problem.n_samples + PAIRWISE_ROUNDINGS) * float(sizes @ losses)
+        error = (float(sizes @ (fit.output_errors + 2.0 * UNIT_ROUNDOFF)) + rounding) * OUTWARDS
+        residual = float(np.linalg.norm(fit.w.values - 2.0 * fit.C * h)) + 8.0 * UNIT_ROUNDOFF * fit.w.greatest_norm
+        return cls(fit.C, fit.w.values, losses, error, (residual + 2.0 * fit.C * error) * OUTWARDS)
+
+
+class Crossing(NamedTuple):
+    """The samples that cross the margin: their numbers, at which position, and the change of slope of d_i there."""
+
+    samples: Array
+    positions: Array
+    bends: Array
+
+    @classmethod
+    def of(cls, first: Fit, second: Fit) -> Crossing:
+        one, two = 1.0 - first.outputs, 1.0 - second.outputs
+        samples = np.flatnonzero(one * two < 0.0)
+        one, two = one[samples], two[samples]
+        return cls(samples, one / (one - two), np.abs(two - one))
+
+    def lifts(self, positions: Array) -> Array:
+        """d_i at some positions: a tent with its top at the crossing. One row for each position."""
+        below, above = np.minimum(positions[:, None], self.positions), np.maximum(positions[:, None], self.positions)
+        return np.asarray(self.bends * below * (1.0 - above))
+
+
+class Enclosure(NamedTuple):
+    """At the ends of the parts: what to subtract from w for the centre, which moves along a line between them. On each part:
+    the radius around it."""
+
+    shifts: Array
+    radii: Array
+
+
+def _on_parts(at_ends: Array) -> Array:
+    return np.asarray(np.maximum(at_ends[:-1], at_ends[1:]) * OUTWARDS)
+
+
+class Gradients:
+    """Two fits, the first at the smaller C."""
+
+    def __init__(self, fits: tuple[Fit, Fit], slopes: tuple[Slope, Slope], n_parts: int) -> None:
+        self.fits, self.slopes = fits, slopes
+        self.ends = np.linspace(0.0, 1.0, n_parts + 1)
+
+    @cached_property
+    def ball(self) -> Enclosure:
+        at_ends, rests = self._chords
+        lengths = np.linalg.norm(at_ends, axis=1) * (1.0 + gamma(at_ends.shape[1] + 8.0))
+        return Enclosure(0.5 * at_ends, _on_parts(0.5 * lengths) + (rests + self._errors) * OUTWARDS)
+
+    @cached_property
+    def sharper_norm(self) -> Ellipsoid | None:
+        """That of B; None where no sample is sure to stay below the margin, or rounding allows no proof."""
+        one, two = self.fits
+        farthest = 2.0 * float(self.ball.radii.max())  # the gradient is no longer, so that w* is no farther from w
+        reach = farthest * one.lengths + np.maximum(one.output_errors, two.output_errors)
+        highest = np.maximum(one.outputs, two.outputs) + reach * OUTWARDS
+        chosen = np.flatnonzero(highest < 1.0 - 8.0 * UNIT_ROUNDOFF)
+        assert isinstance(one.problem, LinearProblem)
+        return curved_norm(one.problem, chosen, 2.0 * one.problem.C[chosen], one.lengths[chosen]) if len(chosen) else None
+
+    def sharper(self, norm: Ellipsoid) -> Enclosure:
+        """In the norm of B, which is at least the identity: the other terms are no greater in it than their length."""
+        at_ends, rests = self._chords
+        found = norm.solve(at_ends)
+        return Enclosure(
+            0.5 * found.solutions, _on_parts((0.5 + found.error) * found.lengths) + (rests + self._errors) * OUTWARDS
+        )
+
+    @cached_property
+    def _chords(self) -> tuple[Array, Array]:
+        """theta (1 - theta) G + J at the ends of the parts, and how far the gradient can be from the chord between them."""
+        one, two = self.slopes
+        problem, crossing, ends = self.fits[0].problem, Crossing.of(*self.fits), self.ends
+        assert isinstance(problem, LinearProblem)
+        G = (two.C - one.C) * (two.w / two.C - one.w / one.C)
+        C = (1.0 - ends) * one.C + ends * two.C
+        costs = (problem.C / self.fits[0].C)[crossing.samples]
+        sums = self._sums(problem, crossing, costs * crossing.lifts(ends))
+        width = 1.0 / (len(ends) - 1)
+        inside = np.minimum((crossing.positions * (len(ends) - 1)).astype(np.intp), len(ends) - 2)
+        sizes = costs * crossing.bends * self.fits[0].lengths[crossing.samples]
+        kinks = 0.25 * width * np.bincount(inside, sizes, len(ends) - 1)
+        tilts = 0.25 * (two.C - one.C) * width * np.linalg.norm(np.diff(sums, axis=0), axis=1)
+        rests = 0.25 * width**2 * float(np.linalg.norm(G)) + 2.0 * two.C * kinks + 2.0 * tilts
+        return (ends * (1.0 - ends))[:, None] * G + 2.0 * C[:, None] * sums, rests * OUTWARDS
+
+    def _sums(self, problem: LinearProblem, crossing: Crossing, scales: Array) -> Array:
+        """sum_i scales_i y_i x_i, one row for each row of ``scales``."""
+        rows, signed = problem.rows.matrix[crossing.samples], scales * problem.signs[crossing.samples]
+        sums = np.asarray(signed @ rows)
+        if problem.intercept_scaling == 0.0:
+            return sums
+        return np.column_stack([sums, problem.intercept_scaling * signed.sum(axis=1)])
+
+    @property
+    def _errors(self) -> float:
+        """The gradients at the fits, and the rounding of the margins, which is that of h at both fits and in between."""
+        one, two = self.slopes
+        rounding = 16.0 * UNIT_ROUNDOFF * (two.C / one.C) * float(np.linalg.norm(one.w) + np.linalg.norm(two.w))
+        at_fits = two.C / one.C * max(one.residual, two.residual)
+        return at_fits + 8.0 * two.C * (one.error + two.error) + rounding

@@ -1,0 +1,157 @@
+"""A fit by passes with many features: rounds of coordinate descent, and looks for a better primal point between them.
+
+On one machine the samples of a round come in hands (``hands.py``): random blocks, and of these the samples that can still move.
+When all of them fit in one hand, it is solved to the end, and the next look says whether others must move, too. On many
+machines each partition descends by itself (``descent.py``)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.scale_out.descent import (
+    Descent,
+    DualPoint,
+    Grid,
+    Look,
+    Visit,
+    descend_part,
+    dual_point_part,
+    look_part,
+    take_step_part,
+)
+from maxmargin.scale_out.passes import Deal, Pass, Solving
+from maxmargin.solvers.linear.dcd import CommonPoint
+from maxmargin.solving.solution import Status
+
+if TYPE_CHECKING:
+    from maxmargin.scale_out.fitting import PassesRun
+
+
+@dataclass
+class Rounds:
+    """Where the descent stands: w(alpha), D(alpha), the gap terms that the last round met, and what the last look found."""
+
+    w: Array
+    dual: float
+    gap: float = math.inf
+    n_rounds: int = 0
+    generation: int = 0
+    length: float | None = None
+    reach: float = math.inf
+    keep: float = math.inf
+    n_looks: int = 0
+    is_one_hand: bool = False
+    sweeps: int = 0
+    primal: float = math.inf
+
+    def take(self, descent: Descent) -> None:
+        """The step of a round, made in place or of the best length."""
+        self.gap = descent.gap
+        if descent.w is None:
+            self.dual += descent.gain
+            return
+        self.length = descent.length(self.w)
+        self.dual += descent.rise(self.w, self.length)
+        self.w = self.w + self.length * descent.w
+
+    def restart(self, point: DualPoint) -> None:
+        self.w, self.dual, self.length, self.reach = point.w, point.dual, None, math.inf
+
+    @property
+    def rounds_to_look(self) -> int:
+        """More of them, the longer the fit takes. One hand is solved to its end in one round."""
+        return 1 if self.is_one_hand else max(2, self.n_rounds // 4)
+
+    @property
+    def relative_gap(self) -> float:
+        """Of the best primal point, as far as the solver can tell."""
+        return (self.primal - self.dual) / abs(self.dual) if self.dual != 0.0 else math.inf
+
+
+class DescentByPasses:
+    """The fit of one problem, for its ``run``."""
+
+    def __init__(self, run: PassesRun) -> None:
+        self.run, self.limits = run, run.plan.policy
+        self.best = np.zeros(run.framing.n_features + 1)
+        if run.start is not None:
+            self.best[: len(run.start)] = run.start
+        self.grid = Grid.of(self.limits)
+        self.judged_gap = math.inf
+
+    def solve(self) -> Solving[Status]:
+        run = self.run
+        run.stage, run.reason = "dcd", "the features are many"
+        point = yield from self._dual_point()
+        state = Rounds(point.w, point.dual)
+        while True:
+            for _ in range(state.rounds_to_look):
+                yield from self._round(state)
+                if state.gap <= self.limits.remainder_share * run.tol * abs(state.dual) or run.plan.stop.is_due:
+                    break
+            if state.length is not None:
+                yield from run.asked(Pass(take_step_part, (state.length,)))
+                state.length = 1.0
+            yield from self._look(state)
+            if (yield from self._ends(state)):
+                return run.status
+
+    def _ends(self, state: Rounds) -> Solving[bool]:
+        """A certificate where the gap looks small enough, or has fallen to a tenth since the last one."""
+        run, gap = self.run, state.relative_gap
+        looks_done = gap <= self.limits.certificate_share * run.tol
+        if looks_done or gap <= 0.01 * self.judged_gap or run.stalls(state.primal - state.dual):
+            self.judged_gap = gap
+            return (yield from run.judge(self.best, self._deal(0)))
+        return False
+
+    def _look(self, state: Rounds) -> Solving[None]:
+        """Find a better primal point, and which samples can still move."""
+        run, limits = self.run, self.limits
+        arguments = (self.best, state.w, self.grid)
+        look: Look = yield from run.asked(Pass(look_part, arguments, self._deal(state.n_rounds)))
+        values = 0.5 * self.grid.squares(self.best, state.w) + look.losses
+        row, column = np.unravel_index(int(np.argmin(values)), values.shape)
+        share, multiple = self.grid.shares[column], self.grid.multiples[row]
+        self.best *= 1.0 - share
+        self.best += share * multiple * state.w
+        state.primal = float(values[row, column])
+        near = look.nearness
+        fitting, violation = near.reach(run.plan.hand_bytes), near.violation
+        state.is_one_hand = run.executor.is_sequential and fitting >= limits.near * violation
+        state.reach = fitting if state.is_one_hand else limits.far * violation
+        state.keep = near.keep(limits.kept_share * run.plan.hand_bytes)
+        state.n_looks += 1
+        within = near.bytes_within(state.reach)
+        state.sweeps = int(min(limits.most_sweeps, limits.sweeps_a_visit * near.n_bytes / max(1.0, within)))
+        run.active = near.n_moving
+
+    def _deal(self, seed: int) -> Deal:
+        return Deal(self.run.plan.hand_bytes, seed + 1000 * self.run.plan.seed)
+
+    def _round(self, state: Rounds) -> Solving[None]:
+        """One visit of all samples that can move."""
+        run = self.run
+        state.n_rounds += 1
+        if not run.executor.is_sequential and state.length is None:
+            state.length = 1.0
+        sweeps = self.limits.most_sweeps if state.is_one_hand else max(state.sweeps, self.limits.sweeps_a_visit)
+        target = max(0.1 * run.tol, 0.02 * state.relative_gap) if state.is_one_hand else 0.02 * run.tol
+        visit = Visit(sweeps, target, run.plan.seed + 1000 * state.n_rounds, state.length)
+        run.n_passes += 1
+        deal = self._deal(state.n_rounds)._replace(reach=state.reach, keep=state.keep, look=state.n_looks)
+        reply = yield Pass(descend_part, (CommonPoint(state.w, state.dual), visit), deal)
+        if reply.generation != state.generation:
+            state.generation = reply.generation
+            state.restart((yield from self._dual_point()))
+        elif reply.value is not None:
+            state.take(reply.value)
+
+    def _dual_point(self) -> Solving[DualPoint]:
+        point: DualPoint = yield from self.run.asked(Pass(dual_point_part, (), self._deal(0)))
+        return point

@@ -17,7 +17,6 @@ from maxmargin.certificate import kernel as kernel_certificate
 from maxmargin.certificate.intercept import kernel_offset_bound
 from maxmargin.data.rows import ChosenRows
 from maxmargin.problem.held_values import MULTIPLE, ClassValues, held_values
-from maxmargin.problem.kernel_loops import ordered_neighbours
 from maxmargin.problem.kernels import Custom, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
@@ -108,6 +107,18 @@ def test_all_rows_are_made_at_once_when_many_are_needed():
     assert held.rows.is_there.all()
     assert held.evaluations <= 2 * 200**2
     assert np.array_equal(held.values, held_values(problem.kernel, problem.points).values)
+
+
+def test_what_the_memory_held_before_has_no_effect():
+    X, y = samples(300)
+    problem = KernelProblem.build(X, y, 2.0, RBF(0.3))
+    clean = HeldState.of(problem, held_values(problem.kernel, problem.points), None)
+    dirty = HeldState.of(problem, held_values(problem.kernel, problem.points), None)
+    dirty.held.rows.values[1:] = np.nan
+    for state in (clean, dirty):
+        state.run_smo(40)
+    assert not dirty.held.rows.is_there[:300].all()
+    assert np.array_equal(clean.s, dirty.s)
 
 
 def test_few_rows_are_made_where_few_samples_are_at_the_margin():
@@ -226,7 +237,7 @@ def test_one_compiled_call_judges_even_costs_as_the_general_code_does(n, share):
 def test_neighbours_in_order_are_those_of_a_sort(values, data):
     rank = data.draw(st.integers(0, len(values)))
     ordered = [-np.inf, *sorted(values), np.inf]
-    assert ordered_neighbours(np.array(values, float), rank) == (ordered[rank], ordered[rank + 1])
+    assert kernel_certificate._neighbours(np.array(values, float), rank) == (ordered[rank], ordered[rank + 1])
 
 
 def test_an_output_that_is_not_a_number_is_refused_though_its_alpha_is_zero():

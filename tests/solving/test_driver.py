@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import Polynomial
+from maxmargin.problem.kernels import RBF, Polynomial
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.linear.dcd import DCD
@@ -221,3 +221,27 @@ def test_a_tolerance_below_rounding_ends_when_no_step_is_left(tol):
     assert solution.status is Status.PRECISION_LIMIT
     assert solution.certificate.relative_gap < 1e-13
     assert len(solution.trace) < 100
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+@pytest.mark.parametrize("n", [40, 300])
+def test_a_solve_of_few_samples_in_one_go_is_that_of_the_drivers_loop(n, tol):
+    random = np.random.default_rng(n)
+    X = random.standard_normal((n, 4))
+    y = np.where(X[:, 0] + 0.7 * random.standard_normal(n) > 0.0, 1, -1)
+    rows = []
+    looped = solve(KernelProblem.build(X, y, 2.0, RBF(0.3)), tol=tol, callback=rows.append)
+    solution = solve(KernelProblem.build(X, y, 2.0, RBF(0.3)), tol=tol)
+    assert len(rows) == len(solution.trace) == 1  # the first answer will do
+    assert np.array_equal(solution.alpha, looped.alpha)
+    same = ("b", "certificate", "status", "steps", "epochs", "kernel_evaluations", "offset_bound")
+    assert all(getattr(solution, name) == getattr(looped, name) for name in same)
+
+
+def test_an_answer_in_one_go_that_is_not_good_enough_is_left_to_the_driver():
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((300, 2)), random.choice([-1, 1], 300)
+    problem = KernelProblem.build(X, y, 1e4, RBF(20.0))
+    assert solve(problem, tol=1e-6, max_seconds=0.0).status is Status.TIME_LIMIT
+    assert solve(problem, tol=0.0).status is Status.PRECISION_LIMIT
+    assert solve(problem, tol=1e-6).status is Status.CERTIFIED

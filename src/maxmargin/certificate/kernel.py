@@ -30,7 +30,7 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, even_sums, held_outputs, hinge_sums
+from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, even_outputs, held_outputs, hinge_sums
 from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
@@ -108,14 +108,22 @@ def _even_verdict(problem: KernelProblem, alpha: Array, support: Array) -> Kerne
     """The verdict where ``_is_even``. No value of the RBF kernel is greater than one, so one bound serves all outputs."""
     held, n, memory = problem.held, len(alpha), np.empty((4, len(alpha)))
     assert held is not None
-    relative_error = SECOND_ORDER * (held.error + gamma(n + 2.0))
-    values = held.with_rows(support)
-    low, high, greatest, error, sums = even_sums(
-        values, alpha, problem.signs, float(problem.C[0]), problem.n_positive, relative_error, memory
-    )
+    outputs, kinks, errors, costs = memory
+    greatest, total = even_outputs(held.with_rows(support), alpha, problem.signs, outputs, kinks)
+    low, high = _neighbours(kinks, problem.n_positive)
     b = 0.5 * (low + high) if math.isfinite(low + high) else (low if math.isfinite(low) else high)
+    errors[:], costs[:] = SECOND_ORDER * (held.error + gamma(n + 2.0)) * total, problem.C[0]
+    sums = hinge_sums(outputs, errors, alpha, problem.signs, costs, b, 4.0 * UNIT_ROUNDOFF)
     certificate = _assembled(problem, alpha, _Totals.of(sums), b, len(support))
-    return KernelVerdict(certificate, b, memory[0], repeated(error, n), 0, kinks=BestKinks(low, high, greatest))
+    error = repeated(errors[0], n)
+    return KernelVerdict(certificate, b, outputs, error, 0, kinks=BestKinks(low, high, greatest))
+
+
+def _neighbours(kinks: Array, rank: int) -> tuple[float, float]:
+    """The kinks number ``rank`` - 1 and ``rank`` in ascending order, infinite where there is none. The kinks are reordered."""
+    n = len(kinks)
+    kinks.partition([max(0, rank - 1), min(rank, n - 1)])
+    return float(kinks[rank - 1]) if rank > 0 else -math.inf, float(kinks[rank]) if rank < n else math.inf
 
 
 def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:

@@ -32,7 +32,8 @@ MULTIPLE = 64
 
 class Part(NamedTuple):
     """Samples of which rows are made, with a sample in each row of ``samples`` and a feature in each row of ``columns``, and
-    their |x|^2. ``square`` holds the kernel values among them where these are known, and is empty where they are not."""
+    their |x|^2. One more feature, the last, is zero for all samples. ``square`` holds the kernel values among them where these
+    are known, and is empty where they are not."""
 
     samples: Array
     columns: Array
@@ -41,9 +42,10 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, points: Points, square: Array) -> Part:
-        """The arrays are copies where the points are the caller's: compiled code takes those that may be written to."""
-        X = np.require(points.matrix, requirements=("C", "W"))
-        return cls(X, np.ascontiguousarray(X.T), np.require(points.sqnorms, requirements="W"), square)
+        n, n_features = points.matrix.shape
+        samples = np.zeros((n, n_features + 1))
+        samples[:, :n_features] = points.matrix
+        return cls(samples, np.ascontiguousarray(samples.T), np.array(points.sqnorms), square)
 
 
 NOTHING = np.empty((0, 0))
@@ -129,7 +131,9 @@ def _rows_in(padded: Array, n: int, first: Part, second: Part, middle: int, log2
     """Rows in this memory, none of which is there yet, but for those that hold zeros only."""
     is_there, power = np.zeros(len(padded), np.uint8), np.empty(len(padded))
     is_there[n if first.columns.size else 0 :] = 1
-    features, counts = np.empty(len(first.columns), np.int64), np.array([0, int(policy.HELD.most_rows * n)])
+    if first.columns.size:
+        padded[0] = 0.0  # a loop adds zero times this row before it has chosen one, and new memory may hold infinities
+    features, counts = np.empty(len(first.columns) + 3, np.int64), np.array([0, int(policy.HELD.most_rows * n)])
     return RowsOnDemand(padded, is_there, first, second, middle, n, log2_scale, power, power.view(np.int64), features, counts)
 
 

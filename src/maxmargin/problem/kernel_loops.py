@@ -16,8 +16,6 @@ SHIFT = 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""
 MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
-HALF_ULP = 2.0**-53
-"""The unit roundoff."""
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
 """The greatest number of samples whose terms are added up by ``hinge_sums``, and the terms of a block. With both, no term goes
 through more than 64 roundings."""
@@ -99,18 +97,18 @@ def make_row(rows, i):
 @njit(inline="always")
 def multiply(values, i, start, samples, place, columns, features):
     """values[i, start + k] = x . z_k, where x is row ``place`` of ``samples`` and z_k column k of ``columns``. Features in
-    which x is zero add nothing. The others are taken four at a time, so that the sums are read and written a quarter as
-    often."""
+    which x is zero add nothing. The others are taken four at a time, so that the sums are read and written a quarter as often;
+    the last feature, which is zero in all samples, makes up their number."""
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-    present, width = np.uint64(0), np.uint64(columns.shape[1])
-    for f in range(np.uint64(columns.shape[0])):
+    present, width, last = np.uint64(0), np.uint64(columns.shape[1]), np.uint64(columns.shape[0] - 1)
+    for f in range(last):
         if samples[place, f] != 0.0:
             features[present] = f
             present += one
+    features[present], features[present + one], features[present + two] = last, last, last
     for k in range(width):
         values[i, start + k] = 0.0
-    at = np.uint64(0)
-    while at + four <= present:
+    for at in range(np.uint64(0), present, four):
         e, f, g, h = features[at], features[at + one], features[at + two], features[at + three]
         a, b, c, d = samples[place, e], samples[place, f], samples[place, g], samples[place, h]
         for k in range(width):
@@ -118,13 +116,6 @@ def multiply(values, i, start, samples, place, columns, features):
             total = fma(b, columns[f, k], total)
             total = fma(c, columns[g, k], total)
             values[i, start + k] = fma(d, columns[h, k], total)
-        at += four
-    while at < present:
-        e = features[at]
-        a = samples[place, e]
-        for k in range(width):
-            values[i, start + k] = fma(a, columns[e, k], values[i, start + k])
-        at += one
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
@@ -177,56 +168,24 @@ def hinge_sums(outputs, errors, alpha, y, C, b, own_error):
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
-def even_sums(values, alpha, signs, C, rank, relative_error, memory):
-    """What a certificate needs of a matrix that is held, with hinge loss, an offset, and the same C for all samples: the two
-    kinks between which the offset is best, of which the lower has number ``rank`` - 1 in ascending order; the greatest of their
-    magnitudes; the error of each output; and the sums of ``hinge_sums`` at the offset in the middle. The rows of ``memory``
-    become outputs, kinks in another order, errors and costs. An output is wrong by at most ``relative_error`` times sum_i
-    alpha_i."""
-    n, total, greatest = np.uint64(alpha.shape[0]), 0.0, 0.0
-    outputs, kinks, errors, costs = memory[0], memory[1], memory[2], memory[3]
+def even_outputs(values, alpha, signs, outputs, kinks):
+    """The outputs from a matrix that is held, and the kinks y_i - f_i. Returns the greatest magnitude of a kink, which is not
+    finite if one of them is not, and sum_i alpha_i."""
+    n, total, greatest, finite = np.uint64(alpha.shape[0]), 0.0, 0.0, 0.0
     for i in range(n):
-        outputs[i], costs[i] = 0.0, C
+        outputs[i] = 0.0
     for j in range(n):
         total += alpha[j]
         scale = alpha[j] * signs[j]
         if scale != 0.0:
             for i in range(n):
                 outputs[i] = fma(scale, values[j, i], outputs[i])
-    error, finite = relative_error * total, 0.0
     for i in range(n):
         kink = signs[i] - outputs[i]
-        kinks[i], errors[i] = kink, error
+        kinks[i] = kink
         greatest = abs(kink) if abs(kink) > greatest else greatest
         finite += 0.0 * kink  # zero, or not a number
-    low, high = ordered_neighbours(kinks, np.int64(rank)) if finite == 0.0 else (np.nan, np.nan)
-    b = 0.5 * (low + high) if low > -np.inf and high < np.inf else (high if high < np.inf else low)
-    return low, high, greatest, error, hinge_sums(outputs, errors, alpha, signs, costs, b, 4.0 * HALF_ULP if total else 0.0)
-
-
-@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
-def ordered_neighbours(values, rank):
-    """The values number ``rank`` - 1 and ``rank`` in ascending order, minus or plus infinity where there is none (C. A. R.
-    Hoare, "Algorithm 65: find", 1961). The values change places."""
-    left, right = np.int64(0), np.int64(values.shape[0] - 1)
-    while left < right:
-        pivot, i, j = values[(left + right) // 2], left, right
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while pivot < values[j]:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i, j = i + 1, j - 1
-        left, right = i if rank > j else left, j if rank < i else right
-    low, high = -np.inf, np.inf
-    for k in range(values.shape[0]):
-        if k < rank:
-            low = values[k] if values[k] > low else low
-        else:
-            high = values[k] if values[k] < high else high
-    return low, high
+    return greatest + finite, total
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

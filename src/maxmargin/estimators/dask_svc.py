@@ -40,8 +40,8 @@ class LinearSVC(linear_svc.LinearSVC):
     client : distributed.Client, optional
         The cluster. By default the client of this process.
     memory : int or str, optional
-        How much memory this process may use for rows, in bytes or as "2G". By default an eighth of the machine's memory. With 0
-        no row leaves its worker.
+        How much memory this process may use for rows, in bytes or as "2G". By default none: no row and no alpha leaves its
+        worker.
     **parameters
         Those of :class:`maxmargin.LinearSVC`. The intercept is penalised, and ``solver`` is "auto".
 

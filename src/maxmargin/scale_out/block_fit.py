@@ -49,10 +49,9 @@ def block_bytes_for(memory: Any) -> int:
 
 
 def client_bytes(memory: Any) -> float:
-    """The same for rows that a client collects from workers. It may be zero, and None is a share of the machine's memory."""
-    if memory is None:
-        return policy.SHARES.client * memory_bytes()
-    return 0.0 if not isinstance(memory, (str, bool)) and memory == 0 else float(bytes_from(memory))
+    """The same for rows that a client collects from workers: none, if the user does not say."""
+    is_none = memory is None or (not isinstance(memory, (str, bool)) and memory == 0)
+    return 0.0 if is_none else float(bytes_from(memory))
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,6 @@ class MemoryShares:
     """The same for rows that coordinate descent visits together. They are in memory once."""
     sample: float = 0.2
     """The same for the sample that the first weights come from."""
-    client: float = 0.125
-    """Share of the memory of a Dask client's machine that rows from its workers may take, if the user does not say."""
     narrow_sample_bytes: int = 18
     """Bytes that a fit with few features keeps for each sample: alpha, its anchor, whether it is free, and one to spare."""
     wide_sample_bytes: int = 16

@@ -3,8 +3,8 @@
 Each worker is a process with one thread, and holds every second of the partitions. Both fits are certified, so that their
 objectives must agree within the target; the table has their relative difference. Rounds are passes over all partitions. Bytes
 are those that the client receives, counted by the executor: of a round with Newton's method they are 8 d^2 from each worker,
-with d weights, and the table has what that model says beside what was counted. With hinge loss or many features the client
-collects the rows in the first of three rounds, and fits them; ``--memory 0`` leaves them where they are.
+with d weights, and the table has what that model says beside what was counted. With ``--memory`` and hinge loss or many
+features the client collects the rows in the first of three rounds, and fits them.
 
     python -m benchmarks.dask_fits                      # covtype, a9a, mnist: three minutes
     python -m benchmarks.dask_fits --sets a9a --partitions 4

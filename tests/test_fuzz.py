@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fuzz import commands, exact, mutations, pieces, problems, run, soak, state, targets
+from fuzz import commands, exact, folders, mutations, pieces, problems, run, soak, state, targets
 from fuzz.targets import Wrong
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.io import MalformedFile
@@ -22,8 +22,8 @@ TARGETS = {target.name: target for target in run.all_targets()}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("fuzz")
-    targets.prepare(made)
-    commands.prepare(made)
+    for module in (targets, folders, commands):
+        module.prepare(made)
     return made
 
 

@@ -46,7 +46,7 @@ def test_between_certificates_the_line_says_what_the_solver_believes_within_80_c
 
 
 @pytest.mark.parametrize("solver", [KernelAuto(), BatchedSMO(), SMO(), IRWLS()], ids=lambda solver: solver.name)
-@pytest.mark.parametrize("n_samples", [60, 1500])
+@pytest.mark.parametrize("n_samples", [1100, 1500])  # fewer are solved in one go, and there is nothing to tell
 def test_a_watched_solver_tells_its_gap_and_support_vectors_and_gives_the_same_answer(solver, n_samples):
     X, y = labelled(n_samples, 4, 2.0, 0)
     seen = []

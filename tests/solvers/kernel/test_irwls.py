@@ -311,12 +311,11 @@ def test_settings_out_of_range_are_refused(settings_, error, message):
         IRWLS(**settings_)
 
 
-def test_an_infinite_C_is_refused():
+def test_a_kernel_problem_has_a_finite_C():
+    """The hard margin is a problem of its own (``solving/hard_kernel.py``)."""
     X, y = labelled(20, 3, 1.0, 5)
     with pytest.raises(ValueError, match="finite"):
         KernelProblem.build(X, y, np.inf, RBF(1.0))
-    with pytest.raises(ValueError, match="C"):
-        SVC(C=np.inf, solver="irwls").fit(X, y)
 
 
 def errors(seed: int, n: int, epsilon: float) -> Errors:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.solvers.kernel import batched_smo_loops
+from maxmargin.solvers.kernel.batched_smo_loops import best_offset as shared_best_offset
+from maxmargin.solvers.kernel.batched_smo_loops import gap_and_dual as shared_gap_and_dual
 from maxmargin.solvers.kernel.irwls.cholesky_loops import factor, substitute
 
 LEAST_PIVOT = 1e-10
@@ -18,8 +19,8 @@ follows from float64 and is not a setting."""
 MOVED, OUTSIDE, SINGULAR = 0, 1, 2
 """The outcome of ``leap``: it moved to the solution of the system, the solution is outside the box, or there is no solution."""
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}
-best_offset = njit(inline="always")(batched_smo_loops.best_offset.py_func)
-gap_and_dual = njit(inline="always")(batched_smo_loops.gap_and_dual.py_func)
+best_offset = njit(inline="always")(shared_best_offset.py_func)
+gap_and_dual = njit(inline="always")(shared_gap_and_dual.py_func)
 """Inlined, these two are compiled once and not twice: a quarter of a second of the first fit."""
 
 

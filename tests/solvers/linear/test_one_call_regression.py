@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -132,3 +134,12 @@ def test_the_compiled_sums_of_a_certificate_are_those_of_the_formulas_for_each_s
     )
     assert found[:3] == pytest.approx(expected[:3], rel=1e-12)
     assert expected[3] * (1.0 - 1e-9) <= found[3] <= 1.001 * expected[3]
+
+
+def test_the_sums_of_a_certificate_do_not_lose_digits_with_the_number_of_samples():
+    """The certificate counts a few roundings for a sum, as for pairwise summation. A plain loop has one for each term."""
+    n = 8192
+    zeros, ones = np.zeros(n), np.ones(n)
+    loss, _, gap, _ = judge_residuals(zeros, zeros, zeros, ones, 0.1 * ones, EpsilonInsensitive(0.0).residual_pieces())
+    assert loss == gap == math.fsum([0.1] * n)
+    assert loss != sum([0.1] * n)

@@ -20,9 +20,8 @@ from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
 NOISE, UNIT_ROUNDOFF = 8.0, 2.0**-53
 """A violation counts as rounding error below this many units in the last place of the terms of its sum."""
 MOST_SHIFTS = 100
-"""Newton steps and bisections for the shift of a projection."""
-MOST_FAILURES = 2
-"""Times in a row that S1 is made anew without a move that gains."""
+"""Newton steps and bisections for the shift of a projection: float64 has fewer halvings than this between two numbers of one
+size. A bound on rounding, not a setting."""
 OPTIMAL, LIMIT, STUCK = 0, 1, 2
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
@@ -40,13 +39,17 @@ class Block(NamedTuple):
 class Effort(NamedTuple):
     """When a working set is left: at a violation of ``tolerance``, or after ``max_iterations`` systems. ``jitter`` is added to
     the diagonal of a system. At most ``pairs`` pairs of variables are moved before the first system. ``needs_system`` asks for
-    a system even if the pairs have brought the violation within the tolerance."""
+    a system even if the pairs have brought the violation within the tolerance. The loop is stuck when S1 was made anew more
+    than ``most_failures`` times in a row without a move that gains. SMO then makes up to ``steps_a_variable`` steps for each
+    variable."""
 
     tolerance: float
     max_iterations: int
     jitter: float
     pairs: int
     needs_system: bool
+    most_failures: int
+    steps_a_variable: int
 
 
 class Move(NamedTuple):
@@ -322,7 +325,7 @@ def climb(block, s, v, b, effort):
         if not move.gain > 0.0:
             if drop_blocked(block, s, d, in_S1) == 0 or not has_any(in_S1):
                 failures += 1
-                if failures > MOST_FAILURES:
+                if failures > effort.most_failures:
                     return STUCK, iteration + 1, b
                 b = begin_again(block, s, v, in_S1)
             continue

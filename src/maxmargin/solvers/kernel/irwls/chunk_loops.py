@@ -15,8 +15,6 @@ from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS
 from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs, span
 from maxmargin.solvers.kernel.irwls.selection_loops import Candidates, Strategy, choose, count_candidates
 
-STEPS_A_VARIABLE = 50
-"""Steps of SMO for each variable of a working set that is handed over to it."""
 ZERO = np.uint64(0)
 
 
@@ -41,6 +39,8 @@ class Plan(NamedTuple):
     max_iterations: int
     jitter: float
     pairs: int
+    most_failures: int
+    steps_a_variable: int
     has_offset: bool
     epsilon: float
     target: float
@@ -184,7 +184,7 @@ def solve_block(block, s, v, b, effort):
     outcome, systems, new_b = climb(block, s, v, b, effort)
     if outcome == OPTIMAL or not block.has_offset:
         return outcome == OPTIMAL, systems, new_b, False
-    move_pairs(block, s, v, effort.tolerance, STEPS_A_VARIABLE * len(s))
+    move_pairs(block, s, v, effort.tolerance, effort.steps_a_variable * len(s))
     restore_sum(block, s, v, total)
     top, bottom = span(v, s, block.lower, block.upper)
     return np.isfinite(v.sum()), systems, 0.5 * (top + bottom), True
@@ -212,7 +212,8 @@ def run_chunks(K, variables, plan, b, word):
         block = block_of(K, variables, places, memory, plan.has_offset)
         s, local_v = taken(variables.s, places), taken(v, places)
         tolerance = plan.local_tolerance * violation if leaves_some else 0.0
-        effort = Effort(tolerance, plan.max_iterations, plan.jitter, plan.pairs, False)
+        failures, most = plan.most_failures, plan.steps_a_variable
+        effort = Effort(tolerance, plan.max_iterations, plan.jitter, plan.pairs, False, failures, most)
         is_solved, systems, new_b, was_handed_over = solve_block(block, s, local_v, b, effort)
         iterations += systems
         steps += len(places) * (systems + 1)

@@ -18,7 +18,6 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.kernel.batched_smo_loops import RUN, LocalProblem, extremes, solve_with_offset, solve_without_offset
 from maxmargin.solvers.kernel.irwls.active_set_newton import Outcome, WorkingSet, optimise
 from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, Effort, climb
-from maxmargin.solvers.kernel.irwls.chunk_loops import STEPS_A_VARIABLE
 from maxmargin.solvers.kernel.irwls.start import Fading, FadingTask
 
 
@@ -36,6 +35,10 @@ class EnginePolicy:
     jitter: float = 8.0
     """Added to the diagonal of a system, in units in the last place of the greatest element of K and for each sample: LU solves
     a system that is perturbed by about as much."""
+    most_failures: int = 2
+    """Times in a row that the compiled loop makes S1 anew without a move that gains, before it hands the working set over."""
+    steps_a_variable: int = 50
+    """Steps of SMO for each variable of a working set that is handed over to it."""
 
 
 class Task(NamedTuple):
@@ -123,7 +126,8 @@ def _by_compiled_loop(task: Task, pairs: int) -> Solved | None:
     size, s, v = len(work.s), work.s.copy(), work.v.copy()
     K = np.ascontiguousarray(work.K, np.float64)
     block = Block(K, work.lower, work.upper, bool(work.has_offset), np.empty((size, size)))
-    effort = Effort(float(task.tolerance), int(task.max_iterations), jitter_of(np.diagonal(K), size), pairs, True)
+    jitter, limits = jitter_of(np.diagonal(K), size), (EnginePolicy.most_failures, EnginePolicy.steps_a_variable)
+    effort = Effort(float(task.tolerance), int(task.max_iterations), jitter, pairs, True, *limits)
     outcome, iterations, b = climb(block, s, v, float(task.b), effort)
     if outcome != OPTIMAL or not np.isfinite(v).all():
         return None
@@ -140,7 +144,7 @@ def by_smo(work: WorkingSet, tolerance: float, so_far: Solved) -> Solved:
     v[:size], s[:size], lower[:size], upper[:size] = work.v, work.s, work.lower, work.upper
     solve = solve_with_offset if work.has_offset else solve_without_offset
     local = LocalProblem(K, np.diagonal(K).copy(), v, s, lower, upper)
-    steps = solve(local, local.masks, tolerance, STEPS_A_VARIABLE * size)
+    steps = solve(local, local.masks, tolerance, EnginePolicy.steps_a_variable * size)
     top, bottom = extremes(v[:size], s[:size], work.lower, work.upper, 0.0)
     b = 0.5 * (top + bottom) if work.has_offset else 0.0
     return so_far._replace(s=s[:size], b=b, steps=so_far.steps + int(steps), was_handed_over=True)

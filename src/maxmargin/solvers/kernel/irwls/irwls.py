@@ -196,6 +196,8 @@ class IRWLS(KernelSolver):
             max_iterations=int(self.max_inner_iterations),
             jitter=jitter_of(state.diagonal, self._small_size + 2),
             pairs=self.policy.held_pairs * self.engine.pairs(self._small_size),
+            most_failures=EnginePolicy.most_failures,
+            steps_a_variable=EnginePolicy.steps_a_variable,
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,

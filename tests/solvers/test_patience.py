@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from maxmargin.solvers.patience import IdleRounds, Patience, StallRule, Standstill
@@ -57,3 +59,14 @@ def test_a_standstill_is_reached_when_nothing_moves_and_forgets_values_that_were
     standstill.forget_values()
     standstill.note(1e-3, 4.0)
     assert standstill.count == 0
+
+
+def test_a_rise_of_the_dual_value_that_is_rounding_does_not_end_a_standstill():
+    """Once IRWLS with working sets of ten samples went on for ever: f drifted, and the dual value rose by its last digit."""
+    standstill = Standstill(most=3)
+    dual = 50.0
+    standstill.note(1e-15, dual)
+    for _ in range(3):
+        dual = math.nextafter(dual, math.inf)
+        standstill.note(1e-15, dual)
+    assert standstill.is_reached

@@ -71,16 +71,19 @@ class Standstill:
     """Counts the rounds, one after the other, in which the dual value did not rise and the gap did not fall.
 
     Near the optimum the dual value is flat, so that either is progress; a gap has fallen when it is below ``share`` times its
-    least value before."""
+    least value before. The dual value can rise by no more than the gap: below ``noise`` times the dual value, what looks like a
+    rise is rounding, and could go on for ever."""
 
     most: int
     share: float = 0.99
+    noise: float = 2.0**-47
     least_gap: float = math.inf
     greatest_dual: float = -math.inf
     count: int = 0
 
     def note(self, gap: float, dual: float) -> None:
-        has_progress = gap < self.share * self.least_gap or dual > self.greatest_dual
+        rises = dual > self.greatest_dual and gap > self.noise * abs(dual)
+        has_progress = rises or gap < self.share * self.least_gap
         self.count = 0 if has_progress else self.count + 1
         self.least_gap, self.greatest_dual = min(gap, self.least_gap), max(dual, self.greatest_dual)
 

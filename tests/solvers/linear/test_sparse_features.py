@@ -9,6 +9,7 @@ from scipy import sparse
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import SquaredHinge
 from maxmargin.solvers.linear.sparse_newton.features import features_of
+from maxmargin.solvers.linear.sparse_newton.model import QuadraticModel
 
 
 @pytest.mark.parametrize("screened", [[], [0], [2], [3], [0, 2]])
@@ -24,3 +25,10 @@ def test_the_products_of_sparse_and_dense_columns_agree_whatever_is_screened(scr
     ]
     assert both[0].shape == kept.shape
     assert np.allclose(*both)
+
+
+def test_a_feature_that_no_active_sample_has_keeps_no_other_feature_from_its_newton_step():
+    """Its diagonal of H is zero, and with it there is no Cholesky factor."""
+    H = np.array([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 3.0]])
+    step = QuadraticModel(H, np.ones(3))._solution(np.arange(3), np.array([1.0, 1.0, 3.0]))
+    assert np.allclose(step, [0.0, 0.0, 1.0])

@@ -99,19 +99,23 @@ class QuadraticModel(NamedTuple):
         return target if change(target) <= min(0.0, change(along)) else along
 
     def _solution(self, support: Array, right: Array) -> Array:
-        """H_SS^-1 right, by a Cholesky factor of H_SS scaled to a diagonal of ones, with a ridge where it is singular."""
-        H = self.H[np.ix_(support, support)]
+        """H_SS^-1 right, by a Cholesky factor of H_SS scaled to a diagonal of ones, with a ridge where it is singular. Features
+        that no active sample has, whose diagonal is zero, stay where they are: with them there is no factor."""
+        curved = np.flatnonzero(np.diag(self.H)[support] > 0.0)
+        H = self.H[np.ix_(support[curved], support[curved])]
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
         H *= scale[:, None]
         H *= scale
+        solution = np.zeros(len(right))
         for ridge in (0.0, 1e-13, 1e-10, 1e-7):
             H[np.diag_indices(len(H))] = 1.0 + ridge
             try:
                 factor = linalg.cho_factor(H, lower=True, check_finite=False)
             except linalg.LinAlgError:
                 continue
-            return np.asarray(scale * linalg.cho_solve(factor, scale * right, check_finite=False))
-        return np.zeros(len(right))
+            solution[curved] = scale * linalg.cho_solve(factor, scale * right[curved], check_finite=False)
+            break
+        return solution
 
 
 def _least_along(u: Array, direction: Array, l1: Array, slope: float, curvature: float) -> Array:

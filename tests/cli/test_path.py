@@ -55,6 +55,7 @@ def test_an_l1_penalty_leaves_fewer_weights(run, data):
         (["--from", "1", "--to", "0.1"], "the smaller one first"),
         (["picture.nonsense"], "format that matplotlib writes"),
         (["nowhere/path.png"], "not a folder"),
+        (["--loss", "quantile"], "--loss quantile is for regression"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(run, data, words, said):

@@ -5,26 +5,28 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from maxmargin.cli import options as of
 
 
 @dataclass(frozen=True)
 class PathOptions:
-    """What the command was asked for."""
+    """The options of ``path``."""
 
-    data: Path
-    picture: Path | None
-    least: float
-    greatest: float
-    tol: float
-    loss: Any
-    penalty: str
-    bias: float | None
-    free_intercept: bool
-    zero_based: bool | None
-    label_column: str | None
-    as_json: bool
-    quiet: bool
+    data: of.Data
+    picture: of.Picture = None
+    least: of.LeastC = 1e-3
+    greatest: of.GreatestC = 1e3
+    tol: of.Tolerance = 1e-3
+    loss: of.LossName = None
+    penalty: of.PenaltyName = of.Penalty.l2
+    bias: of.Bias = None
+    free_intercept: of.FreeIntercept = False
+    zero_based: of.ZeroBased = None
+    label_column: of.LabelColumn = None
+    as_json: of.AsJson = False
+    quiet: of.Quiet = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def along(options: PathOptions) -> PathReport:
     bias = 1.0 if options.bias is None else options.bias
     model = LinearSVC(
         penalty="l1" if options.penalty == "l1" else "l2",
-        loss=options.loss or "squared_hinge",
+        loss=_loss_of(options.loss),
         fit_intercept=bias > 0.0,
         intercept_scaling=bias if bias > 0.0 else 1.0,
         penalize_intercept=not options.free_intercept,
@@ -91,6 +93,12 @@ def along(options: PathOptions) -> PathReport:
         picture=None if options.picture is None else str(options.picture),
         seconds=seconds,
     )
+
+
+def _loss_of(name: of.Loss | None) -> Literal["hinge", "squared_hinge"]:
+    if name is not None and name not in (of.Loss.hinge, of.Loss.squared_hinge):
+        raise ValueError(f"--loss {name} is for regression; path is for two classes: hinge or squared_hinge.")
+    return "hinge" if name is of.Loss.hinge else "squared_hinge"
 
 
 def _check_picture(picture: Path | None) -> None:

@@ -1,8 +1,8 @@
 """The ``maxmargin`` command: train, predict, certify, info, convert, scale, path.
 
 Exit 0 when the answer is certified, 3 when the work is done but uncertified, 2 for bad input. Heavy modules are imported by the
-commands that need them, so that ``--help`` is instant. The parameters of a command are its options; each becomes a dataclass at
-once, and another module does the work.
+commands that need them, so that ``--help`` is instant. The options of a command are the fields of a dataclass
+(``options.takes``), and another module does the work.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from maxmargin.cli import options as of
+from maxmargin.cli.along_c import PathOptions
 from maxmargin.cli.machine import TrainingOptions
 from maxmargin.cli.outcome import bad_input_explained, complain, end, say
 from maxmargin.cli.prediction import PredictionOptions
@@ -87,53 +88,10 @@ class TrainCommand(TyperCommand):
         "train abalone -s 13 -p 0.5",
     ),
 )
-def train(
-    data: of.Data,
-    model: of.NewModel = None,
-    C: of.Cost = 1.0,
-    tol: of.Tolerance = 1e-4,
-    kind: of.Kind = None,
-    loss: of.LossName = None,
-    tube: of.Tube = None,
-    quantile: of.QuantileLevel = None,
-    nu: of.Nu = None,
-    kernel: of.Kernel = None,
-    gamma: of.Gamma = None,
-    degree: of.Degree = None,
-    coef0: of.Coef0 = None,
-    cache_size: of.CacheSize = None,
-    shrinking: of.Shrinking = None,
-    bias: of.Bias = None,
-    free_intercept: of.FreeIntercept = False,
-    class_weight: of.ClassWeight = None,
-    folds: of.Folds = None,
-    find_C: of.FindC = False,
-    probability: of.Probability = 0,
-    sharp_proofs: of.SharpProofs = False,
-    solver: of.SolverName = "auto",
-    stop: of.Stop = of.StopBy.gap,
-    epsilon: of.Epsilon = None,
-    max_iter: of.MostEpochs = -1,
-    max_seconds: of.MostSeconds = None,
-    n_jobs: of.Threads = None,
-    seed: of.Seed = 0,
-    zero_based: of.ZeroBased = None,
-    n_features: of.Width = None,
-    float32: of.Float32 = False,
-    label_column: of.LabelColumn = None,
-    checkpoint: of.CheckpointFile = None,
-    checkpoint_seconds: of.CheckpointSeconds = 5.0,
-    report_page: of.ReportPage = None,
-    memory: of.MemoryBudget = None,
-    as_json: of.AsJson = False,
-    quiet: of.Quiet = False,
-) -> None:
+@of.takes(TrainingOptions)
+def train(options: TrainingOptions) -> None:
     """Train a model, linear or with a kernel (-t), and write it with its certificate; with -v, cross-validate instead; with
     -C, search for the best C."""
-    _train(TrainingOptions(**locals()))
-
-
-def _train(options: TrainingOptions) -> None:
     if options.find_C:
         with bad_input_explained():
             from maxmargin.cli.search_c import searched
@@ -167,26 +125,15 @@ def _train(options: TrainingOptions) -> None:
         "predict a9a.t a9a.model labels.txt --certified",
     ),
 )
-def predict(
-    data: of.Data,
-    model: of.Model,
-    output: of.Predictions = None,
-    decision_values: of.DecisionValues = False,
-    probability: of.Probabilities = 0,
-    certified: of.Certified = False,
-    zero_based: of.ZeroBasedStream = False,
-    label_column: of.LabelColumn = None,
-    as_json: of.AsJson = False,
-    quiet: of.Quiet = False,
-) -> None:
+@of.takes(PredictionOptions)
+def predict(options: PredictionOptions) -> None:
     """Predict, and report the accuracy by the labels in the file, or the mean squared error. A file of any size: it is read
     piece by piece."""
-    options = PredictionOptions(**locals())
     with bad_input_explained():
         from maxmargin.cli.prediction import predicted
 
         report = predicted(options)
-    say(report.as_json(), report.words(), as_json=as_json, quiet=quiet)
+    say(report.as_json(), report.words(), as_json=options.as_json, quiet=options.quiet)
 
 
 @app.command(
@@ -256,53 +203,27 @@ def convert(model: of.Model, output: of.Converted, to: of.To = of.Format.maxmarg
     short_help="Bring every feature into one range, as svm-scale does.",
     epilog=examples("scale a9a a9a.scale -s ranges", "scale a9a.t a9a.t.scale -r ranges", "scale -l 0 counts > counts.scale"),
 )
-def scale(
-    data: of.Data,
-    output: of.Scaled = None,
-    lower: of.Lower = None,
-    upper: of.Upper = None,
-    target: of.TargetBounds = None,
-    save: of.SaveRanges = None,
-    restore: of.RestoreRanges = None,
-    zero_based: of.ZeroBasedStream = False,
-    label_column: of.LabelColumn = None,
-    as_json: of.AsJson = False,
-    quiet: of.Quiet = False,
-) -> None:
+@of.takes(ScalingOptions)
+def scale(options: ScalingOptions) -> None:
     """Bring every feature into one range, as svm-scale does; its files of ranges are read and written."""
-    options = ScalingOptions(**locals())
     with bad_input_explained():
         from maxmargin.cli.scaling import scaled
 
         report = scaled(options)
-    if output is not None:
-        say(report.as_json(), report.words(), as_json=as_json, quiet=quiet)
+    if options.output is not None:
+        say(report.as_json(), report.words(), as_json=options.as_json, quiet=options.quiet)
 
 
 @app.command(
     short_help="A linear model for every C of a range, each with a proved gap.",
     epilog=examples("path a9a --from 0.001 --to 10", "path a9a a9a.png --from 0.01 --to 1 -e 1e-4 --loss hinge"),
 )
-def path(
-    data: of.Data,
-    picture: of.Picture = None,
-    least: of.LeastC = 1e-3,
-    greatest: of.GreatestC = 1e3,
-    tol: of.Tolerance = 1e-3,
-    loss: of.LossName = None,
-    penalty: of.PenaltyName = of.Penalty.l2,
-    bias: of.Bias = None,
-    free_intercept: of.FreeIntercept = False,
-    zero_based: of.ZeroBased = None,
-    label_column: of.LabelColumn = None,
-    as_json: of.AsJson = False,
-    quiet: of.Quiet = False,
-) -> None:
+@of.takes(PathOptions)
+def path(options: PathOptions) -> None:
     """Solve for every C of a range, of two classes. The gap is proved at every C, not at the fits alone."""
-    from maxmargin.cli.along_c import PathOptions, along
+    from maxmargin.cli.along_c import along
 
-    options = PathOptions(**{name: value for name, value in locals().items() if name in PathOptions.__dataclass_fields__})
     with bad_input_explained():
         report = along(options)
-    say(report.as_json(), report.words(), as_json=as_json, quiet=quiet)
+    say(report.as_json(), report.words(), as_json=options.as_json, quiet=options.quiet)
     end(certified=report.certified)

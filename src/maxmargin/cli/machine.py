@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmargin.cli import families, switches
-from maxmargin.cli.options import StopBy
+from maxmargin.cli import options as of
 
 
 @dataclass(frozen=True)
@@ -29,47 +29,47 @@ class LinearDefaults:
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """The options of ``train``, by the names that they have there."""
+    """The options of ``train``."""
 
-    data: Path
-    model: Path | None
-    C: float
-    tol: float
-    folds: int | None
-    kernel: str | None
-    gamma: str | None
-    degree: int | None
-    coef0: float | None
-    cache_size: float | None
-    shrinking: bool | None
-    loss: str | None
-    kind: int | None
-    tube: float | None
-    quantile: float | None
-    nu: float | None
-    bias: float | None
-    free_intercept: bool
-    sharp_proofs: bool
-    class_weight: list[str] | None
-    solver: str
-    stop: StopBy
-    epsilon: float | None
-    probability: int
-    max_iter: int
-    max_seconds: float | None
-    n_jobs: int | None
-    seed: int
-    zero_based: bool | None
-    n_features: int | None
-    float32: bool
-    label_column: str | None
-    checkpoint: Path | None
-    checkpoint_seconds: float
-    report_page: Path | None
-    memory: str | None
-    as_json: bool
-    quiet: bool
-    find_C: bool = False
+    data: of.Data
+    model: of.NewModel = None
+    C: of.Cost = 1.0
+    tol: of.Tolerance = 1e-4
+    kind: of.Kind = None
+    loss: of.LossName = None
+    tube: of.Tube = None
+    quantile: of.QuantileLevel = None
+    nu: of.Nu = None
+    kernel: of.Kernel = None
+    gamma: of.Gamma = None
+    degree: of.Degree = None
+    coef0: of.Coef0 = None
+    cache_size: of.CacheSize = None
+    shrinking: of.Shrinking = None
+    bias: of.Bias = None
+    free_intercept: of.FreeIntercept = False
+    class_weight: of.ClassWeight = None
+    folds: of.Folds = None
+    find_C: of.FindC = False
+    probability: of.Probability = 0
+    sharp_proofs: of.SharpProofs = False
+    solver: of.SolverName = "auto"
+    stop: of.Stop = of.StopBy.gap
+    epsilon: of.Epsilon = None
+    max_iter: of.MostEpochs = -1
+    max_seconds: of.MostSeconds = None
+    n_jobs: of.Threads = None
+    seed: of.Seed = 0
+    zero_based: of.ZeroBased = None
+    n_features: of.Width = None
+    float32: of.Float32 = False
+    label_column: of.LabelColumn = None
+    checkpoint: of.CheckpointFile = None
+    checkpoint_seconds: of.CheckpointSeconds = 5.0
+    report_page: of.ReportPage = None
+    memory: of.MemoryBudget = None
+    as_json: of.AsJson = False
+    quiet: of.Quiet = False
 
     @property
     def has_kernel(self) -> bool:
@@ -123,7 +123,7 @@ class TrainingOptions:
         """The solver of that name, which ends as was asked: by the gap the name will do."""
         from maxmargin.solvers.registry import ending_by_own_rule
 
-        if self.stop is StopBy.paper:
+        if self.stop is of.StopBy.paper:
             return ending_by_own_rule(made_solver(self.solver, settings), self.epsilon)
         if self.epsilon is not None:
             raise ValueError("--epsilon belongs to the solver's own stopping rule: ask for that with --stop paper.")

@@ -5,11 +5,44 @@ Named as LIBLINEAR's and LIBSVM's are. Nothing heavy is imported here, so that -
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import MISSING, fields
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
+
+
+def takes(options: Any) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """Give a command one option for each field of the dataclass ``options``.
+
+    typer reads the options of a command off the signature of its function. The signature is made here from the fields: their
+    annotations are those below, their defaults those of the options. The command itself receives the dataclass.
+    """
+    types = get_type_hints(options, include_extras=True)
+    parameters = [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=types[field.name],
+        )
+        for field in fields(options)
+    ]
+
+    def with_options(command: Callable[[Any], None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**values: Any) -> None:
+            command(options(**values))
+
+        run.__annotations__ = types
+        vars(run)["__signature__"] = Signature(parameters)
+        return run
+
+    return with_options
 
 
 class Penalty(StrEnum):

@@ -9,24 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maxmargin.cli import options as of
 from maxmargin.cli.data import DataFile, load, takes_kernel_values
 from maxmargin.cli.report import PredictionReport, RegressionReport, value_text
 
 
 @dataclass(frozen=True)
 class PredictionOptions:
-    """The options of ``predict``, by the names that they have there."""
+    """The options of ``predict``."""
 
-    data: Path
-    model: Path
-    output: Path | None
-    decision_values: bool
-    probability: int
-    certified: bool
-    zero_based: bool
-    label_column: str | None
-    as_json: bool
-    quiet: bool
+    data: of.Data
+    model: of.Model
+    output: of.Predictions = None
+    decision_values: of.DecisionValues = False
+    probability: of.Probabilities = 0
+    certified: of.Certified = False
+    zero_based: of.ZeroBasedStream = False
+    label_column: of.LabelColumn = None
+    as_json: of.AsJson = False
+    quiet: of.Quiet = False
 
 
 @dataclass

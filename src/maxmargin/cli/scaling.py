@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maxmargin.cli import options as of
 from maxmargin.cli.data import DataFile
 from maxmargin.cli.outcome import complain
 
@@ -26,19 +27,19 @@ class ScalingRemarks:
 
 @dataclass(frozen=True)
 class ScalingOptions:
-    """The options of ``scale``, by the names that they have there."""
+    """The options of ``scale``."""
 
-    data: Path
-    output: Path | None
-    lower: float | None
-    upper: float | None
-    target: tuple[float, float] | None
-    save: Path | None
-    restore: Path | None
-    zero_based: bool
-    label_column: str | None
-    as_json: bool
-    quiet: bool
+    data: of.Data
+    output: of.Scaled = None
+    lower: of.Lower = None
+    upper: of.Upper = None
+    target: of.TargetBounds = None
+    save: of.SaveRanges = None
+    restore: of.RestoreRanges = None
+    zero_based: of.ZeroBasedStream = False
+    label_column: of.LabelColumn = None
+    as_json: of.AsJson = False
+    quiet: of.Quiet = False
 
     def bounds(self) -> Interval:
         """By default -1 and 1, as in svm-scale."""

@@ -38,6 +38,7 @@ _HOMES = {
     "InseparableError": "maxmargin.certificate.hard_margin",
     "Certificate": "maxmargin.certificate.certificate",
     "certify": "maxmargin.certificate.linear",
+    "judge": "maxmargin.models.judging",
     "Solution": "maxmargin.solving.solution",
     "Status": "maxmargin.solving.solution",
     "Progress": "maxmargin.solving.solution",
@@ -142,6 +143,7 @@ if TYPE_CHECKING:
     from maxmargin.model_selection.leave_one_out import leave_one_out as leave_one_out
     from maxmargin.model_selection.path import Path as Path
     from maxmargin.model_selection.path import path as path
+    from maxmargin.models.judging import judge as judge
     from maxmargin.problem.kernel import KernelProblem as KernelProblem
     from maxmargin.problem.kernels import RBF as RBF
     from maxmargin.problem.kernels import Custom as Custom

@@ -6,7 +6,7 @@ what                                           file
 the commands and their options                 ``commands.py``, ``options.py``, ``switches.py``
 what is trained                                ``machine.py``, ``families.py``
 train, train -v, train -C, path                ``training.py``, ``cross_validation.py``, ``search_c.py``, ``along_c.py``
-predict, scale                                 ``prediction.py``, ``scaling.py``
+predict, scale, bench                          ``prediction.py``, ``scaling.py``, ``comparison.py``
 the files that a command reads                 ``data.py``
 what is said meanwhile, and at the end         ``progress.py``; ``report.py``, ``model_report.py``, ``outcome.py``
 =============================================  ==================================================================

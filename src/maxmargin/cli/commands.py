@@ -1,4 +1,4 @@
-"""The ``maxmargin`` command: train, predict, certify, info, convert, scale, path.
+"""The ``maxmargin`` command: train, predict, certify, info, convert, scale, path, bench.
 
 Exit 0 when the answer is certified, 3 when the work is done but uncertified, 2 for bad input. Heavy modules are imported by the
 commands that need them, so that ``--help`` is instant. The options of a command are the fields of a dataclass
@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from maxmargin.cli import options as of
 from maxmargin.cli.along_c import PathOptions
+from maxmargin.cli.comparison import BenchOptions
 from maxmargin.cli.machine import TrainingOptions
 from maxmargin.cli.outcome import bad_input_explained, complain, end, say
 from maxmargin.cli.prediction import PredictionOptions
@@ -68,8 +69,8 @@ def everything(
     """Train support vector machines to a certified optimum, from svmlight files."""
 
 
-class TrainCommand(TyperCommand):
-    """``train``, which also takes LIBLINEAR's ``-w1 2`` and LIBSVM's ``-h 0``."""
+class CommandWithSwitches(TyperCommand):
+    """A command that also takes LIBLINEAR's ``-w1 2``, and LIBSVM's ``-h 0`` and ``-n 0.5``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with bad_input_explained():
@@ -78,7 +79,7 @@ class TrainCommand(TyperCommand):
 
 
 @app.command(
-    cls=TrainCommand,
+    cls=CommandWithSwitches,
     short_help="Train a model and write it with its certificate.",
     epilog=examples(
         "train a9a",
@@ -225,5 +226,22 @@ def path(options: PathOptions) -> None:
 
     with bad_input_explained():
         report = along(options)
+    say(report.as_json(), report.words(), as_json=options.as_json, quiet=options.quiet)
+    end(certified=report.certified)
+
+
+@app.command(
+    cls=CommandWithSwitches,
+    short_help="Time our fit of a file beside scikit-learn's, with the proved gap of each.",
+    epilog=examples("bench a9a -s 3", "bench a9a -t rbf -g 0.05 --repeats 1"),
+)
+@of.takes(BenchOptions)
+def bench(options: BenchOptions) -> None:
+    """Fit a file by maxmargin, by scikit-learn and, where scikit-learn-intelex is installed, by oneDAL, in turns. The gap of
+    every model is proved, so that seconds can be compared with what they bought."""
+    with bad_input_explained():
+        from maxmargin.cli.comparison import compared
+
+        report = compared(options)
     say(report.as_json(), report.words(), as_json=options.as_json, quiet=options.quiet)
     end(certified=report.certified)

@@ -167,6 +167,8 @@ Epsilon = Annotated[float | None, typer.Option(help="Of the solver's own stoppin
 MostEpochs = Annotated[int, typer.Option(help="Limit on epochs; -1 for none.")]
 MostSeconds = Annotated[float | None, typer.Option(help="Limit on the time of the fit, all classes together.")]
 MostSecondsOfProof = Annotated[float, typer.Option(help="Limit on the search for a dual bound, for each binary problem.")]
+MostSecondsOfPeer = Annotated[float, typer.Option(help="Limit on each fit of a peer, and on the proof of its gap.")]
+Repeats = Annotated[int, typer.Option("--repeats", help="Fits of each contestant.")]
 Threads = Annotated[int | None, typer.Option("-n", "--n-jobs", help="Threads for several classes; -1 for all cores.")]
 Seed = Annotated[int, typer.Option(help="Seeds the order of the steps, and the folds of -v.")]
 Probability = Annotated[

@@ -268,7 +268,7 @@ def sections(report: Path) -> dict[str, str]:
 
 def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--sets", nargs="*", default=[], help="parts 3 and selection: the sets to measure (selection: with their C)")
+    parser.add_argument("--sets", nargs="*", default=[], help="parts 3 and selection: the sets to measure")
 
 
 def main() -> None:

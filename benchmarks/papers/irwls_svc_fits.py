@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from benchmarks.kernel_problems import Named
 from benchmarks.measure import ROUNDS, Table, seconds_text
 from benchmarks.papers.irwls_svc_data import Entry
 from benchmarks.papers.irwls_svc_verdicts import Verdicts
-from maxmargin import IRWLS, Solution, certify_kernel, solve
+from maxmargin import IRWLS, SVC, Solution, certify_kernel, solve
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.solvers.base import Budget
 
@@ -185,37 +186,47 @@ def counts_as_printed(problem: KernelProblem, q: int, most_seconds: float) -> tu
     return state.chunks, state.unsettled
 
 
+def _tolerance_to_1e_3(named: Named, data: Data) -> float:
+    return float(_libsvm(named, data, 1)[0])
+
+
+def _solved(named: Named, data: Data, solver: IRWLS, seed: int) -> None:
+    solve(named.problem(data), solver, tol=TARGETS[0], random_state=seed)
+
+
+def _fitted(named: Named, data: Data, solver: IRWLS, seed: int) -> None:
+    SVC(C=named.C, gamma=named.gamma, solver=solver, tol=TARGETS[0], random_state=seed).fit(data.X, data.y)
+
+
+CALLS: dict[str, Callable[[Named, Data, IRWLS, int], None]] = {"solve": _solved, "SVC": _fitted}
+SIZES = {"20": IRWLS(20), "40": IRWLS(40), "70": IRWLS(70), "default": IRWLS()}
+SEEDS = range(12)
+
+
 def few_samples(entries: list[Entry], verdicts: Verdicts, rounds: int) -> Table:
-    """Problems made anew and solved to 1e-3, in turns with LIBSVM: the least processor time of each."""
-    sizes = {"IRWLS(20)": IRWLS(20), "IRWLS(40)": IRWLS(40), "IRWLS(70)": IRWLS(70), "IRWLS()": IRWLS()}
-    table = Table(
-        "problem",
-        "n",
-        *(f"{name} ms" for name in sizes),
-        "auto ms",
-        "LIBSVM ms (tol)",
-        "LIBSVM / slowest q",
-        "/ best q",
-        "/ IRWLS()",
-    )
-    wins = cells = 0
+    """Fits to 1e-3 with twelve values of random_state, in turns with LIBSVM: the least processor time of each."""
+    table = Table("problem", "n", "call", "q", "IRWLS ms", "LIBSVM ms (tol)", "LIBSVM / IRWLS", "least of 12", numbers_from=3)
+    least = []
     for entry in (entry for entry in entries if len(entry.named.make().y) <= 1000):
         named, data = entry.named, entry.named.make()
-        tolerance = _libsvm(named, data, 1)[0]
-        model = sklearn.svm.SVC(C=named.C, gamma=named.gamma, tol=float(tolerance), cache_size=500)
-        runs: dict[str, Callable[[], object]] = {"LIBSVM": partial(model.fit, data.X, data.y)}
-        for name, solver in (*sizes.items(), ("auto", "auto")):
-            runs[name] = partial(lambda n, d, s: solve(n.problem(d), s, tol=TARGETS[0]), named, data, solver)
-        times = {name: 1e3 * min(_cpu(run, 1) for _ in range(2)) for name, run in runs.items()}
+        tolerance = _tolerance_to_1e_3(named, data)
+        model = sklearn.svm.SVC(C=named.C, gamma=named.gamma, tol=tolerance, cache_size=500)
+        runs: dict[object, Callable[[], object]] = {"LIBSVM": partial(model.fit, data.X, data.y)}
+        for call, q, seed in product(CALLS, SIZES, SEEDS):
+            runs[call, q, seed] = partial(CALLS[call], named, data, SIZES[q], seed)
+        times = {name: min(_cpu(run, 1) for _ in range(2)) for name, run in runs.items()}
         for _ in range(rounds):
-            times = {name: min(times[name], 1e3 * _cpu(run, 1)) for name, run in runs.items()}
-        small = [times[name] for name in ("IRWLS(20)", "IRWLS(40)", "IRWLS(70)")]
-        wins, cells = wins + sum(one <= times["LIBSVM"] for one in small), cells + len(small)
-        ratios = (f"{times['LIBSVM'] / one:.2f}" for one in (max(small), min(small), times["IRWLS()"]))
-        mine = (f"{times[name]:.1f}" for name in (*sizes, "auto"))
-        table.add(named, len(data.y), *mine, f"{times['LIBSVM']:.1f} ({tolerance})", *ratios)
-    claim = "few samples, q = 20, 40 and 70, to 1e-3: no slower than LIBSVM"
-    verdicts.judge(claim, "few samples", f"{wins} of {cells}", wins, cells)
+            times = {name: min(times[name], _cpu(run, 1)) for name, run in runs.items()}
+        theirs = f"{1e3 * times['LIBSVM']:.1f} ({tolerance:.1g})"
+        for call, q in product(CALLS, SIZES):
+            ratios = np.array([times["LIBSVM"] / times[call, q, seed] for seed in SEEDS])
+            mine = 1e3 * np.mean([times[call, q, seed] for seed in SEEDS])
+            least.append(ratios.min())
+            mean = math.exp(np.log(ratios).mean())
+            table.add(named, len(data.y), call, q, f"{mine:.1f}", theirs, f"{mean:.2f}", f"{ratios.min():.2f}")
+    claim = "few samples, to 1e-3: no slower than LIBSVM with any of twelve values of random_state"
+    wins = sum(one >= 1.0 for one in least)
+    verdicts.judge(claim, "few samples", f"{wins} of {len(least)}; least {min(least):.2f}x", wins, len(least))
     return table
 
 

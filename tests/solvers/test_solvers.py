@@ -224,6 +224,8 @@ def test_settings_that_make_no_sense_are_refused():
         Shrinking(factor=0.0)
     with pytest.raises(ValueError, match="epsilon must be positive; got -1"):
         DCD(epsilon=-1.0)
+    with pytest.raises(TypeError, match=r"shrinking must be Shrinking\(\), with its factor, or None; got False"):
+        DCD(shrinking=False)  # type: ignore[arg-type]
 
 
 def test_the_cyclic_order_is_the_order_of_the_samples_again_after_shrinking():

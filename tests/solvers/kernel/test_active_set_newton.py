@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from maxmargin.solvers.kernel.irwls.active_set_newton import Optimum, Outcome, WorkingSet, optimise
-from maxmargin.solvers.kernel.irwls.active_set_newton_loop import Block
+from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, BlockMemory, Effort, climb, extremes_of
 from maxmargin.solvers.kernel.irwls.cholesky_loops import drop_columns, factor, substitute, substitute_two
 from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Task
 from maxmargin.solvers.kernel.irwls.free_factor import FreeFactor, FreeFactorPolicy
@@ -201,7 +201,7 @@ def test_no_pair_lowers_the_dual_and_every_one_keeps_the_box_and_the_sum(seed, n
     X = random.normal(size=(n, 3))
     y = np.where(random.random(n) < 0.5, 1.0, -1.0)
     work = working_set(rbf_kernel(X, gamma=0.3), y, C * random.integers(1, 3, n), True)
-    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, np.empty((n, n)))
+    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
     s, v, best = work.s.copy(), work.v.copy(), dual(work, work.s)
     for _ in range(pairs):
         if move_pairs(block, s, v, 1e-9, 1) == 0:
@@ -218,12 +218,26 @@ def test_many_pairs_in_one_call_are_the_pairs_of_as_many_calls(n):
     random = np.random.default_rng(n)
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
     work = working_set(rbf_kernel(random.normal(size=(n, 3)), gamma=0.3), y, random.integers(1, 3, n).astype(float), True)
-    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, np.empty((n, n)))
+    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
     s, v, one_s, one_v = work.s.copy(), work.v.copy(), work.s.copy(), work.v.copy()
     steps = move_pairs(block, s, v, 1e-6, 30)
     assert 0 < steps == sum(move_pairs(block, one_s, one_v, 1e-6, 1) for _ in range(30))
     assert s.tobytes() == one_s.tobytes()
     assert v.tobytes() == one_v.tobytes()
+
+
+@pytest.mark.parametrize("n", [6, 33])
+def test_pairs_that_solve_a_working_set_without_a_system_give_it_the_b_that_violates_least(n):
+    random = np.random.default_rng(n)
+    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    work = working_set(rbf_kernel(random.normal(size=(n, 3)), gamma=0.3), y, random.integers(1, 3, n).astype(float), True)
+    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
+    s, v = work.s.copy(), work.v.copy()
+    outcome, systems, b = climb(block, s, v, 7.0, Effort(0.05, 60, 1e-12, 100 * n, False, 2))
+    top, bottom = extremes_of(block, s, v)
+    assert (outcome, systems) == (OPTIMAL, 0)
+    assert 0.0 <= top - bottom <= 0.05
+    assert b == pytest.approx(0.5 * (top + bottom), abs=1e-12)
 
 
 def test_pairs_before_systems_leave_fewer_systems_and_the_same_optimum():
@@ -244,7 +258,7 @@ def test_a_number_of_pairs_that_makes_no_sense_is_refused(pairs):
 @settings(max_examples=50, deadline=None)
 def test_quickselect_finds_what_sorting_finds(seed, n, k):
     values = np.random.default_rng(seed).integers(0, 9, n).astype(float)
-    assert kth_lowest(values.copy(), k % n) == np.sort(values)[k % n]
+    assert kth_lowest(values.copy(), n, k % n) == np.sort(values)[k % n]
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 40))

@@ -225,13 +225,14 @@ def test_the_papers_rule_ends_a_solve_at_the_first_small_change_of_the_objective
         objective = Huber(0.1).value(margins).mean() + 0.5 * penalty * w @ w
         iterations += 1
         step = 0.5 * step if objective > last else step
-        slopes = np.clip((1.1 - margins) / 0.2, 0.0, 1.0)
-        w = w - step * (penalty * w - X.T @ (y * slopes) / n)
         if abs(last - objective) < epsilon * last:
             break
+        slopes = np.clip((1.1 - margins) / 0.2, 0.0, 1.0)
+        w = w - step * (penalty * w - X.T @ (y * slopes) / n)
         last = objective
     assert ended.status is Status.SOLVER_RULE
     assert ended.epochs == iterations > 5
+    assert penalty * ended.certificate.primal == pytest.approx(objective, rel=1e-10)
     assert ended.w == pytest.approx(w, rel=1e-8, abs=1e-10)
     assert len(ended.trace) == 1
     assert ended.certificate == certify(problem, ended.w, ended.alpha)

@@ -95,6 +95,8 @@ class DCD:
         check_stop(self.stop)
         if not self.epsilon > 0.0:
             raise ValueError(f"epsilon must be positive; got {self.epsilon!r}.")
+        if not (self.shrinking is None or isinstance(self.shrinking, Shrinking)):
+            raise TypeError(f"shrinking must be Shrinking(), with its factor, or None; got {self.shrinking!r}.")
         if self.order is Order.ONLINE and self.shrinking is not None:
             raise ValueError("Algorithm 2 (Order.ONLINE) draws from all samples and cannot shrink: set shrinking=None.")
 

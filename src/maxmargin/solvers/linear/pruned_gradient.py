@@ -147,6 +147,7 @@ class DescentState:
         self.total_cost = float(problem.C.sum())
         self.step = min(settings.step, self.total_cost)
         self.epsilon, self.width, self.policy = settings.epsilon, settings.width, settings.policy
+        self.ends_by_rule = settings.stop == "paper"
         self.own_pieces = pieces_of(problem.loss)
         self.w = np.zeros(problem.rows.n_features + 1)
         self.sqnorm = 0.0
@@ -220,8 +221,9 @@ class DescentState:
         weights = self.origin_weights if self.takes_back else here.weights
         if self.change < self.epsilon:
             self.own_gap = 0.5 * float(np.sum(np.square(self.problem.regulariser * self.origin - weights)))
-        shrinking = self.step / self.total_cost  # step times lambda
-        self.sqnorm = step_down(self.origin, self.problem.regulariser, weights, shrinking, shrinking, self.w)
+        if not (self.ends_by_rule and self.looks_done):  # else the answer is where the rule held, and not one step further
+            shrinking = self.step / self.total_cost  # step times lambda
+            self.sqnorm = step_down(self.origin, self.problem.regulariser, weights, shrinking, shrinking, self.w)
         self.averages.count(self.iterations)
 
     def _accept(self, objective: float, weights: Array) -> None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS, factor, substitute, substitute_two
-from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
+from maxmargin.solvers.kernel.irwls.cholesky_loops import LOOP, factor, substitute, substitute_two
+from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs, span
 
 NOISE, UNIT_ROUNDOFF = 8.0, 2.0**-53
 """A violation counts as rounding error below this many units in the last place of the terms of its sum."""
@@ -26,22 +26,37 @@ OPTIMAL, LIMIT, STUCK = 0, 1, 2
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
+class BlockMemory(NamedTuple):
+    """What solving a working set needs besides its values, made once for all of them: an allocation in a loop takes longer than
+    a pair of variables."""
+
+    factor: np.ndarray
+    vectors: np.ndarray
+    members: np.ndarray
+    in_S1: np.ndarray
+
+    @classmethod
+    def of(cls, size: int) -> BlockMemory:
+        """Enough for a working set of ``size`` samples."""
+        return cls(np.empty((size, size)), np.empty((6, size)), np.empty(size, np.uint64), np.empty(size, np.bool_))
+
+
 class Block(NamedTuple):
-    """A working set: its kernel values, the bounds of its variables, and whether their sum is fixed. ``factor`` is memory."""
+    """A working set: its kernel values, the bounds of its variables, and whether their sum is fixed. ``K`` and the memory may
+    be larger than the working set."""
 
     K: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     has_offset: bool
-    factor: np.ndarray
+    memory: BlockMemory
 
 
 class Effort(NamedTuple):
     """When a working set is left: at a violation of ``tolerance``, or after ``max_iterations`` systems. ``jitter`` is added to
     the diagonal of a system. At most ``pairs`` pairs of variables are moved before the first system. ``needs_system`` asks for
     a system even if the pairs have brought the violation within the tolerance. The loop is stuck when S1 was made anew more
-    than ``most_failures`` times in a row without a move that gains. SMO then makes up to ``steps_a_variable`` steps for each
-    variable."""
+    than ``most_failures`` times in a row without a move that gains."""
 
     tolerance: float
     max_iterations: int
@@ -49,7 +64,6 @@ class Effort(NamedTuple):
     pairs: int
     needs_system: bool
     most_failures: int
-    steps_a_variable: int
 
 
 class Move(NamedTuple):
@@ -57,7 +71,7 @@ class Move(NamedTuple):
     length: float
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def rounding_of(block, s, b):
     greatest = total = 0.0
     for i in range(len(s)):
@@ -67,19 +81,22 @@ def rounding_of(block, s, b):
     return NOISE * UNIT_ROUNDOFF * (1.0 + abs(b) + greatest * total)
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def extremes_of(block, s, v):
     """The greatest v that can rise, the least that can fall; without an offset they are compared with 0."""
-    top, bottom = (-np.inf, np.inf) if block.has_offset else (0.0, 0.0)
-    for i in range(len(s)):
-        if s[i] < block.upper[i]:
-            top = max(top, v[i])
-        if s[i] > block.lower[i]:
-            bottom = min(bottom, v[i])
-    return top, bottom
+    top, bottom = span(v, s, block.lower, block.upper)
+    return (top, bottom) if block.has_offset else (max(top, 0.0), min(bottom, 0.0))
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
+def middle(block, top, bottom, b):
+    """The b of a working set that pairs alone have solved, where no system has given one: the b with which the conditions are
+    violated least. The last b would make violators of samples that are none."""
+    between = 0.5 * (top + bottom)
+    return between if block.has_offset and np.isfinite(between) else b
+
+
+@njit(**LOOP)
 def has_any(mask):
     """NumPy's ``any`` takes longer to compile."""
     count = 0
@@ -88,7 +105,7 @@ def has_any(mask):
     return count > 0
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def release(block, s, v, b, noise, in_S1):
     """Those whose error has the wrong sign come into S1. Where S1 is empty, b is free: it is put in the middle of the greatest
     v that can rise and the least that can fall, so that both come in. Returns b."""
@@ -101,22 +118,19 @@ def release(block, s, v, b, noise, in_S1):
     return b
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def newton_direction(block, v, b, in_S1, jitter, d):
     """d, zero outside S1; returns the new b, or nan where there is no factor."""
-    q = np.uint64(len(v))
-    members = np.empty(q, np.uint64)
-    n = ZERO
+    q, members, n = np.uint64(len(v)), block.memory.members, ZERO
     for i in range(q):
         d[i] = 0.0
         if in_S1[i]:
             members[n] = i
             n += ONE
-    U = block.factor
-    found, ones = np.empty(n), np.ones(n)
+    U, found, ones = block.memory.factor, block.memory.vectors[0][:n], block.memory.vectors[1][:n]
     for k in range(n):
         row = block.K[members[k]]
-        found[k] = v[members[k]] - b
+        found[k], ones[k] = v[members[k]] - b, 1.0
         for i in range(k, n):
             U[k, i] = row[members[i]]
         U[k, k] += jitter
@@ -139,7 +153,7 @@ def newton_direction(block, v, b, in_S1, jitter, d):
     return b + rise if np.isfinite(found.sum()) else np.nan
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def multiply(K, x, out):
     """out = K x, by the rows of what is not zero."""
     q = np.uint64(len(x))
@@ -152,7 +166,7 @@ def multiply(K, x, out):
                 out[i] += scale * row[i]
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def along(d, product, v, room):
     """The exact line search: how far, t = v.d / d.K.d or as far as there is room, and what it gains."""
     slope = curvature = 0.0
@@ -165,7 +179,7 @@ def along(d, product, v, room):
     return Move(t * (slope - 0.5 * t * curvature), t)
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def room_of(block, s, d):
     """How much of d the box allows."""
     room = np.inf
@@ -175,7 +189,7 @@ def room_of(block, s, d):
     return room
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def shift_to_sum(block, s, in_S1, d):
     """The number by which the S1 of s + d are shifted, before they are clipped to the box, so that their sum is that of s:
     Newton's method on a sum that falls and is piecewise linear, within an interval that it never leaves."""
@@ -207,7 +221,7 @@ def shift_to_sum(block, s, in_S1, d):
     return shift
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def towards_projection(block, s, in_S1, d, change):
     """``change`` leads from s to the projection of s + d onto the box and the sum."""
     shift = shift_to_sum(block, s, in_S1, d) if block.has_offset else 0.0
@@ -219,7 +233,7 @@ def towards_projection(block, s, in_S1, d, change):
         take_excess(block, s, in_S1, change)
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def take_excess(block, s, in_S1, change):
     """Subtract what rounding has left of the sum of ``change`` from the first variables with room. It is large when s + d is
     far away."""
@@ -232,7 +246,7 @@ def take_excess(block, s, in_S1, change):
             excess -= taken
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def restore_sum(block, s, v, total):
     """Add the rounding error of the sum to the free variable with most room."""
     astray = total - s.sum()
@@ -247,7 +261,7 @@ def restore_sum(block, s, v, total):
             v[i] -= astray * block.K[place, i]
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def apply_move(block, s, v, d, product, length):
     """Set variables that are within rounding error of a bound to the bound."""
     for i in range(len(s)):
@@ -259,7 +273,7 @@ def apply_move(block, s, v, d, product, length):
         v[i] -= length * product[i]
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def keep_inside(block, s, v, b, in_S1):
     """What is at a bound leaves S1, unless its error drives it inwards."""
     for i in range(len(s)):
@@ -268,7 +282,7 @@ def keep_inside(block, s, v, b, in_S1):
             in_S1[i] = (s[i] < block.upper[i] or e < 0.0) and (s[i] > block.lower[i] or e > 0.0)
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def drop_blocked(block, s, d, in_S1):
     """Those at a bound that would have to leave the box leave S1. How many they are."""
     count = 0
@@ -279,7 +293,7 @@ def drop_blocked(block, s, d, in_S1):
     return count
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def begin_again(block, s, v, in_S1):
     """Set S1 to the variables inside the box and the worst pair, which can always move. Returns b, between the two errors."""
     top, bottom = extremes_of(block, s, v)
@@ -289,15 +303,14 @@ def begin_again(block, s, v, in_S1):
     return 0.5 * (top + bottom) if block.has_offset else 0.0
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def climb(block, s, v, b, effort):
     """Move s, and v with it, to a violation of ``effort.tolerance`` or to rounding: the outcome, the iterations, and b."""
-    q = len(s)
-    d, product, other, other_product = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
+    q, vectors, in_S1 = len(s), block.memory.vectors, block.memory.in_S1[: len(s)]
+    d, product, other, other_product = vectors[2][:q], vectors[3][:q], vectors[4][:q], vectors[5][:q]
     failures, total = 0, s.sum()
     if block.has_offset:
         move_pairs(block, s, v, effort.tolerance, effort.pairs)
-    in_S1 = np.empty(q, np.bool_)
     for i in range(q):
         in_S1[i] = s[i] > block.lower[i] and s[i] < block.upper[i]
     b = release(block, s, v, b, 0.0, in_S1)
@@ -308,7 +321,7 @@ def climb(block, s, v, b, effort):
         if not top - bottom > max(tolerance, noise):
             if block.has_offset:
                 restore_sum(block, s, v, total)
-            return OPTIMAL, iteration, b
+            return OPTIMAL, iteration, b if iteration > 0 else middle(block, top, bottom, b)
         new_b = newton_direction(block, v, b, in_S1, effort.jitter, d)
         if np.isnan(new_b):
             return STUCK, iteration + 1, b

@@ -12,6 +12,8 @@ from maxmargin.data.caching import njit
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 """Not ``nnan``: what is not finite must be seen."""
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FLAGS}
+LOOP: dict[str, Any] = OPTIONS | {"allocates": False}
+"""Of loops that make no array: Numba counts no references there."""
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(5))
 
 
@@ -32,7 +34,7 @@ def subtract_four(U, first, last, n):
         U[k, k] -= one[k] * one[k] + two[k] * two[k] + three[k] * three[k] + four[k] * four[k]
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def factor(U, n):
     """U'U = A for the leading square of size n, whose upper triangle holds A and is overwritten. False: A is not positive
     definite. Four rows are finished at a time, so that the rest is read and written once for the four."""
@@ -55,7 +57,7 @@ def factor(U, n):
     return True
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def substitute(U, n, x):
     """x becomes A^-1 x."""
     n = np.uint64(n)
@@ -72,7 +74,7 @@ def substitute(U, n, x):
         x[k] = value / U[k, k]
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def substitute_two(U, n, x, z):
     """x becomes A^-1 x and z becomes A^-1 z, by one pass over U."""
     n = np.uint64(n)

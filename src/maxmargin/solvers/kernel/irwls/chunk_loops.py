@@ -10,10 +10,17 @@ import numpy as np
 from maxmargin.data.caching import njit
 from maxmargin.data.random_loops import next_random
 from maxmargin.solvers.kernel.batched_smo_loops import gap_and_dual
-from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, Effort, climb, restore_sum
-from maxmargin.solvers.kernel.irwls.cholesky_loops import OPTIONS
+from maxmargin.solvers.kernel.irwls.active_set_newton_loop import (
+    OPTIMAL,
+    Block,
+    BlockMemory,
+    Effort,
+    climb,
+    restore_sum,
+)
+from maxmargin.solvers.kernel.irwls.cholesky_loops import LOOP
 from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs, span
-from maxmargin.solvers.kernel.irwls.selection_loops import Candidates, Strategy, choose, count_candidates
+from maxmargin.solvers.kernel.irwls.selection_loops import Candidates, SelectionMemory, Strategy, choose
 
 ZERO = np.uint64(0)
 
@@ -40,11 +47,30 @@ class Plan(NamedTuple):
     jitter: float
     pairs: int
     most_failures: int
-    steps_a_variable: int
     has_offset: bool
     epsilon: float
     target: float
     max_steps: int
+
+
+class Workspace(NamedTuple):
+    """What making chunks needs besides the problem, allocated once: v = y - f and the errors of all samples; the memory of a
+    choice; and of a working set its values, and its bounds, s and v as rows of ``local``."""
+
+    v: np.ndarray
+    e: np.ndarray
+    can_rise: np.ndarray
+    can_fall: np.ndarray
+    selection: SelectionMemory
+    values: np.ndarray
+    local: np.ndarray
+    block: BlockMemory
+
+    @classmethod
+    def of(cls, n: int, size: int) -> Workspace:
+        """For n samples, and working sets of at most ``size``."""
+        errors = np.empty(n), np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
+        return cls(*errors, SelectionMemory.of(n), np.empty((size, size)), np.empty((4, size)), BlockMemory.of(size))
 
 
 class Report(NamedTuple):
@@ -68,7 +94,7 @@ class Survey(NamedTuple):
     dual: float
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def survey(variables, v, has_offset):
     """How far from optimal all samples are."""
     y, lower, upper, s, _ = variables
@@ -80,7 +106,7 @@ def survey(variables, v, has_offset):
     return Survey(top, bottom, gap, dual)
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def note_errors(variables, v, b, errors):
     """The errors of all samples, and the directions in which they may move."""
     lower, upper, s = variables.lower, variables.upper, variables.s
@@ -89,11 +115,11 @@ def note_errors(variables, v, b, errors):
         e[i], can_rise[i], can_fall[i] = v[i] - b, s[i] < upper[i], s[i] > lower[i]
 
 
-@njit(**OPTIONS)
-def missing_place(may_move, v, value, places):
+@njit(**LOOP)
+def missing_place(may_move, v, value, places, count):
     """The first sample that may move and has this v; -1 where one of the places is such a sample."""
-    for i in places:
-        if v[i] == value and may_move[i]:
+    for k in range(count):
+        if v[places[k]] == value and may_move[places[k]]:
             return -1
     for i in range(len(v)):
         if v[i] == value and may_move[i]:
@@ -101,57 +127,52 @@ def missing_place(may_move, v, value, places):
     return -1
 
 
-@njit(**OPTIONS)
-def with_worst_pair(errors, v, here, places):
-    """Add the worst pair to the places where it is missing. It seldom is: the paper's step 3 takes the worst of each kind."""
-    rise = missing_place(errors.can_rise, v, here.top, places)
-    fall = missing_place(errors.can_fall, v, here.bottom, places)
-    q, has_rise, has_fall = len(places), rise >= 0, fall >= 0 and fall != rise
-    if not has_rise and not has_fall:
-        return places
-    more = np.empty(q + has_rise + has_fall, np.int64)
-    for k in range(q):
-        more[k] = places[k]
-    if has_rise:
-        more[q] = rise
-    if has_fall:
-        more[q + has_rise] = fall
-    return more
+@njit(**LOOP)
+def with_worst_pair(errors, v, here, places, count):
+    """Add the worst pair to the places where it is missing; returns how many there are then. It seldom is: the paper's step 3
+    takes the worst of each kind."""
+    rise = missing_place(errors.can_rise, v, here.top, places, count)
+    fall = missing_place(errors.can_fall, v, here.bottom, places, count)
+    if rise >= 0:
+        places[count] = rise
+        count += 1
+    if fall >= 0 and fall != rise:
+        places[count] = fall
+        count += 1
+    return count
 
 
-@njit(**OPTIONS)
-def taken(values, places):
-    out = np.empty(len(places))
-    for k in range(len(places)):
-        out[k] = values[places[k]]
-    return out
+@njit(**LOOP)
+def take(values, places, out):
+    """The values at the places."""
+    for k in range(np.uint64(len(places))):
+        out[k] = values[np.uint64(places[k])]
 
 
-@njit(**OPTIONS)
-def block_of(K, variables, places, memory, has_offset):
+@njit(**LOOP)
+def gather(K, places, values):
     """Half of the values are read, each for both of its places: most reads miss the nearest cache."""
-    q = len(places)
-    values = np.empty((q, q))
+    q = np.uint64(len(places))
     for k in range(q):
-        row = K[places[k]]
+        row = K[np.uint64(places[k])]
         for i in range(k, q):
-            values[k, i] = values[i, k] = row[places[i]]
-    return Block(values, taken(variables.lower, places), taken(variables.upper, places), has_offset, memory)
+            values[k, i] = values[i, k] = row[np.uint64(places[i])]
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def take_over(s, places, found):
     """s at the places becomes what was found, and ``found`` the change."""
-    for k in range(len(places)):
-        change = found[k] - s[places[k]]
-        s[places[k]], found[k] = found[k], change
+    for k in range(np.uint64(len(places))):
+        i = np.uint64(places[k])
+        change = found[k] - s[i]
+        s[i], found[k] = found[k], change
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def subtract_rows(K, places, change, v):
     """v -= sum_k change_k K[places_k, :], four rows at a time. ``places`` and ``change`` are overwritten."""
     n, count = np.uint64(len(v)), 0
-    for k in range(len(places)):
+    for k in range(len(change)):
         if change[k] != 0.0:
             places[count], change[count] = places[k], change[k]
             count += 1
@@ -167,56 +188,61 @@ def subtract_rows(K, places, change, v):
             v[i] -= p * row[i]
 
 
-@njit(**OPTIONS)
-def next_places(v, here, plan, errors, word):
-    """The working set, and whether it leaves a candidate out."""
-    places = choose(errors, plan.size, plan.strategy, word)
+@njit(**LOOP)
+def next_places(here, plan, errors, word, space):
+    """The working set to the front of the places: its size, and whether it leaves a candidate out."""
+    choice = choose(errors, plan.size, plan.strategy, word, space.selection)
+    size = choice.size
     if plan.adds_worst_pair:
-        places = with_worst_pair(errors, v, here, places)
-    return places, count_candidates(errors) > len(places)
+        size = with_worst_pair(errors, space.v, here, space.selection.places, size)
+    return size, choice.candidates > size
 
 
-@njit(**OPTIONS)
+@njit(**LOOP)
 def solve_block(block, s, v, b, effort):
-    """Active-set Newton, and SMO where Newton reaches its limit or is stuck: whether it was solved, the systems, b, and whether
-    SMO was needed."""
+    """Active-set Newton, and as many pairs of variables again where Newton reaches its limit or is stuck: whether the working
+    set is left, the systems, b, and whether pairs were needed. The dual has risen, and the next working set may hold what this
+    one leaves."""
     total = s.sum()
     outcome, systems, new_b = climb(block, s, v, b, effort)
     if outcome == OPTIMAL or not block.has_offset:
         return outcome == OPTIMAL, systems, new_b, False
-    move_pairs(block, s, v, effort.tolerance, effort.steps_a_variable * len(s))
+    move_pairs(block, s, v, effort.tolerance, max(effort.pairs, len(s)))
     restore_sum(block, s, v, total)
     top, bottom = span(v, s, block.lower, block.upper)
     return np.isfinite(v.sum()), systems, 0.5 * (top + bottom), True
 
 
-@njit(**OPTIONS)
-def run_chunks(K, variables, plan, b, word):
+@njit(**LOOP)
+def run_chunks(K, variables, plan, b, word, space):
     """Working set after working set. s and f are changed in place."""
-    n = len(variables.y)
-    memory = np.empty((plan.size + 2, plan.size + 2))
-    e, can_rise, can_fall = np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
+    v, local = space.v, space.local
     iterations = steps = chunks = handovers = 0
     is_unsolved = False
-    v = variables.y - variables.f
+    for i in range(len(v)):
+        v[i] = variables.y[i] - variables.f[i]
     while steps < plan.max_steps:
         here = survey(variables, v, plan.has_offset)
         violation = here.top - here.bottom
         is_met = here.gap <= plan.target * max(abs(here.dual), abs(here.dual + here.gap))
         if is_met or not violation >= 2.0 * plan.epsilon:
             break
-        errors = Candidates(e, variables.y, can_rise, can_fall, min(plan.epsilon, 0.5 * violation))
+        errors = Candidates(space.e, variables.y, space.can_rise, space.can_fall, min(plan.epsilon, 0.5 * violation))
         note_errors(variables, v, b, errors)
         word = next_random(word)
-        places, leaves_some = next_places(v, here, plan, errors, word)
-        block = block_of(K, variables, places, memory, plan.has_offset)
-        s, local_v = taken(variables.s, places), taken(v, places)
+        q, leaves_some = next_places(here, plan, errors, word, space)
+        places, s, local_v = space.selection.places[:q], local[0][:q], local[1][:q]
+        block = Block(space.values, local[2][:q], local[3][:q], plan.has_offset, space.block)
+        gather(K, places, space.values)
+        take(variables.lower, places, block.lower)
+        take(variables.upper, places, block.upper)
+        take(variables.s, places, s)
+        take(v, places, local_v)
         tolerance = plan.local_tolerance * violation if leaves_some else 0.0
-        failures, most = plan.most_failures, plan.steps_a_variable
-        effort = Effort(tolerance, plan.max_iterations, plan.jitter, plan.pairs, False, failures, most)
+        effort = Effort(tolerance, plan.max_iterations, plan.jitter, plan.pairs, False, plan.most_failures)
         is_solved, systems, new_b, was_handed_over = solve_block(block, s, local_v, b, effort)
         iterations += systems
-        steps += len(places) * (systems + 1)
+        steps += q * (systems + 1)
         is_unsolved = not is_solved
         if is_unsolved:
             break
@@ -225,6 +251,6 @@ def run_chunks(K, variables, plan, b, word):
         handovers += was_handed_over
         take_over(variables.s, places, s)
         subtract_rows(K, places, s, v)
-    for i in range(n):
+    for i in range(len(v)):
         variables.f[i] = variables.y[i] - v[i]
     return Report(chunks, handovers, iterations, steps, b, word, is_unsolved)

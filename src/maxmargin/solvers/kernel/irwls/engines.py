@@ -17,7 +17,7 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.kernel.batched_smo_loops import RUN, LocalProblem, extremes, solve_with_offset, solve_without_offset
 from maxmargin.solvers.kernel.irwls.active_set_newton import Outcome, WorkingSet, optimise
-from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, Effort, climb
+from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, BlockMemory, Effort, climb
 from maxmargin.solvers.kernel.irwls.start import Fading, FadingTask
 
 
@@ -125,9 +125,9 @@ def _by_compiled_loop(task: Task, pairs: int) -> Solved | None:
     work = task.work
     size, s, v = len(work.s), work.s.copy(), work.v.copy()
     K = np.ascontiguousarray(work.K, np.float64)
-    block = Block(K, work.lower, work.upper, bool(work.has_offset), np.empty((size, size)))
-    jitter, limits = jitter_of(np.diagonal(K), size), (EnginePolicy.most_failures, EnginePolicy.steps_a_variable)
-    effort = Effort(float(task.tolerance), int(task.max_iterations), jitter, pairs, True, *limits)
+    block = Block(K, work.lower, work.upper, bool(work.has_offset), BlockMemory.of(size))
+    jitter = jitter_of(np.diagonal(K), size)
+    effort = Effort(float(task.tolerance), int(task.max_iterations), jitter, pairs, True, EnginePolicy.most_failures)
     outcome, iterations, b = climb(block, s, v, float(task.b), effort)
     if outcome != OPTIMAL or not np.isfinite(v).all():
         return None

@@ -143,7 +143,8 @@ class IRWLS(KernelSolver):
         )
         state.held = self._held_matrix(problem, state)
         state.refresh()
-        state.survey()
+        if state.held is None:  # the compiled loop surveys by itself
+            state.survey()
         return state
 
     def _rows(self, problem: KernelProblem) -> ActiveRows:
@@ -197,7 +198,6 @@ class IRWLS(KernelSolver):
             jitter=jitter_of(state.diagonal, self._small_size + 2),
             pairs=self.policy.held_pairs * self.engine.pairs(self._small_size),
             most_failures=EnginePolicy.most_failures,
-            steps_a_variable=EnginePolicy.steps_a_variable,
             has_offset=state.has_offset,
             epsilon=float(state.epsilon),
             target=float(target * state.caution) if self.stop == "gap" and state.is_definite else 0.0,

@@ -14,7 +14,14 @@ import numpy as np
 from maxmargin.data.caching import njit
 from maxmargin.solvers.kernel.batched_smo_loops import FLAGS, LEAST_CURVATURE, greater, lesser
 
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FLAGS}
+OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "boundscheck": False,
+    "error_model": "numpy",
+    "fastmath": FLAGS,
+    "allocates": False,
+}
 
 
 @njit(**OPTIONS)
@@ -70,7 +77,7 @@ def move_pair(block, s, v, diagonal, rise, fall):
 def move_pairs(block, s, v, tolerance, most):
     """Move at most ``most`` pairs, while the greatest v that can rise is more than ``tolerance`` above the least that can fall.
     Return how many were moved."""
-    diagonal, gains = np.empty(len(s)), np.empty(len(s))
+    diagonal, gains = block.memory.vectors[0][: len(s)], block.memory.vectors[1][: len(s)]
     for i in range(len(s)):
         diagonal[i] = block.K[i, i]
     top, bottom = span(v, s, block.lower, block.upper)

@@ -16,7 +16,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.solvers.kernel.irwls.selection_loops import BY_SIZE, RANDOM, Candidates, Strategy, choose
+from maxmargin.solvers.kernel.irwls.selection_loops import (
+    BY_SIZE,
+    RANDOM,
+    Candidates,
+    SelectionMemory,
+    Strategy,
+    choose,
+)
 
 
 class Errors(NamedTuple):
@@ -109,7 +116,8 @@ class RandomViolators:
 
 def _places(errors: Errors, size: int, strategy: Strategy, random: np.random.Generator) -> Array:
     word = np.uint64(random.integers(1, 2**63))
-    return np.sort(choose(Candidates(*errors), size, strategy, word))
+    memory = SelectionMemory.of(len(errors.e))
+    return np.sort(memory.places[: choose(Candidates(*errors), size, strategy, word, memory).size])
 
 
 def worst_pair(errors: Errors) -> Array:

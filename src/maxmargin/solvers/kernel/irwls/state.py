@@ -14,7 +14,7 @@ from maxmargin.screening.shrinking import ActiveSet, ShrinkingRule
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.kernel.active_rows import ActiveRows
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet
-from maxmargin.solvers.kernel.irwls.chunk_loops import Plan, Variables, run_chunks
+from maxmargin.solvers.kernel.irwls.chunk_loops import Plan, Variables, Workspace, run_chunks
 from maxmargin.solvers.kernel.irwls.engines import Solved
 from maxmargin.solvers.kernel.irwls.selection import Errors
 from maxmargin.solvers.kernel.signed_point import SignedPoint
@@ -28,15 +28,15 @@ class IRWLSPolicy:
     most_steps: int = 20_000
     """Steps that the compiled loop makes at a time, each variable of a working set counted once and once more for each system:
     ten milliseconds for working sets of 20 samples, some thirty for those of 128, so that Ctrl-C is heard."""
-    held_pairs: int = 2
+    held_pairs: int = 4
     """Times the engine's pairs that are moved before the systems where the kernel matrix is held. A working set costs little
-    there, so that more of them, each solved less exactly, cost less in all: 0.8 of the time on banana with 400 rows (C = 316).
-    For the same reason a working set that pairs have brought within its tolerance is left without a system there: on pima
-    (C = 10, q = 40) that are nearly all."""
-    held_tolerance: float = 5.0
-    """Times ``local_tolerance`` at which a working set is left where the kernel matrix is held, for the same reason. With
-    q = 20, 40, 70: 0.58 to 0.78 of the time to a gap of 1e-3 and 0.67 to 0.81 to 1e-6, in the geometric mean of ten problems
-    of 357 to 1,000 samples that are not in the paper's tables; one took 1.5 times as long (1e-6, q = 20)."""
+    there, so that more of them, each solved less exactly, cost less in all. For the same reason a working set that pairs have
+    brought within its tolerance is left without a system there, and one that takes too many systems after as many pairs
+    again."""
+    held_tolerance: float = 10.0
+    """Times ``local_tolerance`` at which a working set is left where the kernel matrix is held, for the same reason. With 4 and
+    10 instead of 2 and 5, the time for q = 20, 40, 70 and the default is 0.93, 0.84, 0.81 and 0.73 to a gap of 1e-3, and 0.90,
+    0.91, 0.87 and 0.78 to 1e-6: geometric means of 14 problems of 400 to 1,000 samples that are not in the paper's tables."""
     start_size: int = 64
     """Samples of the compiled working sets with which a problem of few samples begins, where the size is left to the solver."""
     usual_size: int = 500
@@ -251,7 +251,8 @@ class IRWLSState(SignedPoint):
     def run_chunks(self, plan: Plan) -> bool:
         """Steps 1 to 4 over and over. True if the last working set was not solved."""
         variables = Variables(self.y, self.lower, self.upper, self.s, self.f)
-        report = run_chunks(self.held, variables, plan, float(self.b), self.word)
+        space = Workspace.of(len(self.y), plan.size + 2)
+        report = run_chunks(self.held, variables, plan, float(self.b), self.word, space)
         self.word = np.uint64(report.word)
         self.b = float(report.b) if np.isfinite(report.b) else 0.0
         self.chunks += int(report.chunks)

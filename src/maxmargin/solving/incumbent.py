@@ -126,8 +126,9 @@ class LinearIncumbent:
         self.dual = 0.0 if problem.offset_prices is None else -np.inf  # that of the prices takes a pass over X
         self.certificate: Certificate | None = None
         self._judge = judge_of(problem)
-        looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink
-        self._margins = np.empty(problem.n_samples) if looks_for_w else None
+        self._looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink
+        keeps_margins = self._looks_for_w or problem.offset_prices is not None
+        self._margins = np.empty(problem.n_samples) if keeps_margins else None
         self._point: PrimalPoint | None = None
         self._own_w = self.w
 
@@ -137,11 +138,17 @@ class LinearIncumbent:
         here = self._mended(self.judge_own(solver, state), tol)
         if here.certificate.meets(tol):
             return here
+        self._offer_outputs(solver, state)
         self.learn(here, may_search=not state.has_best_w)
         if self.relative_gap > tol and not self._may_be_zero:
             return None
         pair = self.best()
         return pair if pair.certificate.meets(tol) else None
+
+    def _offer_outputs(self, solver: Any, state: Any) -> None:
+        """Where the offset has a price, the solver's next working set comes from the outputs that the judge has computed."""
+        if self.problem.offset_prices is not None and hasattr(solver, "take_outputs"):
+            solver.take_outputs(self.problem, state, self._margins)
 
     @property
     def _may_be_zero(self) -> bool:
@@ -182,7 +189,7 @@ class LinearIncumbent:
 
     def _search(self, here: Answer) -> float:
         """The primal value of the best point on a few lines; infinite where there is no such search."""
-        if self._margins is None:
+        if not self._looks_for_w or self._margins is None:
             return np.inf
         self._point = self._point or PrimalPoint(self.problem)
         return self._point.offer(here.w, self._margins, float(here.w @ here.w))

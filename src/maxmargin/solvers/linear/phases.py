@@ -73,6 +73,9 @@ class Phase(ABC):
         """The present (w, alpha) for the original problem."""
         return self.method.candidate()
 
+    def take_outputs(self, outputs: Array) -> None:
+        """The outputs of the candidate, which a refused certificate has computed. Most methods have no use for them."""
+
 
 class Coordinates(Phase):
     """Dual coordinate descent, sweep by sweep, with a forecast of the remaining work after each sweep."""
@@ -219,6 +222,9 @@ class Pairs(Phase):
             if state.is_stuck or (not self.looks_done and self._is_long(budget.target)):
                 return Handover(state.alpha.copy(), "pairs would take longer", NewtonSteps.begin)
         return None
+
+    def take_outputs(self, outputs: Array) -> None:
+        self.method.solver.take_outputs(self.plan.problem, self.method.state, outputs)  # type: ignore[attr-defined]
 
     def _is_long(self, target: float) -> bool:
         """Whether Newton's method would be done sooner, judged by the decay of the gap."""

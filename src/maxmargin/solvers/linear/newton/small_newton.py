@@ -22,12 +22,11 @@ from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import curve_of, has_few_elements
 from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
 from maxmargin.solvers.linear.newton.state import NewtonState
+from maxmargin.solvers.samples import one_of_each
 from maxmargin.solvers.scaled_targets import power_of_two
 
 LINE = 8
 """Numbers in a line of the cache: a fact of the machine, not a setting."""
-MIXER = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number whose bits look random: 2^64 divided by the golden ratio."""
 STRIP = 128
 """Samples that are added to the matrix at a time: 9 kB for each 9 features, so that they stay in the near cache."""
 POLISHING = Newton(polishes=True)
@@ -180,8 +179,7 @@ class Memory:
     def some(self, every: int, gap: float) -> Memory:
         """The problem of one sample out of ``every``, whose C stands in for theirs, to this relative gap."""
         n = len(self.samples.C) // every
-        numbers = np.arange(n, dtype=np.uint64)
-        chosen = (numbers * np.uint64(every) + (numbers * MIXER >> np.uint64(32)) % np.uint64(every)).astype(np.intp)
+        chosen = one_of_each(every, len(self.samples.C))
         C, lower, upper, target = (values[chosen] for values in self.samples[:4])
         Z = padded(len(self.Z), n)
         np.take(self.Z, chosen, axis=1, out=Z[:, :n])

@@ -1,0 +1,213 @@
+"""The dual point of pair descent: alpha with its w, the working set, and where both begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.data.limits import check_point
+from maxmargin.data.row_loops import add_rows
+from maxmargin.data.rows import Array, Rows
+from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows
+from maxmargin.solvers.samples import one_of_each
+
+
+@dataclass(frozen=True)
+class PairPolicy:
+    """The sizes of pair descent. They were chosen on magic, cpu_act, a9a, ijcnn1, sector and mnist; cal_housing, w7a, covtype
+    and news20_bigram were looked at afterwards."""
+
+    sweeps: int = 10
+    """How often a violator is paired before outputs are computed anew. Rows read on four sets: 2 sweeps 35, 4 sweeps 31, 10
+    sweeps 30 epochs."""
+    most_read: float = 2.0
+    """Rows read on a working set, as a share of all rows, before all samples are looked at, or another method is considered. A
+    small problem may read ``least_read`` rows."""
+    least_read: int = 100_000
+    aim: float = 0.3
+    """Relative gap of the working set, as a share of the target: the other samples add to the gap."""
+    near_share: float = 0.1
+    """Share of the samples in a working set: those nearest to rho."""
+    least_near: int = 500
+    """Samples in a working set, if that is more. A problem with no more samples is one working set."""
+    sample_every: int = 16
+    """One sample out of so many is solved first."""
+    sample_a_feature: float = 4.0
+    """Samples for each feature that the first problem must have, or else it says little about w: text has fewer, and begins at
+    the mean of X."""
+    sample_gap: float = 1e-2
+    """Relative gap of the first problem."""
+    mean_every: int = 4
+    """One sample out of so many is in that mean."""
+    quantile_every: int = 16
+    """One output out of so many tells where the band around rho begins and ends."""
+    chunk_elements: int = 10_000_000
+    """Stored elements of X between two check points."""
+    slow: float = 0.5
+    """Share of its last gap above which the gap of a working set falls slowly, so that all samples are looked at."""
+    still_iterations: int = 4
+    """Looks at all samples in a row without a smaller gap that end the descent."""
+    most_refusals: int = 3
+    """Refused certificates after which the descent looks at all samples itself before it asks for one."""
+
+
+class Descended(NamedTuple):
+    """What the steps on a working set ended with: rho, the gap of the set, the rows read, and the greatest |x_i|^2."""
+
+    rho: float
+    gap: float
+    n_read: float
+    longest: float
+
+
+class PairPoint:
+    """alpha in its box with the given sum, and w = w(alpha). The last element of w, that of the offset, is zero."""
+
+    def __init__(self, rows: Rows, upper: Array, total: float, policy: PairPolicy) -> None:
+        n = rows.n_samples
+        self.rows, self.upper, self.total, self.policy = rows, upper, total, policy
+        self.alpha, self.outputs = np.zeros(n), np.empty(n)
+        self.w, self._other = np.zeros(rows.n_features + 1), np.zeros(rows.n_features + 1)
+        self.chosen = np.empty(0, np.uint64)
+        self.near: Array = np.empty(0)
+        self.n_read = 0.0
+        self._compiled = rows.compiled(0.0)
+
+    @property
+    def sqnorm(self) -> float:
+        return float(self.w @ self.w)
+
+    @property
+    def size(self) -> int:
+        """How many samples are near rho."""
+        return max(self.policy.least_near, int(self.policy.near_share * self.rows.n_samples))
+
+    def begin(self) -> None:
+        """A first alpha and a first working set, from a sample of the rows or from their mean."""
+        n, policy = self.rows.n_samples, self.policy
+        n_sample = n // policy.sample_every
+        if n_sample >= max(policy.least_near, policy.sample_a_feature * self.rows.n_features):
+            sample = self._sample()
+            self._place(sample.w, band_of(sample.near, sample.upper, sample.total, policy.near_share))
+        else:
+            self._place(self._mean(policy.mean_every if n > policy.least_near else 1), (-np.inf, -np.inf))
+        self._fill()
+
+    def _sample(self) -> PairPoint:
+        chosen = one_of_each(self.policy.sample_every, self.rows.n_samples)
+        rows, upper = Rows(self.rows.matrix[chosen]), self.upper[chosen]
+        point = PairPoint(rows, upper, self.total * float(upper.sum()) / float(self.upper.sum()), self.policy)
+        point.begin()
+        point.chosen = np.arange(len(chosen), dtype=np.uint64)
+        point.descend(self.policy.sample_gap)
+        self.n_read += point.n_read
+        return point
+
+    def _mean(self, every: int) -> Array:
+        """A direction: w(alpha) of the weights of some samples."""
+        scales, w = np.zeros(len(self.upper)), np.zeros(len(self.w))
+        scales[::every] = self.upper[::every]
+        self._add(scales, w)
+        self.n_read += len(scales) // every
+        return w
+
+    def _place(self, w: Array, band: tuple[float, float]) -> None:
+        """Compute the outputs of w. Below the band alpha is at its bound, and in the band are the samples of the working set."""
+        n = self.rows.n_samples
+        placed = Placed(self.upper, self.alpha, self.outputs, np.empty(n, np.uint64))
+        step, parts = self._rows_a_chunk, []
+        for start in range(0, n, step):
+            check_point()
+            chosen = placed._replace(chosen=placed.chosen[start:])
+            n_chosen, _ = place_rows(self._compiled, w, band, chosen, self.w, start, min(start + step, n))
+            parts.append(chosen.chosen[:n_chosen])
+        self.chosen = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        self.n_read += n
+
+    def _fill(self) -> None:
+        """Raise alpha on the working set, from the least output on, until the sum is right. Where the band does not allow it,
+        take another one from all outputs."""
+        missing = self.total - float(self.alpha.sum())
+        if not 0.0 <= missing <= float(self.upper[self.chosen].sum()):
+            missing = self._choose_anew()
+        order = self.chosen[np.argsort(self.outputs[self.chosen])]
+        upper = self.upper[order]
+        self.alpha[order] = np.clip(missing - (np.cumsum(upper) - upper), 0.0, upper)
+        scales = np.zeros(len(self.alpha))
+        scales[order] = self.alpha[order]
+        self._add(scales, self.w)
+
+    def _choose_anew(self) -> float:
+        """Another band. Returns the sum that is left for it."""
+        outputs, share = self.outputs, self.size / self.rows.n_samples
+        low, high = band_of(outputs, self.upper, self.total, share)
+        self.chosen = np.flatnonzero((outputs >= low) & (outputs <= high)).astype(np.uint64)
+        self.alpha[:] = np.where(outputs < low, self.upper, 0.0)
+        self.w[:] = 0.0
+        self._add(self.alpha, self.w)
+        return self.total - float(self.alpha.sum())
+
+    def look(self) -> None:
+        """All outputs of w."""
+        self.outputs = np.asarray(self.rows.matrix @ self.w[:-1])
+        self.n_read += self.rows.n_samples
+
+    def choose(self, rho: float) -> None:
+        """The next working set, from all outputs: the samples near rho, and those that violate optimality."""
+        distance = self.outputs - rho
+        reach = np.partition(np.abs(distance[:: self.policy.quantile_every]), self._place_of_size)[self._place_of_size]
+        violates = ((distance < 0.0) & (self.alpha < self.upper)) | ((distance > 0.0) & (self.alpha > 0.0))
+        self.chosen = np.flatnonzero(violates | (np.abs(distance) <= reach)).astype(np.uint64)
+
+    @property
+    def _place_of_size(self) -> int:
+        every = self.policy.quantile_every
+        return min(self.size, self.rows.n_samples - 1) // every
+
+    def descend(self, target: float) -> Descended:
+        """Steps on the working set until its relative gap is ``target``."""
+        n, policy, total = len(self.chosen), self.policy, float(self.alpha[self.chosen].sum())
+        self.near = np.empty(n)
+        memory = np.empty((2, n), np.uint64)
+        working_set = WorkingSet(self.chosen, self.near, memory[0], memory[1])
+        most_read = max(policy.least_read, policy.most_read * self.rows.n_samples)
+        task = Task(target, most_read, policy.sweeps)
+        found = Descended(*descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task))
+        self._settle(total)
+        self.n_read += found.n_read
+        return found
+
+    def _settle(self, total: float) -> None:
+        """One free alpha takes up what rounding left of the sum."""
+        alpha, upper = self.alpha[self.chosen], self.upper[self.chosen]
+        rest = float(alpha.sum()) - total
+        places = np.flatnonzero((alpha - rest > 0.0) & (alpha - rest < upper))
+        if rest != 0.0 and len(places):
+            self.alpha[self.chosen[places[0]]] -= rest
+
+    def refresh(self) -> None:
+        """Compute w anew from alpha, which removes the rounding error of earlier steps."""
+        self.w[:] = 0.0
+        self._add(self.alpha, self.w)
+        self.n_read += self.rows.n_samples
+
+    def _add(self, scales: Array, w: Array) -> None:
+        for start in range(0, len(scales), self._rows_a_chunk):
+            check_point()
+            add_rows(self._compiled, scales, w, start, min(start + self._rows_a_chunk, len(scales)))
+
+    @property
+    def _rows_a_chunk(self) -> int:
+        a_row = self.rows.n_stored // self.rows.n_samples + 1
+        return max(1, self.policy.chunk_elements // a_row)
+
+
+def band_of(outputs: Array, upper: Array, total: float, share: float) -> tuple[float, float]:
+    """Two outputs, between which the samples have ``share`` of the weight, half of it on each side of ``total``."""
+    order = np.argsort(outputs)
+    sums = np.cumsum(upper[order])
+    half = 0.5 * share * float(sums[-1])
+    low, high = np.searchsorted(sums, (total - half, total + half))
+    return (float(outputs[order[low]]) if total > half else -np.inf, float(outputs[order[high]]) if high < len(order) else np.inf)

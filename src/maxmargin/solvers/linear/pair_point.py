@@ -13,6 +13,9 @@ from maxmargin.data.rows import Array, Rows
 from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows
 from maxmargin.solvers.samples import one_of_each
 
+EVERYWHERE = (-np.inf, np.inf)
+"""A band that holds every output."""
+
 
 @dataclass(frozen=True)
 class PairPolicy:
@@ -28,6 +31,10 @@ class PairPolicy:
     least_read: int = 100_000
     aim: float = 0.3
     """Relative gap of the working set, as a share of the target: the other samples add to the gap."""
+    small_elements: int = 1 << 15
+    """Elements n d up to which a problem is solved to rounding error, whatever the target is, if ``least_read`` rows suffice."""
+    small_spread: float = 1e-13
+    """Difference of two outputs that counts as rounding, as a share of |w| |x|."""
     near_share: float = 0.1
     """Share of the samples in a working set: those nearest to rho."""
     least_near: int = 500
@@ -84,70 +91,75 @@ class PairPoint:
         """How many samples are near rho."""
         return max(self.policy.least_near, int(self.policy.near_share * self.rows.n_samples))
 
-    def begin(self) -> None:
-        """A first alpha and a first working set, from a sample of the rows or from their mean."""
-        n, policy = self.rows.n_samples, self.policy
+    def begin(self, is_whole: bool = False) -> None:
+        """A first alpha and a first working set, from a sample of the rows or from their mean. ``is_whole``: all samples."""
+        n, policy, band = self.rows.n_samples, self.policy, EVERYWHERE
         n_sample = n // policy.sample_every
         if n_sample >= max(policy.least_near, policy.sample_a_feature * self.rows.n_features):
             sample = self._sample()
-            self._place(sample.w, band_of(sample.near, sample.upper, sample.total, policy.near_share))
+            w = sample.w
+            if not is_whole:
+                band = band_of(sample.near, sample.upper, sample.total, policy.near_share)
         else:
-            self._place(self._mean(policy.mean_every if n > policy.least_near else 1), (-np.inf, -np.inf))
-        self._fill()
+            w = self._mean(policy.mean_every if n > policy.least_near else 1)
+        below = self._place(w, band)
+        missing, weight = self.total - below, float(self.upper[self.chosen].sum())
+        if not 0.0 <= missing <= weight:
+            self.w[:], missing = 0.0, self.total
+            self._place(w, EVERYWHERE)
+        self._fill(missing, n if is_whole else self.size)
 
     def _sample(self) -> PairPoint:
+        """The problem of some of the samples, solved roughly as one working set."""
         chosen = one_of_each(self.policy.sample_every, self.rows.n_samples)
         rows, upper = Rows(self.rows.matrix[chosen]), self.upper[chosen]
         point = PairPoint(rows, upper, self.total * float(upper.sum()) / float(self.upper.sum()), self.policy)
-        point.begin()
-        point.chosen = np.arange(len(chosen), dtype=np.uint64)
+        point.begin(is_whole=True)
         point.descend(self.policy.sample_gap)
         self.n_read += point.n_read
         return point
 
     def _mean(self, every: int) -> Array:
         """A direction: w(alpha) of the weights of some samples."""
-        scales, w = np.zeros(len(self.upper)), np.zeros(len(self.w))
-        scales[::every] = self.upper[::every]
-        self._add(scales, w)
-        self.n_read += len(scales) // every
-        return w
+        matrix, upper = self.rows.matrix, self.upper
+        if every > 1:
+            matrix, upper = matrix[::every], upper[::every]
+        self.n_read += len(upper)
+        return np.append(np.asarray(matrix.T @ upper), 0.0)
 
-    def _place(self, w: Array, band: tuple[float, float]) -> None:
-        """Compute the outputs of w. Below the band alpha is at its bound, and in the band are the samples of the working set."""
-        n = self.rows.n_samples
-        placed = Placed(self.upper, self.alpha, self.outputs, np.empty(n, np.uint64))
-        step, parts = self._rows_a_chunk, []
+    def _place(self, w: Array, band: tuple[float, float]) -> float:
+        """Compute the outputs of w. Below the band alpha is at its bound, and in the band are the samples of the working set.
+        Returns the sum of alpha."""
+        n, step, total, parts = self.rows.n_samples, self._rows_a_chunk, 0.0, []
+        memory = np.empty(n, np.uint64)
         for start in range(0, n, step):
             check_point()
-            chosen = placed._replace(chosen=placed.chosen[start:])
-            n_chosen, _ = place_rows(self._compiled, w, band, chosen, self.w, start, min(start + step, n))
-            parts.append(chosen.chosen[:n_chosen])
+            placed = Placed(self.upper, self.alpha, self.outputs, memory[start:])
+            n_chosen, below = place_rows(self._compiled, w, band, placed, self.w, start, min(start + step, n))
+            parts.append(placed.chosen[:n_chosen])
+            total += below
         self.chosen = parts[0] if len(parts) == 1 else np.concatenate(parts)
         self.n_read += n
+        return total
 
-    def _fill(self) -> None:
-        """Raise alpha on the working set, from the least output on, until the sum is right. Where the band does not allow it,
-        take another one from all outputs."""
-        missing = self.total - float(self.alpha.sum())
-        if not 0.0 <= missing <= float(self.upper[self.chosen].sum()):
-            missing = self._choose_anew()
+    def _fill(self, missing: float, size: int) -> None:
+        """Raise alpha on the chosen samples, from the least output on, until the sum is right. Where they are many more than
+        ``size``, those nearest to the last that was raised stay chosen."""
         order = self.chosen[np.argsort(self.outputs[self.chosen])]
         upper = self.upper[order]
-        self.alpha[order] = np.clip(missing - (np.cumsum(upper) - upper), 0.0, upper)
-        scales = np.zeros(len(self.alpha))
-        scales[order] = self.alpha[order]
-        self._add(scales, self.w)
+        sums = np.cumsum(upper)
+        self.alpha[order] = np.clip(missing - (sums - upper), 0.0, upper)
+        if len(order) > 2 * size:
+            middle = int(np.searchsorted(sums, missing))
+            first = max(0, min(middle - size // 2, len(order) - size))
+            self.chosen = np.sort(order[first : first + size])
+        self._add(self.alpha, self.w) if len(order) == len(self.alpha) else self._add_chosen()
 
-    def _choose_anew(self) -> float:
-        """Another band. Returns the sum that is left for it."""
-        outputs, share = self.outputs, self.size / self.rows.n_samples
-        low, high = band_of(outputs, self.upper, self.total, share)
-        self.chosen = np.flatnonzero((outputs >= low) & (outputs <= high)).astype(np.uint64)
-        self.alpha[:] = np.where(outputs < low, self.upper, 0.0)
-        self.w[:] = 0.0
-        self._add(self.alpha, self.w)
-        return self.total - float(self.alpha.sum())
+    def _add_chosen(self) -> None:
+        """w += sum over the chosen samples of alpha_i x_i"""
+        scales = np.zeros(len(self.alpha))
+        scales[self.chosen] = self.alpha[self.chosen]
+        self._add(scales, self.w)
 
     def look(self) -> None:
         """All outputs of w."""
@@ -173,7 +185,8 @@ class PairPoint:
         memory = np.empty((2, n), np.uint64)
         working_set = WorkingSet(self.chosen, self.near, memory[0], memory[1])
         most_read = max(policy.least_read, policy.most_read * self.rows.n_samples)
-        task = Task(target, most_read, policy.sweeps)
+        is_small = self.rows.n_samples * self.rows.n_features <= policy.small_elements
+        task = Task(target, most_read, self.total, policy.small_spread if is_small else 0.0, policy.sweeps)
         found = Descended(*descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task))
         self._settle(total)
         self.n_read += found.n_read
@@ -210,4 +223,7 @@ def band_of(outputs: Array, upper: Array, total: float, share: float) -> tuple[f
     sums = np.cumsum(upper[order])
     half = 0.5 * share * float(sums[-1])
     low, high = np.searchsorted(sums, (total - half, total + half))
-    return (float(outputs[order[low]]) if total > half else -np.inf, float(outputs[order[high]]) if high < len(order) else np.inf)
+    return (
+        float(outputs[order[low]]) if total > half else -np.inf,
+        float(outputs[order[high]]) if high < len(order) else np.inf,
+    )

@@ -54,7 +54,8 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
     the certificate has computed.
 
     Optimal offsets are quantiles of kinks. The offset at hand is one, so that kinks are taken from there: all that matter are
-    near zero. With R the greatest distance of a kink from the optimal one, a kink beyond 2 R on either side stays beyond R."""
+    near zero. With R the greatest distance of a kink from the optimal one, a kink beyond 3 R on either side stays beyond
+    2 R."""
     if not math.isfinite(certificate.distance_bound):
         return math.inf
     if problem.loss.is_smooth or len(margins) != len(problem.loss.kinks(margins, problem.C, problem.targets).offsets):  # type: ignore[attr-defined]
@@ -66,11 +67,11 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
         flat = (gamma(roundings) * abs(b) + roundings * SMALLEST) * OUTWARDS
         reach = steepness * math.sqrt(float(squares.max()) + roundings * SMALLEST) * OUTWARDS + flat
         kinks = problem.targets - margins
-        near = np.flatnonzero(np.abs(kinks) <= 2.0 * reach)
+        near = np.flatnonzero(np.abs(kinks) <= 3.0 * reach)
         own = steepness * np.sqrt(squares[near] + roundings * SMALLEST) + flat
-        moved = own + 2.0 * UNIT_ROUNDOFF * (3.0 * reach)
+        moved = own + 2.0 * UNIT_ROUNDOFF * (4.0 * reach)
         interval = _near_interval(problem, kinks, near, moved, reach)
-        is_inside = -reach <= OUTWARDS * interval.low and OUTWARDS * interval.high <= reach
+        is_inside = interval.low >= -1.9 * reach and interval.high <= 1.9 * reach
     return _farthest(interval, 0.0) * OUTWARDS if is_inside else linear_offset_bound(problem, w, certificate)
 
 
@@ -78,7 +79,7 @@ def _near_interval(problem: LinearProblem, kinks: Array, near: Array, moved: Arr
     """The interval of quantiles of all kinks, from those near zero and the weight of those below."""
     assert problem.offset_prices is not None
     C, n = problem.C, problem.n_samples
-    is_below = kinks < -2.0 * reach
+    is_below = kinks < -3.0 * reach
     below = float(C[0]) * np.count_nonzero(is_below) if C.strides == (0,) else float(C[is_below].sum())
     total = float(C.sum())
     level = total - float(problem.offset_prices.sum())

@@ -1,9 +1,9 @@
 """The certificate's own pass over X: nothing here is shared with a solver, and nothing uses fast-math.
 
 For the rows start <= i < stop, in float64: outputs[i - start] = w . x_i, magnitudes[i - start] = sum_j |w_j x_ij|,
-squares[i - start] = |x_i|^2 without the constant feature, and weights += signed_alpha_i x_i. Every x_i ends with the constant feature ``bias``, whose weight is ``bias_weight`` and the last
-of ``weights``. Returned is sum_i |signed_alpha_i x_i|, the scale of the rounding error in ``weights``. ``pair`` is a
-``JudgedPair`` of ``linear.py``, and ``sums`` a ``RowSums``.
+squares[i - start] = |x_i|^2 without the constant feature, and weights += signed_alpha_i x_i. Every x_i ends with the constant
+feature ``bias``, whose weight is ``bias_weight`` and the last of ``weights``. Returned is sum_i |signed_alpha_i x_i|, the scale
+of the rounding error in ``weights``. ``pair`` is a ``JudgedPair`` of ``linear_sums.py``, and ``sums`` a ``RowSums``.
 """
 
 from __future__ import annotations

@@ -219,8 +219,8 @@ class _BlockPass(NamedTuple):
         samples = ResidualSamples(*(_each(values, n) for values in (alpha, C, targets, price, roundings)))
         pieces, terms = problem.loss.residual_pieces(), self.memory[3:, :n]  # type: ignore[attr-defined]
         counts = judge_residuals(sums.outputs, sums.magnitudes, samples, pieces, self.is_precise, terms)
-        *gaps, total, excess = np.sum(terms, axis=1).tolist()
-        return RowTotals(*gaps, scale, total, excess, *counts)
+        loss, conjugate, gap, error, total, excess = np.sum(terms, axis=1).tolist()
+        return RowTotals(loss, conjugate, gap, error, scale, total, excess, *counts)
 
 
 def _each(values: Array | float, n: int) -> Array:

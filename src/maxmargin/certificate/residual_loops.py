@@ -39,10 +39,10 @@ def greater(one, other):
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
 def judge_residuals(outputs, magnitudes, samples, pieces, is_precise, terms):
-    """The rows of ``terms``, for each sample: C_i loss_i, p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2, the gap term, how wrong
-    the gap term can be when its residual is wrong, |alpha_i|, and alpha_i less its price. The first four are the formulas of
-    ``maxmargin.problem.regression_losses``. Returned is how many alpha_i are not zero, at a bound, and outside of their box.
-    ``pieces`` is a ``ResidualPieces``; ``residual_errors`` has the formula for the error of a residual.
+    """The rows of ``terms``, for each sample: C_i loss_i, p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2, the gap term, how
+    wrong the gap term can be when its residual is wrong, |alpha_i|, and alpha_i less its price. The first four are the
+    formulas of ``maxmargin.problem.regression_losses``. Returned is how many alpha_i are not zero, at a bound, and outside of
+    their box. ``pieces`` is a ``ResidualPieces``; ``residual_errors`` has the formula for the error of a residual.
 
     With a = |alpha| and s the residual in the direction of alpha, U is the bound of alpha in its direction and V that in the
     other: (U - a) (s - e)_+ + a (e - s)_+ + V (-s - e)_+, and with squares C ((s - e)_+ - a / 2C)^2 + a (e - s)_+

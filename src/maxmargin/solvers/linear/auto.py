@@ -59,7 +59,9 @@ class Auto:
         return state.candidate()
 
     def take_outputs(self, problem: LinearProblem, state: AutoState, outputs: Array) -> None:
-        state.at_work.take_outputs(outputs)
+        """For the phase of pairs; other methods have no use for them."""
+        if isinstance(state.phase, Pairs):
+            state.phase.take_outputs(outputs)
 
 
 @dataclass

@@ -60,8 +60,8 @@ class Task(NamedTuple):
 
 @njit(**OPTIONS)
 def place_rows(rows, w, band, placed, new_w, start, stop):
-    """All outputs of w. An output below the band puts alpha at its bound, and adds the sample to ``new_w``. A sample in the band
-    is chosen. Returns how many are chosen, and the sum of alpha below the band."""
+    """All outputs of w. An output below the band puts alpha at its bound, and adds the sample to ``new_w``. A sample in the
+    band is chosen. Returns how many are chosen, and the sum of alpha below the band."""
     upper, alpha, outputs, chosen = placed
     low, high = band
     n_chosen, total = np.uint64(0), 0.0
@@ -109,8 +109,8 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
     it is again at the end. Returns rho, the gap, the rows read, and the greatest |x_i|^2.
 
     A round computes all outputs of the set, takes rho between its two sides, and pairs the samples below rho whose alpha can
-    rise, from the worst on, with the samples above rho whose alpha can fall. A pair (i, j) moves alpha_i up and alpha_j down, or
-    the other way, by the same amount: to the least |w(alpha)| that their boxes allow."""
+    rise, from the worst on, with the samples above rho whose alpha can fall. A pair (i, j) moves alpha_i up and alpha_j down,
+    or the other way, by the same amount: to the least |w(alpha)| that their boxes allow."""
     chosen, outputs, below, above = working_set
     n, rho, gap, n_read, longest = np.uint64(len(chosen)), 0.0, np.inf, 0.0, 0.0
     for k in range(n):

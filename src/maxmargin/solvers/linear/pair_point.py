@@ -26,13 +26,13 @@ class PairPolicy:
     """How often a violator is paired before outputs are computed anew. Rows read on four sets: 2 sweeps 35, 4 sweeps 31, 10
     sweeps 30 epochs."""
     most_read: float = 2.0
-    """Rows read on a working set, as a share of all rows, before all samples are looked at, or another method is considered. A
-    small problem may read ``least_read`` rows."""
+    """Rows read on a working set, as a share of all rows, before all samples are looked at, or another method is considered."""
     least_read: int = 100_000
+    """Rows read, if that is more: some milliseconds."""
     aim: float = 0.3
     """Relative gap of the working set, as a share of the target: the other samples add to the gap."""
     small_elements: int = 1 << 15
-    """Elements n d up to which a problem is solved to rounding error, whatever the target is, if ``least_read`` rows suffice."""
+    """Elements n d up to which a problem is solved to rounding error whatever the target is, if ``least_read`` rows suffice."""
     small_spread: float = 1e-13
     """Difference of two outputs that counts as rounding, as a share of |w| |x|."""
     near_share: float = 0.1

@@ -73,9 +73,6 @@ class Phase(ABC):
         """The present (w, alpha) for the original problem."""
         return self.method.candidate()
 
-    def take_outputs(self, outputs: Array) -> None:
-        """The outputs of the candidate, which a refused certificate has computed. Most methods have no use for them."""
-
 
 class Coordinates(Phase):
     """Dual coordinate descent, sweep by sweep, with a forecast of the remaining work after each sweep."""

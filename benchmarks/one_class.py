@@ -3,10 +3,12 @@
 LIBLINEAR gets the loosest tolerance on a grid that brings its primal value, with the best rho for its w, within the target of
 the optimum, found beforehand and at no cost to it; only its training is timed. Of ours a whole ``fit`` is timed: the checks of
 X, the certificate and the bound on rho included. ``NAME/scaled`` is a set whose columns are divided by their deviations
-(centred columns have the answer w = 0). ``generated`` is 200,000 x 50 normal numbers around 1. Small are the sets with at most a million
-stored elements. The column "one pass" is the time of one certificate: the outputs of all samples, w(alpha), and the bound on
-the rounding of both. Every row is kept in ``.cache/one_class`` by the hash of maxmargin's sources, so that a run resumes.
+(centred columns have the answer w = 0). ``generated`` is 200,000 x 50 normal numbers around 1. Small are the sets with at most
+a million stored elements. The column "one pass" is the time of one certificate: the outputs of all samples, w(alpha), and the
+bound on the rounding of both. Every row is kept in ``.cache/one_class`` by the hash of maxmargin's sources, so that a run
+resumes. The tolerances of LIBLINEAR are kept beside them: they do not depend on these sources.
 
+    python -m benchmarks.one_class --only tolerances                # LIBLINEAR's tolerances, for a machine that is busy
     python -m benchmarks.one_class --processor-time --seconds 100   # again and again, until all rows are there
     python -m benchmarks.one_class --sets a9a ijcnn1
 """
@@ -41,7 +43,7 @@ from benchmarks.measure import (
     write_report,
 )
 from benchmarks.regression_peers import Clock, OneClassFit, Prepared, liblinear_one_class
-from maxmargin import LinearOneClassSVM, LinearProblem, Solution, one_class_problem, solve
+from maxmargin import LinearOneClassSVM, LinearProblem, one_class_problem, solve
 from maxmargin.certificate.linear import judge_of
 from maxmargin.problem.offset import best_offsets
 
@@ -130,9 +132,9 @@ def excess(problem: LinearProblem, best: float, fit: OneClassFit) -> float:
     return (problem.primal(np.append(fit.w, offset)) - best) / abs(best)
 
 
-def pass_seconds(problem: LinearProblem, answer: Solution) -> float:
+def pass_seconds(problem: LinearProblem, target: float) -> float:
     """The fastest of three certificates of an answer."""
-    judge, times = judge_of(problem), []
+    answer, judge, times = solve(problem, tol=target), judge_of(problem), []
     for _ in range(3):
         start = Clock.now()
         judge.certify(answer.w, answer.alpha)
@@ -140,29 +142,53 @@ def pass_seconds(problem: LinearProblem, answer: Solution) -> float:
     return min(times)
 
 
-def measured(name: str, nu: float, target: float) -> Row:
-    data = loaded(name)
-    problem, prepared = one_class_problem(data.X, nu), prepared_for(name)
-    reference = solve(problem, tol=REFERENCE, max_seconds=MOST_SECONDS)
-    best = reference.certificate.dual
-    first = our_fit(data.X, nu, target)
-    found = int(data.X.nnz if sparse.issparse(data.X) else data.X.size), float(first.model.relative_gap_)
-    is_certified = bool(first.model.status_.is_certified)
+class Peer(NamedTuple):
+    """The tolerance with which LIBLINEAR gets to a target; or none, and why not."""
+
+    tolerance: float | None
+    says: str
+
+
+def peer_of(name: str, nu: float, target: float) -> Peer:
+    """From an earlier search, if there was one."""
+    path = FOLDER / "tolerances" / file_name(name, nu, target)
+    if not path.exists():
+        write_text(path, json.dumps(searched(name, nu, target)))
+    return Peer(*json.loads(path.read_text()))
+
+
+def searched(name: str, nu: float, target: float) -> Peer:
+    problem = one_class_problem(loaded(name).X, nu)
+    best = solve(problem, tol=REFERENCE, max_seconds=MOST_SECONDS).certificate.dual
     if best == 0.0:
-        return Row(*found, is_certified, our_fit(data.X, nu, target).seconds, math.inf, math.nan, "w = 0 is optimal")
-    train, far = partial(liblinear_one_class, prepared, nu), partial(excess, problem, best)
+        return Peer(None, "w = 0 is optimal")
+    train, far = partial(liblinear_one_class, prepared_for(name), nu), partial(excess, problem, best)
     search = loosest_tolerance(train, far, target, TOLERANCES, max_seconds=MOST_PEER_SECONDS)
+    if search.found is None:
+        return Peer(None, f"{search.ended}, within {search.best.excess:.1e}")
+    return Peer(search.found.tolerance, "")
+
+
+def measured(name: str, nu: float, target: float) -> Row:
+    data, peer = loaded(name), peer_of(name, nu, target)
+    first = our_fit(data.X, nu, target)
     contestants: dict[str, Any] = {"ours": partial(our_fit, data.X, nu, target)}
-    if search.found is not None:
-        contestants["theirs"] = partial(train, search.found.tolerance)
+    if peer.tolerance is not None:
+        contestants["theirs"] = partial(liblinear_one_class, prepared_for(name), nu, peer.tolerance)
     runs = {key: fastest_of(fits).seconds for key, fits in interleaved_by_length(contestants).items()}
-    says = "" if search.found else f"{search.ended}, within {search.best.excess:.1e}"
-    return Row(*found, is_certified, runs["ours"], runs.get("theirs", math.inf), pass_seconds(problem, reference), says)
+    elements = int(data.X.nnz if sparse.issparse(data.X) else data.X.size)
+    found = float(first.model.relative_gap_), bool(first.model.status_.is_certified)
+    a_pass = pass_seconds(one_class_problem(data.X, nu), target)
+    return Row(elements, *found, runs["ours"], runs.get("theirs", math.inf), a_pass, peer.says)
+
+
+def file_name(name: str, nu: float, target: float) -> str:
+    return f"{name.replace('/', '-')}-{nu:g}-{target:g}.json"
 
 
 def row_of(name: str, nu: float, target: float, folder: Path) -> Row:
     """From an earlier run of the same sources, if there is one."""
-    path = folder / f"{name.replace('/', '-')}-{nu:g}-{target:g}.json"
+    path = folder / file_name(name, nu, target)
     if not path.exists():
         write_text(path, json.dumps(measured(name, nu, target)))
     return Row(*json.loads(path.read_text()))
@@ -194,6 +220,7 @@ def summary(rows: list[Row]) -> str:
 def main() -> None:
     def own(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--sets", nargs="+", default=list(SETS))
+        parser.add_argument("--only", choices=["tolerances"], help="LIBLINEAR's tolerances, without a report")
         parser.add_argument("--processor-time", action="store_true", help="seconds of the processor, for a busy machine")
         parser.add_argument("--seconds", type=float, default=math.inf, help="begin no further row after this")
 
@@ -203,9 +230,13 @@ def main() -> None:
     columns = "set", "nu", "target", "proved gap", "maxmargin [s]", "LIBLINEAR -s 21 [s]", "ratio", "one pass [s]"
     table, rows, folder = Table(*columns, numbers_from=1), [], FOLDER / digest_of_sources()
     for name, nu, target in product(options.sets[:1] if options.quick else options.sets, SHARES, TARGETS):
-        if time.perf_counter() - begun < options.seconds:
+        if options.only:
+            print(name, nu, target, peer_of(name, nu, target), flush=True)
+        elif time.perf_counter() - begun < options.seconds:
             rows.append(row_of(name, nu, target, folder))
             add_row(table, name, nu, target, rows[-1])
+    if options.only:
+        return
     clock = "**Pinned to one core ahead of other work, in seconds of the processor, all threads together.**"
     parts = [__doc__.partition("\n\n    python")[0], clock if options.processor_time else "", table, summary(rows)]
     write_report(options.results / "one_class.md", "Linear one-class support vector machine", parts, options.quick)

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from maxmargin import Status, certify, one_class_problem, solve
+from maxmargin.certificate.linear import judge_of
 from maxmargin.problem.offset import filled
 
 shares = pytest.mark.parametrize("nu", [0.03, 0.3, 0.8, 1.0])
@@ -241,3 +242,45 @@ def test_pair_descent_is_for_one_class_only():
 def test_large_problems_go_from_pairs_to_newton_and_are_certified(nu):
     problem = one_class_problem(drawn(4000, 6), nu)
     assert solve(problem, tol=1e-9).status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.5])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_problem_that_begins_with_a_sample_of_its_rows_is_solved_like_any_other(nu, is_sparse, weighted):
+    problem = made(nu, is_sparse, weighted, n=9000)
+    pairs, newton = (solve(problem, solver, tol=1e-7) for solver in ("pair-descent", "newton"))
+    assert pairs.status is newton.status is Status.CERTIFIED
+    apart = np.linalg.norm((pairs.w - newton.w)[:-1])
+    assert apart <= pairs.certificate.distance_bound + newton.certificate.distance_bound
+
+
+def test_a_sample_that_misleads_costs_time_and_not_the_answer():
+    """The rows that are solved first lie apart from all others."""
+    from maxmargin.solvers.samples import one_of_each
+
+    X = drawn(9000, 3)
+    X[one_of_each(16, 9000)] += 20.0
+    for nu in (0.01, 0.3, 0.97, 1.0):
+        assert solve(one_class_problem(X, nu), "pair-descent", tol=1e-6).status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("nu", [0.02, 0.3, 0.9])
+@pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-10])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_bound_on_rho_from_the_kinks_near_it_is_the_bound_from_all_kinks(nu, tol, weighted):
+    from maxmargin.certificate.intercept import linear_offset_bound, priced_offset_bound
+
+    problem = made(nu, weighted=weighted, n=400)
+    solution, judge, margins = solve(problem, tol=tol), judge_of(problem), np.empty(400)
+    certificate = judge.certify(solution.w, solution.alpha, margins)
+    near = priced_offset_bound(problem, solution.w, certificate, margins, judge.squares)
+    everywhere = linear_offset_bound(problem, solution.w, certificate)
+    assert near == pytest.approx(everywhere, rel=1e-6, abs=1e-12 * abs(solution.b))
+
+
+def test_the_squares_of_a_certificate_are_those_of_the_rows():
+    problem = made(0.3, is_sparse=True, n=50)
+    judge = judge_of(problem)
+    judge.certify(np.ones(problem.n_weights), problem.first_dual_point)
+    np.testing.assert_allclose(judge.squares, problem.rows.squared_norms(), rtol=1e-14)

@@ -49,6 +49,44 @@ def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
         return _bound(problem, np.asarray(rows.matrix @ weights), reach * OUTWARDS, b)
 
 
+def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate, margins: Array, squares: Array) -> float:
+    """``linear_offset_bound`` where the offset has a price, from the outputs with their offset and from |x_i|^2, both of which
+    the certificate has computed.
+
+    Optimal offsets are quantiles of kinks. The offset at hand is one, so that kinks are taken from there: all that matter are
+    near zero. With R the greatest distance of a kink from the optimal one, a kink beyond 3 R on either side stays beyond
+    2 R."""
+    if not math.isfinite(certificate.distance_bound):
+        return math.inf
+    if problem.loss.is_smooth or len(margins) != len(problem.loss.kinks(margins, problem.C, problem.targets).offsets):  # type: ignore[attr-defined]
+        return linear_offset_bound(problem, w, certificate)
+    with np.errstate(all="ignore"):
+        roundings, b = float(problem.rows.longest) + 8.0, float(w[-1]) * problem.intercept_scaling
+        length = float(np.linalg.norm(w[:-1])) * (1.0 + gamma(len(w) + 8.0))
+        steepness = (certificate.distance_bound + gamma(roundings) * length) * (1.0 + gamma(roundings)) * OUTWARDS
+        flat = (gamma(roundings) * abs(b) + roundings * SMALLEST) * OUTWARDS
+        reach = steepness * math.sqrt(float(squares.max()) + roundings * SMALLEST) * OUTWARDS + flat
+        kinks = problem.targets - margins
+        near = np.flatnonzero(np.abs(kinks) <= 3.0 * reach)
+        own = steepness * np.sqrt(squares[near] + roundings * SMALLEST) + flat
+        moved = own + 2.0 * UNIT_ROUNDOFF * (4.0 * reach)
+        interval = _near_interval(problem, kinks, near, moved, reach)
+        is_inside = interval.low >= -1.9 * reach and interval.high <= 1.9 * reach
+    return _farthest(interval, 0.0) * OUTWARDS if is_inside else linear_offset_bound(problem, w, certificate)
+
+
+def _near_interval(problem: LinearProblem, kinks: Array, near: Array, moved: Array, reach: float) -> Interval:
+    """The interval of quantiles of all kinks, from those near zero and the weight of those below."""
+    assert problem.offset_prices is not None
+    C, n = problem.C, problem.n_samples
+    is_below = kinks < -3.0 * reach
+    below = float(C[0]) * np.count_nonzero(is_below) if C.strides == (0,) else float(C[is_below].sum())
+    total = float(C.sum())
+    level = total - float(problem.offset_prices.sum())
+    slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (total + abs(level))
+    return offset_interval(kinks[near], C[near], level - below, moved, slack)
+
+
 def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float:
     """An upper bound on |b - b*|: zero without an offset, and infinite where the kernel is not positive semidefinite."""
     if not problem.has_offset:

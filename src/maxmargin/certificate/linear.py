@@ -72,15 +72,20 @@ class Judge:
         self.problem = problem
         self._crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
         self._weights = np.empty((self._crew.size, problem.rows.n_features + 1))
+        self.squares = np.empty(problem.n_samples) if problem.offset_prices is not None else None
+        """|x_i|^2, as the last pass has found them, where the offset has a price."""
 
     def certify(self, w: Array, alpha: Array, margins: Array | None = None) -> Certificate:
         """``margins``, if given, is filled with the outputs sigma_i (w . x_i)."""
         w = np.ascontiguousarray(vector(w, self.problem.n_weights, "w"))
         alpha = vector(alpha, self.problem.n_samples, "alpha")
         with np.errstate(all="ignore"):
-            if not (np.isfinite(w).all() and self.problem.is_feasible(alpha)):
+            is_judged_later = self.problem.loss.is_regression
+            if not (np.isfinite(w).all() and (is_judged_later or self.problem.is_feasible(alpha))):
                 return refusal(int(np.count_nonzero(alpha)))
-            sums = self._sums(PassOutput(w, alpha, margins, self._weights, None))
+            sums = self._sums(PassOutput(w, alpha, margins, self._weights, None, self.squares))
+            if not sums.is_feasible:
+                return refusal(sums.dual.n_support)
             quick = self._verdict(sums, compared(self.problem, w, sums))
             if not is_in_doubt(quick):
                 return quick
@@ -92,13 +97,17 @@ class Judge:
         """Of all rows."""
         totals = shared_sums(self.problem, self._crew, output)
         linear = self._linear(output.alpha, float(output.w[-1]) * self.problem.intercept_scaling)
-        dual = DualTotals.of(self.problem, output.alpha, linear)
-        return PartSums(totals, dual, self._weights[0], None if output.rests is None else output.rests[0], True)
+        rests = None if output.rests is None else output.rests[0]
+        if self.problem.loss.is_regression:
+            dual = DualTotals.of_rows(totals, len(output.alpha), linear)
+        else:
+            dual = DualTotals.of(self.problem, output.alpha, linear)
+        return PartSums(totals, dual, self._weights[0], rests, totals.n_outside == 0)
 
     def _linear(self, alpha: Array, offset: float) -> float:
-        """sum_i |alpha_i| (|p_i| + e), of which only a free intercept makes use."""
+        """sum_i |alpha_i| (|p_i| + e), of which only a free intercept without a price makes use."""
         box = self.problem.box
-        if self.problem.penalizes_intercept:
+        if self.problem.penalizes_intercept or self.problem.offset_prices is not None:
             return 0.0
         linear = np.abs(box.p - offset) * OUTWARDS if may_move_targets(self.problem) else np.abs(box.p)
         return float(np.abs(alpha) @ (linear + box.e))
@@ -168,8 +177,9 @@ class Judge:
     def _imbalance_with_price(self, comparison: Comparison) -> Imbalance:
         """The feasible point is reached by moves of one direction that add up to r, so that w(alpha) moves by at most r times
         the longest |x_i|, and the linear terms by r times the greatest |p_i|."""
-        longest = math.sqrt(float(self.problem.rows.squared_norms().max())) * (1.0 + gamma(self.problem.n_weights + 8))
-        steepness = float(np.abs(self.problem.box.p).max()) + comparison.norm * longest
+        assert self.squares is not None
+        longest = math.sqrt(float(self.squares.max())) * (1.0 + gamma(self.problem.n_weights + 8))
+        steepness = float(np.abs(self.problem.targets).max()) + comparison.norm * longest
 
         def fall(r: float) -> float:
             return r * steepness + 0.5 * (r * longest) * (r * longest)

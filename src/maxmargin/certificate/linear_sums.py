@@ -7,6 +7,7 @@ blocks on a disk, or one round of messages to workers, with alpha staying where 
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,6 +40,11 @@ class DualTotals(NamedTuple):
         counts = Counts.of(alpha, (alpha == box.U) | (alpha == box.L))
         total, excess = float(np.sum(np.abs(alpha))), float(np.sum(problem.unbalanced(alpha)))
         return cls(len(alpha), total, excess, linear, *counts)
+
+    @classmethod
+    def of_rows(cls, rows: RowTotals, n_samples: int, linear: float) -> DualTotals:
+        """The same from a pass over the residuals of a regression, which has counted already."""
+        return cls(n_samples, rows.total, rows.excess, linear, int(rows.n_support), int(rows.n_at_bound))
 
     def plus(self, other: DualTotals) -> DualTotals:
         sums: tuple[Any, ...] = tuple(a + b for a, b in zip(self, other, strict=True))
@@ -86,14 +92,15 @@ def part_sums(
 
 
 class PassOutput(NamedTuple):
-    """What a pass judges, w and alpha, and where its threads write: margins (or None), and for each thread its part of w(alpha)
-    and what that lacks (or None)."""
+    """What a pass judges, w and alpha, and where its threads write: margins (or None), for each thread its part of w(alpha) and
+    what that lacks (or None), and |x_i|^2 (or None)."""
 
     w: Array
     alpha: Array
     margins: Array | None
     weights: Array
     rests: Array | None
+    squares: Array | None = None
 
 
 def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTotals:
@@ -103,7 +110,7 @@ def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTo
     sums = crew.share(
         len(output.alpha),
         lambda k, *part: _sum_over_rows(
-            problem, output.w, output.alpha, output.margins, weights[k], None if rests is None else rests[k], *part
+            problem, output._replace(weights=weights[k], rests=None if rests is None else rests[k]), *part
         ),
     )
     for k in range(1, crew.size):
@@ -116,13 +123,19 @@ def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTo
 
 
 class RowTotals(NamedTuple):
-    """The sums of a pass over some of the rows, besides their part of w(alpha)."""
+    """The sums of a pass over some of the rows, besides their part of w(alpha). In regression the pass also adds up what
+    ``DualTotals`` asks of alpha, and counts the alpha outside of their box."""
 
     loss: float
     conjugate: float
     gap: float
     error: float
     weights_scale: float
+    total: float = 0.0
+    excess: float = 0.0
+    n_support: float = 0.0
+    n_at_bound: float = 0.0
+    n_outside: float = 0.0
 
     @classmethod
     def nothing(cls) -> RowTotals:
@@ -138,63 +151,96 @@ class JudgedPair(NamedTuple):
 
 
 class RowSums(NamedTuple):
-    """What a pass writes: the outputs of the rows at hand, the sums of their magnitudes, and a part of w(alpha)."""
+    """What a pass writes: the outputs of the rows at hand, the sums of their magnitudes, their squared norms, and a part of
+    w(alpha)."""
 
     outputs: Array
     magnitudes: Array
+    squares: Array
     weights: Array
 
 
-def _sum_over_rows(
-    problem: LinearProblem,
-    w: Array,
-    alpha: Array,
-    margins_of_all: Array | None,
-    weights: Array,
-    rests: Array | None,
-    start: int,
-    stop: int,
-) -> RowTotals:
-    """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``weights``, and what that lacks to ``rests``: it
-    is None where float64 is enough."""
-    judge_rows = judge_of_rows(problem.rows.is_sparse, rests)
-    rows = problem.compiled_rows
-    bias_weight = w[-1] if problem.intercept_scaling != 0.0 else 0.0
-    weights[:] = 0.0
-    total = np.zeros(len(RowTotals._fields))
-    for first in range(start, stop, policy.LINEAR.rows_a_block):
-        block = slice(first, min(first + policy.LINEAR.rows_a_block, stop))
-        signs, targets, a = problem.signs[block], problem.targets[block], alpha[block]
-        outputs, magnitudes = np.empty(len(a)), np.empty(len(a))
-        pair, sums = JudgedPair(w, bias_weight, a * signs), RowSums(outputs, magnitudes, weights)
-        scale = judge_rows(rows, block.start, block.stop, pair, sums)
-        outputs = np.multiply(outputs, signs, out=outputs)
-        if margins_of_all is not None:
-            margins_of_all[block] = outputs
-        roundings = operations(rows, block)
-        errors = residual_errors(outputs, magnitudes, np.abs(targets), roundings, is_precise=rests is not None)
-        total += (*_sums_over_samples(problem, block, outputs, errors, a), scale)
-    return RowTotals(*total.tolist())
+def _sum_over_rows(problem: LinearProblem, output: PassOutput, start: int, stop: int) -> RowTotals:
+    """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``output.weights``, and what that lacks to
+    ``output.rests``: it is None where float64 is enough."""
+    output.weights[:] = 0.0
+    size = max(1, min(policy.LINEAR.rows_a_block, stop - start))
+    block_pass = _BlockPass.of(problem, output, size)
+    found = [block_pass.sums(slice(first, min(first + size, stop))) for first in range(start, stop, size)]
+    return found[0] if len(found) == 1 else RowTotals(*map(math.fsum, zip(*found, strict=True)))
 
 
-def _sums_over_samples(
+class _BlockPass(NamedTuple):
+    """A pass over some rows, block by block: who judges the rows, and memory for a block."""
+
+    problem: LinearProblem
+    output: PassOutput
+    judge_rows: Any
+    memory: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem, output: PassOutput, size: int) -> _BlockPass:
+        return cls(problem, output, judge_of_rows(problem.rows.is_sparse, output.rests), np.empty((9, size)))
+
+    @property
+    def is_precise(self) -> bool:
+        return self.output.rests is not None
+
+    def sums(self, block: slice) -> RowTotals:
+        """The sums of the rows of one block."""
+        problem, output, n = self.problem, self.output, block.stop - block.start
+        outputs = self.memory[0, :n] if output.margins is None else output.margins[block]
+        squares = self.memory[2, :n] if output.squares is None else output.squares[block]
+        sums = RowSums(outputs, self.memory[1, :n], squares, output.weights)
+        bias_weight = output.w[-1] if problem.intercept_scaling != 0.0 else 0.0
+        alpha, is_plain = output.alpha[block], problem.loss.is_regression  # all signs are one
+        signed = np.ascontiguousarray(alpha) if is_plain else alpha * problem.signs[block]
+        pair = JudgedPair(output.w, bias_weight, signed)
+        scale = self.judge_rows(problem.compiled_rows, block.start, block.stop, pair, sums)
+        return self._of_residuals(block, sums, scale) if is_plain else self._of_margins(block, sums, scale)
+
+    def _of_margins(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
+        """Two classes."""
+        problem, outputs = self.problem, sums.outputs
+        np.multiply(outputs, problem.signs[block], out=outputs)
+        targets, roundings = np.abs(problem.targets[block]), operations(problem.compiled_rows, block)
+        errors = residual_errors(outputs, sums.magnitudes, targets, roundings, is_precise=self.is_precise)
+        return RowTotals(*_sums_over_margins(problem, block, outputs, errors, self.output.alpha[block]), scale)
+
+    def _of_residuals(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
+        """Regression, by one compiled pass over the residuals and six sums."""
+        from maxmargin.certificate.residual_loops import ResidualSamples, judge_residuals
+
+        problem, n = self.problem, block.stop - block.start
+        prices = 0.0 if problem.offset_prices is None else problem.offset_prices
+        alpha, C, targets = self.output.alpha[block], problem.C[block], problem.targets[block]
+        price = prices if isinstance(prices, float) else prices[block]
+        roundings = operations(problem.compiled_rows, block)
+        samples = ResidualSamples(*(_each(values, n) for values in (alpha, C, targets, price, roundings)))
+        pieces, terms = problem.loss.residual_pieces(), self.memory[3:, :n]  # type: ignore[attr-defined]
+        counts = judge_residuals(sums.outputs, sums.magnitudes, samples, pieces, self.is_precise, terms)
+        loss, conjugate, gap, error, total, excess = np.sum(terms, axis=1).tolist()
+        return RowTotals(loss, conjugate, gap, error, scale, total, excess, *counts)
+
+
+def _each(values: Array | float, n: int) -> Array:
+    """A number for each sample, in the one type that the loop is compiled for."""
+    if isinstance(values, float):
+        return _read_only(np.full(n, values))
+    return _read_only(np.full(n, values[0]) if values.strides == (0,) else values)
+
+
+def _sums_over_margins(
     problem: LinearProblem, block: slice, outputs: Array, errors: Array, alpha: Array
 ) -> tuple[float, float, float, float]:
-    """The first four of ``RowTotals``, of one block: in regression by one compiled pass, which takes a fifth of the time of
-    NumPy's thirty."""
+    """The first four of ``RowTotals``, of one block of two classes."""
     loss, targets, C = problem.loss, problem.targets[block], problem.C[block]
-    if not loss.is_regression:
-        return (
-            float(C @ loss.value(outputs, targets)),
-            float(np.sum(problem.box_of(block).terms(alpha))),
-            float(np.sum(loss.gap_terms(outputs, alpha, C, targets))),
-            float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, targets))),
-        )
-    from maxmargin.certificate.residual_loops import judge_residuals
-
-    arrays = (_read_only(values) for values in (outputs, errors, alpha, C, targets))
-    sums: tuple[float, float, float, float] = judge_residuals(*arrays, loss.residual_pieces())  # type: ignore[attr-defined]
-    return sums
+    return (
+        float(C @ loss.value(outputs, targets)),
+        float(np.sum(problem.box_of(block).terms(alpha))),
+        float(np.sum(loss.gap_terms(outputs, alpha, C, targets))),
+        float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, targets))),
+    )
 
 
 def _read_only(values: Array) -> Array:

@@ -20,7 +20,7 @@ from maxmargin.certificate.certificate import (
     refusal,
 )
 from maxmargin.certificate.linear_sums import PartSums, RowTotals
-from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, SMALLEST, gamma, two_sum
+from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, SMALLEST, gamma, length, two_sum
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Loss
 
@@ -73,14 +73,14 @@ def compared(shape: Any, w: Array, sums: PartSums) -> Comparison:
     """w with w(alpha), as float64 knows it."""
     n, n_penalised = shape.n_samples, shape.n_penalised
     w_of_alpha, total = sums.weights[:n_penalised], sums.dual.total
-    norm = float(np.linalg.norm(sums.weights))
+    norm = length(sums.weights)
     sqnorm = float(w_of_alpha @ w_of_alpha)
     np.subtract(w[:n_penalised], w_of_alpha, out=w_of_alpha)
     return Comparison(
         sqnorm=float(w[:n_penalised] @ w[:n_penalised]),
         sqnorm_of_alpha=sqnorm,
-        difference=float(np.linalg.norm(w_of_alpha)),
-        difference_error=gamma(n + 8) * sums.rows.weights_scale + UNIT_ROUNDOFF * float(np.linalg.norm(w[:n_penalised])),
+        difference=length(w_of_alpha),
+        difference_error=gamma(n + 8) * sums.rows.weights_scale + UNIT_ROUNDOFF * length(w[:n_penalised]),
         norm=norm,
         spread=sums.rows.weights_scale,
         total=total,

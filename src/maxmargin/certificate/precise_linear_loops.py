@@ -28,27 +28,27 @@ def plus_product(total, rest, a, b):
 def judge_csr_rows_precisely(rows, start, stop, pair, sums, rests):
     values, indices, indptr, bias = rows
     w, bias_weight, signed_alpha = pair
-    outputs, magnitudes, weights = sums
+    outputs, magnitudes, squares, weights = sums
     last = weights.shape[0] - 1
     scale = 0.0
     for i in range(start, stop):
         output, rest = plus_product(0.0, 0.0, bias, bias_weight)
-        magnitude = abs(output)
+        magnitude, sqnorm = abs(output), 0.0
         for k in range(indptr[i], indptr[i + 1]):
             value, weight = np.float64(values[k]), w[indices[k]]
             output, rest = plus_product(output, rest, value, weight)
             magnitude += abs(value * weight)
+            sqnorm += value * value
         outputs[i - start] = output + rest
         magnitudes[i - start] = magnitude
+        squares[i - start] = sqnorm
         alpha = signed_alpha[i - start]
         if alpha != 0.0:
-            sqnorm = bias * bias
             for k in range(indptr[i], indptr[i + 1]):
                 value, j = np.float64(values[k]), indices[k]
                 weights[j], rests[j] = plus_product(weights[j], rests[j], alpha, value)
-                sqnorm += value * value
             weights[last], rests[last] = plus_product(weights[last], rests[last], alpha, bias)
-            scale += abs(alpha) * np.sqrt(sqnorm)
+            scale += abs(alpha) * np.sqrt(sqnorm + bias * bias)
     return scale
 
 
@@ -56,27 +56,27 @@ def judge_csr_rows_precisely(rows, start, stop, pair, sums, rests):
 def judge_dense_rows_precisely(rows, start, stop, pair, sums, rests):
     values, bias = rows
     w, bias_weight, signed_alpha = pair
-    outputs, magnitudes, weights = sums
+    outputs, magnitudes, squares, weights = sums
     last = weights.shape[0] - 1
     scale = 0.0
     for i in range(start, stop):
         output, rest = plus_product(0.0, 0.0, bias, bias_weight)
-        magnitude = abs(output)
+        magnitude, sqnorm = abs(output), 0.0
         for j in range(last):
             value = np.float64(values[i, j])
             output, rest = plus_product(output, rest, value, w[j])
             magnitude += abs(value * w[j])
+            sqnorm += value * value
         outputs[i - start] = output + rest
         magnitudes[i - start] = magnitude
+        squares[i - start] = sqnorm
         alpha = signed_alpha[i - start]
         if alpha != 0.0:
-            sqnorm = bias * bias
             for j in range(last):
                 value = np.float64(values[i, j])
                 weights[j], rests[j] = plus_product(weights[j], rests[j], alpha, value)
-                sqnorm += value * value
             weights[last], rests[last] = plus_product(weights[last], rests[last], alpha, bias)
-            scale += abs(alpha) * np.sqrt(sqnorm)
+            scale += abs(alpha) * np.sqrt(sqnorm + bias * bias)
     return scale
 
 

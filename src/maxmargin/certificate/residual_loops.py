@@ -3,58 +3,89 @@ solver, and nothing uses fast-math."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from maxmargin.data.caching import njit
+from maxmargin.data.rows import Array
 
 UNIT_ROUNDOFF = 2.0**-53
 """The largest relative error of one rounding to float64."""
+UNDERFLOW = 2.0**-1000
+"""More than underflow can cost a dot product of fewer than 2^70 terms. (Arithmetic with the tiny numbers themselves takes ten
+times as long.)"""
+
+
+class ResidualSamples(NamedTuple):
+    """An element for each sample: alpha, C, the target, the price of the offset, and the roundings in the output."""
+
+    alpha: Array
+    C: Array
+    targets: Array
+    prices: Array
+    roundings: Array
 
 
 @njit(inline="always")
-def added(total, lost, term):
-    """A sum and what its rounding has lost so far (Knuth's two-sum): the two together are wrong by a few roundings, however
-    many terms there are."""
-    new = total + term
-    back = new - total
-    return new, lost + ((total - (new - back)) + (term - back))
+def positive(value):
+    return value if value > 0.0 else 0.0
 
 
-@njit(cache=True, allocates=False, nogil=True)
-def judge_residuals(outputs, errors, alphas, C, targets, pieces):
-    """The sums of C_i loss_i, of p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2, of the gap terms, and of how wrong a gap term
-    can be when its residual is wrong by ``errors``: the formulas of ``maxmargin.problem.regression_losses``, which give them
-    for each sample. ``pieces`` is a ``ResidualPieces``.
+@njit(inline="always")
+def greater(one, other):
+    return one if one > other else other
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
+def judge_residuals(outputs, magnitudes, samples, pieces, is_precise, terms):
+    """The rows of ``terms``, for each sample: C_i loss_i, p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2, the gap term, how
+    wrong the gap term can be when its residual is wrong, |alpha_i|, and alpha_i less its price. The first four are the
+    formulas of ``maxmargin.problem.regression_losses``. Returned is how many alpha_i are not zero, at a bound, and outside of
+    their box. ``pieces`` is a ``ResidualPieces``; ``residual_errors`` has the formula for the error of a residual.
 
     With a = |alpha| and s the residual in the direction of alpha, U is the bound of alpha in its direction and V that in the
     other: (U - a) (s - e)_+ + a (e - s)_+ + V (-s - e)_+, and with squares C ((s - e)_+ - a / 2C)^2 + a (e - s)_+
-    + C (-s - e)_+^2."""
+    + C (-s - e)_+^2. There are no branches, so that the compiler works on several samples at once."""
+    alphas, C, targets, prices, roundings = samples
     epsilon, up, down, is_squared = pieces
-    own = 4.0 * UNIT_ROUNDOFF if up != 1.0 or down != 1.0 else 0.0  # U and V are rounded themselves
-    loss = conjugate = gap = error = lost_loss = lost_conjugate = lost_gap = lost_error = 0.0
-    for i in range(len(outputs)):
-        alpha, cost, along = alphas[i], C[i], targets[i] - outputs[i]
-        U, V, a = cost * up, cost * down, abs(alpha)
-        linear, curved = targets[i] * alpha - epsilon * a, 0.0
-        if alpha < 0.0 or (alpha == 0.0 and along < 0.0):
-            along, U, V = -along, V, U
-        above, other = max(0.0, along - epsilon), max(0.0, -along - epsilon)
-        inside = a * max(0.0, epsilon - along)
-        wrong = errors[i] + 2.0 * UNIT_ROUNDOFF * (epsilon + abs(along))
+    own = 0.0 if (up == 1.0 or up == 0.0) and (down == 1.0 or down == 0.0) else 4.0 * UNIT_ROUNDOFF  # U and V are rounded
+    n_support, n_at_bound, n_outside = 0, 0, 0
+    for i in range(np.uint64(len(outputs))):
+        alpha, cost, target, output = alphas[i], C[i], targets[i], outputs[i]
+        residual, a, lost = target - output, abs(alpha), roundings[i] * UNIT_ROUNDOFF
+        share = lost / (1.0 - lost)
+        size = abs(output) if is_precise else magnitudes[i]
+        wrong = (share * share if is_precise else share) * magnitudes[i]
+        wrong += 2.0 * UNIT_ROUNDOFF * (abs(target) + size) + UNDERFLOW
+        upper, lower = cost * up, cost * down
+        is_other = (alpha < 0.0) | ((alpha == 0.0) & (residual < 0.0))
+        along = -residual if is_other else residual
+        U, V = lower if is_other else upper, upper if is_other else lower
+        above, other = positive(along - epsilon), positive(-along - epsilon)
+        inside = a * positive(epsilon - along)
+        wrong += 2.0 * UNIT_ROUNDOFF * (epsilon + abs(along))
+        linear = target * alpha - epsilon * a
         if is_squared:
             half = 0.5 / cost if cost > 0.0 else 0.0
-            own_loss, curved = cost * (above * above + other * other), 0.5 * half * alpha * alpha
             wrong += 4.0 * UNIT_ROUNDOFF * a * half
             missing = above - a * half
-            own_gap = cost * missing * missing + inside + cost * other * other
-            own_error = (max(abs(2.0 * cost * above - a), a) + 2.0 * cost * other + cost * wrong) * wrong
+            terms[0, i] = cost * (above * above + other * other)
+            terms[1, i] = linear - 0.5 * half * alpha * alpha
+            terms[2, i] = cost * missing * missing + inside + cost * other * other
+            terms[3, i] = (greater(abs(2.0 * cost * above - a), a) + 2.0 * cost * other + cost * wrong) * wrong
+            n_outside += 0 if (a == 0.0) | ((cost > 0.0) & (a >= 0.0)) else 1
         else:
-            own_loss = U * above + V * other
-            own_gap = max(0.0, U - a) * above + inside + V * other
-            slope = a if along < epsilon + wrong and along > -epsilon - wrong else 0.0
-            slope = max(slope, U - a) if along > epsilon - wrong else slope
-            slope = max(slope, V + a) if along < -epsilon + wrong else slope
-            own_error = slope * wrong + own * (cost + a) * (abs(along) + wrong)
-        loss, lost_loss = added(loss, lost_loss, own_loss)
-        conjugate, lost_conjugate = added(conjugate, lost_conjugate, linear - curved)
-        gap, lost_gap = added(gap, lost_gap, own_gap)
-        error, lost_error = added(error, lost_error, own_error)
-    return loss + lost_loss, conjugate + lost_conjugate, gap + lost_gap, error + lost_error
+            slope = a if (along < epsilon + wrong) & (along > -epsilon - wrong) else 0.0
+            slope = greater(slope, U - a if along > epsilon - wrong else 0.0)
+            slope = greater(slope, V + a if along < -epsilon + wrong else 0.0)
+            terms[0, i] = U * above + V * other
+            terms[1, i] = linear
+            terms[2, i] = positive(U - a) * above + inside + V * other
+            terms[3, i] = slope * wrong + own * (cost + a) * (abs(along) + wrong)
+            n_outside += 0 if (alpha >= -lower) & (alpha <= upper) else 1
+            n_at_bound += 1 if (a != 0.0) & ((alpha == upper) | (alpha == -lower)) else 0
+        terms[4, i] = a
+        terms[5, i] = alpha - prices[i]
+        n_support += 1 if a != 0.0 else 0
+    return n_support, n_at_bound, n_outside

@@ -74,7 +74,7 @@ class SparseJudge(Judge):
         """Outputs of all samples, and v = w(alpha); in a precise pass what v lacks is added to it at the end."""
         problem, n = self.problem, self.problem.n_samples
         signed = alpha * problem.signs
-        outputs, magnitudes = np.empty(n), np.empty(n)
+        outputs, magnitudes, squares = np.empty(n), np.empty(n), np.empty(n)
         rests = np.zeros_like(self._weights)
         bias_weight = float(w[-1]) if problem.intercept_scaling != 0.0 else 0.0
 
@@ -89,7 +89,7 @@ class SparseJudge(Judge):
                     part.start,
                     part.stop,
                     pair,
-                    RowSums(outputs[part], magnitudes[part], self._weights[k]),
+                    RowSums(outputs[part], magnitudes[part], squares[part], self._weights[k]),
                 )
 
         self._crew.share(n, judge)

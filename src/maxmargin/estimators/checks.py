@@ -125,7 +125,7 @@ def validated_rows(estimator: Any, X: Any) -> Any:
     """The same for X alone."""
     from sklearn.utils.validation import validate_data
 
-    if _is_plain_matrix(X) and _is_finite(X):
+    if (_is_plain_matrix(X) and _is_finite(X)) or (_is_plain_csr(X) and _is_finite(X.data)):
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X
@@ -173,6 +173,12 @@ def _is_plain_array(X: Any, y: Any) -> bool:
 def _is_plain_matrix(X: Any) -> bool:
     is_array = type(X) is np.ndarray and X.ndim == 2 and X.flags.c_contiguous
     return is_array and X.dtype in DTYPES and X.size > 0
+
+
+def _is_plain_csr(X: Any) -> bool:
+    """Whether X is a CSR matrix of floats. ``Rows`` looks at its indices."""
+    is_csr = sparse.issparse(X) and X.format == "csr" and X.ndim == 2
+    return is_csr and X.dtype in DTYPES and min(X.shape) > 0 and X.indices.dtype in (np.int32, np.int64)
 
 
 def _are_plainly_classes(y: Array) -> bool:

@@ -21,6 +21,7 @@ from maxmargin.problem.dual_box import (
     half_inverse,
     one_or_all,
     quadratic_box,
+    repeated,
     residual_rounding,
 )
 
@@ -52,8 +53,9 @@ class EpsilonInsensitive:
         return np.sign(residual) * (np.abs(residual) > self.epsilon)
 
     def dual(self, C: Array, target: Targets = 1.0) -> DualBox:
-        lower, zero, p = (np.broadcast_to(array, C.shape) for array in (-one_or_all(C), 0.0, target))
-        return DualBox(lower, C, zero, p, self.epsilon)
+        n = len(C)
+        lower = repeated(-float(C[0]), n) if C.strides == (0,) else -C
+        return DualBox(lower, C, repeated(0.0, n), repeated(target, n), self.epsilon)
 
     def gap_terms(self, output: Array, alpha: Array, C: Array, target: Targets = 1.0) -> Array:
         """With a = |alpha| and s the residual in the direction of alpha (of 0, its own): (C - a) (s - e)_+ + a (e - s)_+

@@ -61,8 +61,8 @@ def _spread_of_outputs(problem: LinearProblem, alpha: Array) -> Array:
 
 def power_of_two(numbers: Array) -> float:
     """The power of two next to their root-mean-square; one if they are all zero or far out of range."""
-    greatest = float(np.abs(numbers).max(initial=0.0))
-    size = greatest * float(np.sqrt(np.mean(np.square(numbers / (greatest or 1.0)))))
+    with np.errstate(over="ignore"):
+        size = math.sqrt(float(numbers @ numbers) / max(1, len(numbers)))
     return 2.0 ** round(math.log2(size)) if SMALLEST_SIZE < size < GREATEST_SIZE else 1.0
 
 

@@ -7,12 +7,13 @@ problem it is an alpha alone, because w is known only through alpha.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate, refusal, relative
-from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound
+from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound, priced_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
 from maxmargin.certificate.linear import judge_of
 from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
@@ -121,15 +122,25 @@ class LinearIncumbent:
 
     def __init__(self, problem: LinearProblem, policy: DrivingPolicy) -> None:
         self.problem, self.policy = problem, policy
-        self.w, self.alpha = np.zeros(problem.n_weights), problem.first_dual_point.copy()
-        self.primal = problem.primal_at_zero
+        self.w = np.zeros(problem.n_weights)
         self.dual = 0.0 if problem.offset_prices is None else -np.inf  # that of the prices takes a pass over X
         self.certificate: Certificate | None = None
         self._judge = judge_of(problem)
-        looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink
-        self._margins = np.empty(problem.n_samples) if looks_for_w else None
+        self._looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink
+        keeps_margins = self._looks_for_w or problem.offset_prices is not None
+        self._margins = np.empty(problem.n_samples) if keeps_margins else None
         self._point: PrimalPoint | None = None
+        self._w_of_margins: Array | None = None
         self._own_w = self.w
+
+    @cached_property
+    def alpha(self) -> Array:
+        """Made where the first answer is not within ``tol``."""
+        return self.problem.first_dual_point.copy()
+
+    @cached_property
+    def primal(self) -> float:
+        return self.problem.primal_at_zero
 
     def judge(self, solver: Solver, state: Any, tol: float) -> Answer | None:
         """The solver's own point, or the best pair if that is better."""
@@ -137,11 +148,17 @@ class LinearIncumbent:
         here = self._mended(self.judge_own(solver, state), tol)
         if here.certificate.meets(tol):
             return here
+        self._offer_outputs(solver, state)
         self.learn(here, may_search=not state.has_best_w)
         if self.relative_gap > tol and not self._may_be_zero:
             return None
         pair = self.best()
         return pair if pair.certificate.meets(tol) else None
+
+    def _offer_outputs(self, solver: Any, state: Any) -> None:
+        """Where the offset has a price, the solver's next working set comes from the outputs that the judge has computed."""
+        if self.problem.offset_prices is not None and hasattr(solver, "take_outputs"):
+            solver.take_outputs(self.problem, state, self._margins)
 
     @property
     def _may_be_zero(self) -> bool:
@@ -158,6 +175,7 @@ class LinearIncumbent:
 
     def judge_own(self, solver: Solver, state: Any) -> Answer:
         w, alpha = solver.candidate(self.problem, state)
+        self._w_of_margins = w
         return self._answer(w, alpha, self._judge.certify(w, alpha, self._margins))
 
     def learn(self, here: Answer, may_search: bool) -> None:
@@ -182,7 +200,7 @@ class LinearIncumbent:
 
     def _search(self, here: Answer) -> float:
         """The primal value of the best point on a few lines; infinite where there is no such search."""
-        if self._margins is None:
+        if not self._looks_for_w or self._margins is None:
             return np.inf
         self._point = self._point or PrimalPoint(self.problem)
         return self._point.offer(here.w, self._margins, float(here.w @ here.w))
@@ -215,6 +233,9 @@ class LinearIncumbent:
         self.certificate = None
 
     def offset_bound(self, answer: Answer) -> float:
+        squares = getattr(self._judge, "squares", None)
+        if squares is not None and self._margins is not None and answer.w is self._w_of_margins:
+            return priced_offset_bound(self.problem, answer.w, answer.certificate, self._margins, squares)
         return linear_offset_bound(self.problem, answer.w, answer.certificate)
 
     def _answer(self, w: Array, alpha: Array, certificate: Certificate) -> Answer:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from maxmargin.certificate.certificate import Counts
 from maxmargin.certificate.linear import certify
-from maxmargin.certificate.residual_loops import judge_residuals
+from maxmargin.certificate.linear_sums import residual_errors
+from maxmargin.certificate.residual_loops import ResidualSamples, judge_residuals
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import Loss
 from maxmargin.problem.linear import LinearProblem
@@ -114,18 +116,22 @@ def test_which_regressions_are_solved_by_one_call():
     assert chosen(sparse.random(30_000, 60, 0.02, "csr", random_state=0), y) is Newton  # a dense copy would be far larger
 
 
+@pytest.mark.parametrize("is_precise", [False, True])
 @pytest.mark.parametrize("loss", [*LOSSES, Shortfall()], ids=repr)
-def test_the_compiled_sums_of_a_certificate_are_those_of_the_formulas_for_each_sample(loss):
+def test_the_compiled_sums_of_a_certificate_are_those_of_the_formulas_for_each_sample(loss, is_precise):
     rng = np.random.default_rng(3)
     n = 400
-    C, target, output = rng.uniform(0.0, 2.0, n), rng.normal(size=n), rng.normal(size=n)
+    C, target, output, prices = rng.uniform(0.0, 2.0, n), rng.normal(size=n), rng.normal(size=n), rng.uniform(0.0, 1.0, n)
     C[:20] = 0.0
     output[20:40] = target[20:40]
     box = loss.dual(C, target)
     alpha = np.clip(rng.normal(size=n), box.L, box.U)
     alpha[40:80] = 0.0
-    error = rng.uniform(0.0, 1e-3, n)
-    found = judge_residuals(output, error, alpha, C, target, loss.residual_pieces())
+    roundings, magnitudes = rng.integers(4, 9, n).astype(float), rng.uniform(0.0, 1e27 if is_precise else 1e12, n)
+    error = residual_errors(output, magnitudes, np.abs(target), roundings, is_precise=is_precise)
+    terms, samples = np.empty((6, n)), ResidualSamples(*map(read_only, (alpha, C, target, prices, roundings)))
+    counts = judge_residuals(output, magnitudes, samples, loss.residual_pieces(), is_precise, terms)
+    found = terms.sum(axis=1)
     expected = (
         C @ loss.value(output, target),
         np.sum(box.terms(alpha)),
@@ -134,12 +140,30 @@ def test_the_compiled_sums_of_a_certificate_are_those_of_the_formulas_for_each_s
     )
     assert found[:3] == pytest.approx(expected[:3], rel=1e-12)
     assert expected[3] * (1.0 - 1e-9) <= found[3] <= 1.001 * expected[3]
+    assert found[4:] == pytest.approx([np.abs(alpha).sum(), np.sum(alpha - prices)])
+    assert counts == (*Counts.of(alpha, (alpha == box.U) | (alpha == box.L)), 0)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, Shortfall()], ids=repr)
+@pytest.mark.parametrize("wrong", [np.nan, -3.0, 3.0])
+def test_an_alpha_outside_its_box_is_counted(loss, wrong):
+    C, ones = np.array([1.0, 0.0, 1.0]), np.ones(3)
+    alpha = np.array([0.0, 0.0, wrong]) if not loss.is_smooth else np.array([0.0, wrong, 0.0])
+    samples = ResidualSamples(*map(read_only, (alpha, C, ones, 0.0 * ones, ones)))
+    counts = judge_residuals(0.0 * ones, ones, samples, loss.residual_pieces(), False, np.empty((6, 3)))
+    assert counts[2] == 1
 
 
 def test_the_sums_of_a_certificate_do_not_lose_digits_with_the_number_of_samples():
     """The certificate counts a few roundings for a sum, as for pairwise summation. A plain loop has one for each term."""
-    n = 8192
-    zeros, ones = np.zeros(n), np.ones(n)
-    loss, _, gap, _ = judge_residuals(zeros, zeros, zeros, ones, 0.1 * ones, EpsilonInsensitive(0.0).residual_pieces())
-    assert loss == gap == math.fsum([0.1] * n)
-    assert loss != sum([0.1] * n)
+    n = 100_000
+    problem = LinearProblem.build(np.zeros((n, 1)), np.full(n, 0.1), 1.0, EpsilonInsensitive(0.0))
+    found = certify(problem, np.zeros(1), np.zeros(n))
+    assert found.gap == pytest.approx(math.fsum([0.1] * n), rel=4e-16)
+    assert abs(sum([0.1] * n) / math.fsum([0.1] * n) - 1.0) > 1e-13
+
+
+def read_only(values: Array) -> Array:
+    values = np.array(values)
+    values.flags.writeable = False
+    return values

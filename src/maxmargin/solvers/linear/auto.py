@@ -42,7 +42,7 @@ class Auto:
         plan = Plan(problem, self.policy, self.costs)
         reason = plan.reason_for_newton
         state = AutoState(plan, seed)
-        if problem.offset_prices is not None and not plan.is_small:
+        if problem.offset_prices is not None:
             state.begin(Handover(warm_start, "one class", Pairs))
         elif reason is None:
             state.begin(Handover(warm_start, "first", Coordinates.begin))
@@ -57,6 +57,11 @@ class Auto:
 
     def candidate(self, problem: LinearProblem, state: AutoState) -> tuple[Array, Array]:
         return state.candidate()
+
+    def take_outputs(self, problem: LinearProblem, state: AutoState, outputs: Array) -> None:
+        """For the phase of pairs; other methods have no use for them."""
+        if isinstance(state.phase, Pairs):
+            state.phase.take_outputs(outputs)
 
 
 @dataclass

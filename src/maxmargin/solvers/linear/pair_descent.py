@@ -1,36 +1,35 @@
-r"""Pair descent for a free offset with a price: H.-Y. Chou, P.-Y. Lin, C.-J. Lin, "Dual coordinate-descent methods for linear
-one-class SVM and SVDD", SDM 2020.
+r"""Pair descent for a free offset with a price, on working sets. The pairs are those of H.-Y. Chou, P.-Y. Lin, C.-J. Lin, "Dual
+coordinate-descent methods for linear one-class SVM and SVDD", SDM 2020.
 
-The dual fixes :math:`\sum_i \alpha_i`, so a step changes two samples. An iteration computes all outputs f, takes rho as their
-weighted quantile, and pairs the worst violators: a sample below rho whose alpha can rise with a sample above rho whose alpha
-can fall. Each pair is moved to its optimum, with its outputs computed anew. The outputs also give the duality gap, which
-decides when to stop. The first alpha is at its bound for the samples with the least outputs of w(prices)."""
+The dual fixes :math:`\sum_i \alpha_i`, so a step changes two samples: one below rho whose alpha can rise, and one above rho
+whose alpha can fall. At the optimum alpha is at its bound below rho and zero above, so that only the samples near rho have to
+move. The problem of one sample out of 16, say, has nearly the same w and rho. One pass over all samples then puts alpha at its
+bound below a band around that rho, and to zero above. The samples in the band are the working set, on which pairs are moved
+until its own gap is a share of the target. The certificate is the second pass over X. Where it is refused, its outputs choose
+the next working set: the samples near rho, and all that violate optimality."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.newton.frame import with_best_offset
-from maxmargin.solvers.linear.pair_descent_loop import descend_pairs
+from maxmargin.solvers.linear.newton import policy as newton_policy
+from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
 
 
 @dataclass(frozen=True)
 class PairDescent:
-    """``most_pairs`` is the share of the samples that are paired in an iteration. ``sweeps`` is how often each of them is
-    paired. ``still_iterations`` iterations in a row without a smaller gap end the solve. On a9a, cpu_act and ijcnn1 (nu = 0.01,
-    0.1, 0.5; geometric means) 0.1 and 10 take 14, 3.5 and 30 ms to 1e-3, and 17, 3.6 and 46 ms to 1e-6; 0.05 and 4 take 13, 3.2
-    and 33 ms, and 17, 7.2 and 53 ms."""
+    """``policy`` holds the sizes of samples and working sets."""
 
-    most_pairs: float = 0.1
-    sweeps: int = 10
-    still_iterations: int = 30
+    policy: PairPolicy = field(default=PairPolicy(), repr=False)
 
     @property
     def name(self) -> str:
@@ -39,110 +38,122 @@ class PairDescent:
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> PairState:
         if problem.offset_prices is None:
             raise ValueError(f"The solver {self.name!r} is for one class: use 'newton' or 'auto'.")
-        alpha = first_alpha(problem) if warm_start is None else problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
-        return PairState(problem, alpha)
+        return PairState(problem, self.policy, warm_start)
 
     def advance(self, problem: LinearProblem, state: PairState, budget: Budget) -> None:
-        """Whole iterations, at least one."""
-        end = state.steps + budget.steps
-        if state.looks_done:
-            state.look_closer()
-        while state.steps < end and not state.looks_done:
-            state.judge()
-            if state.gap <= budget.target * state.caution * abs(state.dual) or state.idle >= self.still_iterations:
-                state.looks_done, state.is_stuck = True, state.idle >= self.still_iterations
-                return
-            state.improve(max(2, int(self.most_pairs * problem.n_samples)), self.sweeps)
+        """Work on one working set."""
+        state.improve(budget.target)
 
     def candidate(self, problem: LinearProblem, state: PairState) -> tuple[Array, Array]:
-        return with_best_offset(problem, state.w[: problem.n_weights], state.plain_outputs), problem.balanced(state.alpha)
+        return state.candidate()
+
+    def take_outputs(self, problem: LinearProblem, state: PairState, outputs: Array) -> None:
+        """The outputs of the candidate, its offset included. A certificate that was refused has computed them anyway."""
+        state.take_outputs(outputs)
 
 
 class PairState:
-    """alpha with its w, the outputs at the beginning of the iteration, and the offset and gap that follow from them."""
+    """A dual point with its rho, and what is known of its gap."""
 
     stage: ClassVar[Stage] = Stage("pair-descent")
     has_best_w: ClassVar[bool] = True
 
-    def __init__(self, problem: LinearProblem, alpha: Array) -> None:
-        self.problem, self.alpha = problem, np.ascontiguousarray(alpha)
-        self.steps = self.iterations = self.idle = 0
+    def __init__(self, problem: LinearProblem, policy: PairPolicy, warm_start: Array | None) -> None:
+        self.problem, self.policy = problem, policy
+        prices = problem.offset_prices
+        assert prices is not None
+        self._total = float(prices.sum())
+        self.point = PairPoint(problem.rows, np.ascontiguousarray(problem.box.U), self._total, policy)
+        self.iterations = self.idle = self.refusals = 0
         self.looks_done = self.is_stuck = False
-        self.caution, self.least_gap = 1.0, np.inf
-        self.gap = self.dual = np.inf
-        self._upper = np.ascontiguousarray(problem.box.U)
-        self._level = float(problem.C.sum() - problem.offset_prices.sum())  # type: ignore[union-attr]
-        self._other = np.zeros(problem.rows.n_features + 1)
-        self.refresh()
+        self.rho, self.longest, self.gap, self.least_gap, self.caution = 0.0, 0.0, math.inf, math.inf, 1.0
+        self.has_outputs = False
+        if warm_start is None:
+            self.point.begin()
+        else:
+            self.point.alpha[:] = problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
+            self.point.refresh()
+
+    @property
+    def alpha(self) -> Array:
+        return self.point.alpha
+
+    @property
+    def w(self) -> Array:
+        return self.point.w
+
+    @property
+    def dual(self) -> float:
+        return -0.5 * self.point.sqnorm
+
+    @property
+    def steps(self) -> int:
+        return int(self.point.n_read)
 
     @property
     def active(self) -> int:
-        return self.problem.n_samples
+        return len(self.point.chosen)
 
-    def refresh(self) -> None:
-        """Compute w anew from alpha, which removes the rounding error of earlier steps."""
-        self.w = np.append(self.problem.weights(self.alpha)[:-1], 0.0)
-        self.plain_outputs: Array | None = None
+    def improve(self, target: float) -> None:
+        """Choose a working set, unless the last one is not done, and move its pairs."""
+        wanted = self.caution * target
+        if self.looks_done:
+            wanted = self._after_refusal(target)
+        if len(self.point.chosen) == 0 and self._is_met(wanted):
+            return
+        found = self.point.descend(self.policy.aim * wanted)
+        self.iterations, self.has_outputs = self.iterations + 1, False
+        is_slow, self.gap = found.gap > self.policy.slow * self.gap, found.gap
+        self.rho, self.longest = found.rho, found.longest
+        is_met = found.gap <= self.policy.aim * wanted * abs(self.dual)
+        if is_met or is_slow:
+            self.looks_done = is_met and self.refusals < self.policy.most_refusals
+            self.point.chosen = self.point.chosen[:0]
 
-    def look_closer(self) -> None:
-        """A certificate was refused."""
-        self.looks_done = False
-        self.caution *= 0.5
-        self.alpha = np.ascontiguousarray(self.problem.balanced(self.alpha))
-        self.refresh()
+    def _is_met(self, wanted: float) -> bool:
+        """Look at all samples, and choose a working set if they ask for one."""
+        self._judge()
+        self.looks_done = self.gap <= wanted * abs(self.dual)
+        return self.looks_done or self.is_stuck
 
-    def judge(self) -> None:
-        """All outputs, rho, and the gap."""
-        problem = self.problem
-        self.plain_outputs = problem.rows.matrix @ self.w[:-1]
-        offset = best_offsets(-self.plain_outputs, problem.C, self._level).middle
-        self.outputs = self.plain_outputs + offset
-        self.gap = float(np.sum(problem.loss.gap_terms(self.outputs, self.alpha, problem.C, 0.0)))
-        self.dual = -0.5 * float(self.w @ self.w)
+    def _after_refusal(self, target: float) -> float:
+        """A certificate was refused. If the gap is within the target by the solver's own sums, they were not precise enough."""
+        self.looks_done, self.refusals = False, self.refusals + 1
+        self._judge()
+        if self.gap <= self.caution * target * abs(self.dual):
+            self.caution, self.has_outputs = 0.5 * self.caution, False
+            self.point.refresh()
+            self._judge()
+        return self.caution * target
+
+    def _judge(self) -> None:
+        """rho and the gap of all samples, from their outputs, and the next working set."""
+        if not self.has_outputs:
+            self.point.look()
+            self.has_outputs = True
+        problem, outputs = self.problem, self.point.outputs
+        self.rho = best_offsets(outputs, problem.C, self._total).middle
+        self.gap = float(np.sum(problem.loss.gap_terms(outputs - self.rho, self.alpha, problem.C, 0.0)))
         self.idle = 0 if self.gap < self.least_gap else self.idle + 1
         self.least_gap = min(self.least_gap, self.gap)
-        self.iterations += 1
-        self.steps += problem.n_samples
+        self.is_stuck = self.idle >= self.policy.still_iterations
+        self.point.choose(self.rho)
 
-    def improve(self, most: int, sweeps: int) -> None:
-        """Pair the worst violators: first with the worst of the other side, then with others."""
-        self.plain_outputs = None
-        below = _worst(self.outputs, (self.alpha < self._upper), most)
-        above = _worst(-self.outputs, (self.alpha > 0.0), most)
-        size = max(len(below), len(above))
-        if size == 0:
-            return
-        for sweep in range(sweeps):
-            shifted = np.roll(np.resize(above, size), sweep * (size // sweeps))
-            pairs = np.column_stack([np.resize(below, size), shifted])
-            descend_pairs(self.problem.compiled_rows, pairs, self.alpha, self._upper, self.w, self._other)
-        self.steps += 2 * sweeps * size
+    def take_outputs(self, outputs: Array) -> None:
+        np.add(outputs, self.border, out=self.point.outputs)
+        self.has_outputs = True
 
+    @property
+    def border(self) -> float:
+        """The support vectors on the border have outputs that are equal up to rounding. This is rho, lowered until all of them
+        are on the inner side, whatever the rounding errors of their outputs."""
+        near = self.point.outputs if self.has_outputs else self.point.near
+        longest = self.longest or float(self.problem.rows.squared_norms().max())
+        magnitude = math.sqrt(self.point.sqnorm * longest)
+        on_border = near[np.abs(near - self.rho) <= newton_policy.DEFAULT.border * magnitude]
+        return float(on_border.min(initial=self.rho)) - UNIT_ROUNDOFF * (self.problem.n_weights + 4) * magnitude
 
-def _worst(outputs: Array, can_move: Array, most: int) -> Array:
-    """The movable samples with the lowest values below zero, in that order. If no value is below zero, the lowest movable
-    samples. Many values may be equal: rows without elements all have the same output."""
-    chosen = np.flatnonzero(can_move & (outputs < 0.0))
-    if not len(chosen):
-        movable = np.flatnonzero(can_move)
-        return movable[outputs[movable] == outputs[movable].min(initial=np.inf)][:most]
-    values = outputs[chosen]
-    if len(chosen) > most:
-        kept = np.argpartition(values, most)[:most]
-        chosen, values = chosen[kept], values[kept]
-    return chosen[np.argsort(values, kind="stable")]
-
-
-def first_alpha(problem: LinearProblem) -> Array:
-    """The first alpha: at its bound for the samples with the least outputs of w(prices), as many as the sum allows."""
-    prices = problem.offset_prices
-    assert prices is not None
-    outputs, total = problem.rows.matrix @ problem.weights(prices)[:-1], float(prices.sum())
-    if problem.C.strides == (0,):  # one weight for all: the order among the lowest does not matter
-        order = np.argpartition(outputs, min(int(total / problem.C[0]), problem.n_samples - 1))
-    else:
-        order = np.argsort(outputs, kind="stable")
-    before = np.cumsum(problem.box.U[order]) - problem.box.U[order]
-    alpha = np.empty(problem.n_samples)
-    alpha[order] = np.clip(total - before, 0.0, problem.box.U[order])
-    return problem.balanced(alpha)
+    def candidate(self) -> tuple[Array, Array]:
+        w = self.point.w.copy()
+        w[-1] = -self.border / self.problem.intercept_scaling
+        return w, self.alpha

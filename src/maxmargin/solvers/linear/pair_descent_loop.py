@@ -1,38 +1,183 @@
-"""The steps of pair descent: two samples at a time, so that the sum of alpha stays as it is."""
+"""The loops of pair descent: one pass over all samples, and the steps on a working set, two samples at a time, so that the sum
+of alpha stays as it is."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.data.row_loops import column_of, row_add, row_dot, row_length, row_start
+from maxmargin.data.row_loops import column_of, row_add, row_dot, row_length, row_sqnorm, row_start
+from maxmargin.data.rows import Array
+
+ZERO, ONE, THREE = np.uint64(0), np.uint64(1), np.uint64(3)
+ROUNDING = 2.0**-53
+"""The largest relative error of one rounding to float64."""
+HALVINGS = 10
+"""Halvings of the interval that holds rho. A rough rho is enough to tell the two sides apart, and every rho gives a bound. Few
+halvings leave samples on both sides, down to the last digits of their outputs."""
+OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "boundscheck": False,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz", "arcp"},
+    "allocates": False,
+}
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", inline="always")
+class Placed(NamedTuple):
+    """An element for each sample: the bound of alpha, alpha, and the output. ``chosen`` takes numbers of samples."""
+
+    upper: Array
+    alpha: Array
+    outputs: Array
+    chosen: Array
+
+
+class WorkingSet(NamedTuple):
+    """The samples of a working set, their outputs, and memory for numbers of those that violate optimality on each side."""
+
+    chosen: Array
+    outputs: Array
+    below: Array
+    above: Array
+
+
+class Task(NamedTuple):
+    """What ends the steps on a working set: the relative gap to reach, a number of rows read, or a w that is nothing but
+    rounding, where w = 0 is optimal. ``total`` is the sum of all alpha. Where ``spread`` is not zero, the gap does not count:
+    the outputs of two samples that can be paired are to differ by at most ``spread`` times |w| |x|. A round computes the
+    outputs, and pairs each violator ``sweeps`` times."""
+
+    target: float
+    most_read: float
+    total: float
+    spread: float
+    sweeps: int
+
+
+@njit(**OPTIONS)
+def place_rows(rows, w, band, placed, new_w, start, stop):
+    """All outputs of w. An output below the band puts alpha at its bound, and adds the sample to ``new_w``. A sample in the
+    band is chosen. Returns how many are chosen, and the sum of alpha below the band."""
+    upper, alpha, outputs, chosen = placed
+    low, high = band
+    n_chosen, total = np.uint64(0), 0.0
+    for i in range(np.uint64(start), np.uint64(stop)):
+        output = row_dot(rows, i, w)
+        outputs[i] = output
+        alpha[i] = 0.0
+        if output < low:
+            alpha[i] = upper[i]
+            total += upper[i]
+            row_add(rows, i, upper[i], new_w)
+        elif output <= high:
+            chosen[n_chosen] = i
+            n_chosen += ONE
+    return n_chosen, total
+
+
+@njit(inline="always")
 def _clear(rows, i, w):
     start = row_start(rows, i)
     for k in range(row_length(rows, i)):
         w[column_of(rows, start, k)] = 0.0
-    w[w.shape[0] - 1] = 0.0
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-def descend_pairs(rows, pairs, alpha, upper, w, other):
-    """For each pair (i, j) move alpha_i up and alpha_j down, or the other way, by the same amount: to the least |w(alpha)| that
-    their boxes allow. ``other`` is a vector of zeros, which it is again at the end."""
-    for k in range(pairs.shape[0]):
-        i, j = np.uint64(pairs[k, 0]), np.uint64(pairs[k, 1])
-        slope = row_dot(rows, j, w) - row_dot(rows, i, w)
-        room = min(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -min(alpha[i], upper[j] - alpha[j])
-        if slope == 0.0 or room == 0.0:
-            continue
-        row_add(rows, i, 1.0, other)
-        row_add(rows, j, -1.0, other)
-        curvature = row_dot(rows, i, other) - row_dot(rows, j, other)  # |x_i - x_j|^2
-        _clear(rows, i, other)
-        _clear(rows, j, other)
-        step = slope / curvature if abs(slope) < abs(room) * curvature else room
-        alpha[i] = min(max(alpha[i] + step, 0.0), upper[i])
-        alpha[j] = min(max(alpha[j] - step, 0.0), upper[j])
-        row_add(rows, i, step, w)
-        row_add(rows, j, -step, w)
+@njit(inline="always")
+def _sort(numbers, n, keys, sign):
+    """Shell's sort of the first n numbers by ``sign`` times their keys."""
+    stride = ONE
+    while stride * THREE < n:
+        stride = THREE * stride + ONE
+    while stride > 0:
+        for a in range(stride, n):
+            number, place = numbers[a], a
+            key = sign * keys[number]
+            while place >= stride and sign * keys[numbers[place - stride]] > key:
+                numbers[place] = numbers[place - stride]
+                place -= stride
+            numbers[place] = number
+        stride //= THREE
+
+
+@njit(**OPTIONS)
+def descend_pairs(rows, working_set, alpha, upper, w, other, task):
+    """Move alpha on the working set towards the least |w(alpha)|, all other alpha fixed. ``other`` is a vector of zeros, which
+    it is again at the end. Returns rho, the gap, the rows read, and the greatest |x_i|^2.
+
+    A round computes all outputs of the set, takes rho between its two sides, and pairs the samples below rho whose alpha can
+    rise, from the worst on, with the samples above rho whose alpha can fall. A pair (i, j) moves alpha_i up and alpha_j down,
+    or the other way, by the same amount: to the least |w(alpha)| that their boxes allow."""
+    chosen, outputs, below, above = working_set
+    n, rho, gap, n_read, longest = np.uint64(len(chosen)), 0.0, np.inf, 0.0, 0.0
+    for k in range(n):
+        square = row_sqnorm(rows, chosen[k])
+        longest = square if square > longest else longest
+    while True:
+        low, high = np.inf, -np.inf
+        for k in range(n):
+            i = chosen[k]
+            output = row_dot(rows, i, w)
+            outputs[k] = output
+            low = output if alpha[i] < upper[i] and output < low else low
+            high = output if alpha[i] > 0.0 and output > high else high
+        n_read += n
+        if low >= high:  # no pair can be moved
+            rho = 0.5 * (low + high) if low - high < np.inf else (high if high > -np.inf else low)
+            gap = 0.0
+            break
+        wanted = 0.0  # the weight that is to be between ``low`` and rho
+        for k in range(n):
+            i = chosen[k]
+            wanted += alpha[i] - (upper[i] if outputs[k] < low else 0.0)
+        least, greatest = low, high
+        for _ in range(HALVINGS):
+            rho, weight = 0.5 * (least + greatest), 0.0
+            for k in range(n):
+                weight += upper[chosen[k]] if (outputs[k] >= low) & (outputs[k] < rho) else 0.0
+            least, greatest = (least, rho) if weight > wanted else (rho, greatest)
+        gap, n_below, n_above = 0.0, np.uint64(0), np.uint64(0)
+        for k in range(n):
+            i = chosen[k]
+            lacking, it = rho - outputs[k], alpha[i]
+            gap += (upper[i] - it) * lacking if lacking > 0.0 else -it * lacking
+            below[n_below], above[n_above] = k, k
+            n_below += ONE if lacking > 0.0 and it < upper[i] else ZERO
+            n_above += ONE if lacking < 0.0 and it > 0.0 else ZERO
+        sqnorm = 0.0
+        for j in range(len(w)):
+            sqnorm += w[j] * w[j]
+        zero = ROUNDING * task.total
+        is_zero = sqnorm <= zero * zero * longest
+        is_done = gap <= task.target * 0.5 * sqnorm
+        if task.spread > 0.0:
+            is_done = high - low <= task.spread * np.sqrt(sqnorm * longest)
+        if is_zero or is_done or n_read > task.most_read or n_below == 0 or n_above == 0:
+            gap = 0.0 if is_zero else gap
+            break
+        _sort(below, n_below, outputs, 1.0)
+        _sort(above, n_above, outputs, -1.0)
+        size = n_below if n_below > n_above else n_above
+        shift = size // np.uint64(task.sweeps)
+        for k in range(size * np.uint64(task.sweeps)):
+            i = chosen[below[k % size % n_below]]
+            j = chosen[above[(k % size + k // size * shift) % n_above]]
+            slope = row_dot(rows, j, w) - row_dot(rows, i, w)
+            room = min(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -min(alpha[i], upper[j] - alpha[j])
+            if slope == 0.0 or room == 0.0:
+                continue
+            row_add(rows, i, 1.0, other)
+            row_add(rows, j, -1.0, other)
+            curvature = row_dot(rows, i, other) - row_dot(rows, j, other)  # |x_i - x_j|^2
+            _clear(rows, i, other)
+            _clear(rows, j, other)
+            step = slope / curvature if abs(slope) < abs(room) * curvature else room
+            alpha[i] = min(max(alpha[i] + step, 0.0), upper[i])
+            alpha[j] = min(max(alpha[j] - step, 0.0), upper[j])
+            row_add(rows, i, step, w)
+            row_add(rows, j, -step, w)
+        n_read += 2.0 * size * task.sweeps
+    return rho, gap, n_read, longest

@@ -220,6 +220,9 @@ class Pairs(Phase):
                 return Handover(state.alpha.copy(), "pairs would take longer", NewtonSteps.begin)
         return None
 
+    def take_outputs(self, outputs: Array) -> None:
+        self.method.solver.take_outputs(self.plan.problem, self.method.state, outputs)  # type: ignore[attr-defined]
+
     def _is_long(self, target: float) -> bool:
         """Whether Newton's method would be done sooner, judged by the decay of the gap."""
         state = self.method.state

@@ -19,12 +19,23 @@ from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy
 
 def curve_of(problem: LinearProblem) -> Curve | Tube:
     """What the loss gives the dual, with D_ii = softness / C_i: the compiled passes are chosen by its type."""
-    box, C = problem.box, np.ascontiguousarray(problem.C)
-    U, present = np.ascontiguousarray(box.U), np.flatnonzero(C)[0]
+    return contiguous(plain_curve_of(problem))
+
+
+def plain_curve_of(problem: LinearProblem) -> Curve | Tube:
+    """The same, where one number for all samples may take the memory of one."""
+    box, C = problem.box, problem.C
+    present = 0 if C.strides == (0,) else np.flatnonzero(C)[0]
     softness = float(box.D[present] * C[present])
     if problem.loss.is_regression:
-        return Tube(C, U, np.ascontiguousarray(box.L), np.ascontiguousarray(box.p), softness, box.e)
-    return Curve(C, U, -np.inf if np.isinf(box.L).any() else 0.0, float(box.p[0]), softness)
+        return Tube(C, box.U, box.L, box.p, softness, box.e)
+    return Curve(C, box.U, -np.inf if np.isinf(box.L).any() else 0.0, float(box.p[0]), softness)
+
+
+def contiguous(curve: Curve | Tube) -> Curve | Tube:
+    """The same curve with an element of its own for each sample."""
+    values: Any = (np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value for value in curve)
+    return type(curve)(*values)
 
 
 class Prox(NamedTuple):

@@ -19,15 +19,14 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton.curves import Curve, Tube
 from maxmargin.solvers.linear.newton.newton import Newton
-from maxmargin.solvers.linear.newton.passes import curve_of, has_few_elements
+from maxmargin.solvers.linear.newton.passes import has_few_elements, plain_curve_of
 from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
 from maxmargin.solvers.linear.newton.state import NewtonState
+from maxmargin.solvers.samples import one_of_each
 from maxmargin.solvers.scaled_targets import power_of_two
 
 LINE = 8
 """Numbers in a line of the cache: a fact of the machine, not a setting."""
-MIXER = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number whose bits look random: 2^64 divided by the golden ratio."""
 STRIP = 128
 """Samples that are added to the matrix at a time: 9 kB for each 9 features, so that they stay in the near cache."""
 POLISHING = Newton(polishes=True)
@@ -169,7 +168,7 @@ class Memory:
     def of(cls, problem: LinearProblem, settings: Settings) -> Memory:
         """A penalty is a change of alpha_i / C_i for each unit of the output, which in regression is the size of the
         targets."""
-        curve, unit = curve_of(problem), 1.0
+        curve, unit = plain_curve_of(problem), 1.0
         if curve.is_smooth:
             settings = settings._replace(hardness=1.0 / curve.softness, penalty=np.inf, epsilon=curve.epsilon)
         elif curve.is_tube:
@@ -180,8 +179,7 @@ class Memory:
     def some(self, every: int, gap: float) -> Memory:
         """The problem of one sample out of ``every``, whose C stands in for theirs, to this relative gap."""
         n = len(self.samples.C) // every
-        numbers = np.arange(n, dtype=np.uint64)
-        chosen = (numbers * np.uint64(every) + (numbers * MIXER >> np.uint64(32)) % np.uint64(every)).astype(np.intp)
+        chosen = one_of_each(every, len(self.samples.C))
         C, lower, upper, target = (values[chosen] for values in self.samples[:4])
         Z = padded(len(self.Z), n)
         np.take(self.Z, chosen, axis=1, out=Z[:, :n])
@@ -237,6 +235,9 @@ def signed_columns(problem: LinearProblem) -> Array:
     one type only."""
     d, n = problem.rows.n_features, problem.n_samples
     Z = padded(problem.n_weights, n)
+    if problem.loss.is_regression:  # all signs are one
+        Z[:d, :n], Z[d:, :n] = problem.rows.dense().T, problem.intercept_scaling
+        return Z
     np.multiply(problem.rows.dense().T, problem.signs, out=Z[:d, :n])
     if problem.n_weights > d:
         np.multiply(problem.signs, problem.intercept_scaling, out=Z[d, :n])

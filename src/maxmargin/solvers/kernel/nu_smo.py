@@ -205,7 +205,7 @@ class NuState(BatchedSMOState):
         v[:size], s[:size] = self.v[places], np.where(can_move, self.s[places], 0.0)
         lower[:size], upper[:size] = (np.where(can_move, each[places], 0.0) for each in (self.lower, self.upper))
         local = LocalProblem(K, np.diagonal(K).astype(number), v, s, lower, upper, 0.0)
-        tolerance = number(min(self.local_tolerance * violation, self.greatest_local_tolerance))
+        tolerance = number(self.leaving.tolerance(violation))
         if len(second) and len(first):
             steps = solve_in_groups(local, local.masks, split, tolerance, max_steps)
         else:

@@ -215,8 +215,8 @@ def test_rows_that_are_kept_and_rows_that_are_not_add_up(dtype):
     two_rows = 2 * 70 * np.dtype(dtype).itemsize / 1e6
     matrix, expected = matrix_of(problem, dtype, cache_mb=1.01 * two_rows), everyone(problem)
     chosen, scales = np.array([9, 2, 60, 30, 31, 32, 33, 34, 35, 36, 37]), np.linspace(-1.0, 2.0, 11)
-    for _ in range(9):
+    for _ in range(15):
         sums = np.zeros(70)
         matrix.add_to(sums, chosen, scales)
         assert np.abs(sums - scales @ expected[chosen]).max() <= 10.0 * PRECISION[dtype]
-    assert matrix.kernel_evaluations < 9 * 11 * 70
+    assert matrix.kernel_evaluations < 15 * 11 * 70

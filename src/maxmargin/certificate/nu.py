@@ -27,8 +27,10 @@ from maxmargin.problem.nu import NuProblem
 from maxmargin.problem.offset import offset_interval
 
 ZERO_ROUNDINGS = 2.0
-"""Where w = 0 is optimal both values are zero. They are taken for zeros where, with their gap, they are below what rounding can
-have made of them, so that the sum of all three and of the rounding error is below twice the latter."""
+"""Where all targets are equal, the value of w = 0 is zero, and where w = 0 is optimal both values are. They are taken for zeros
+where, with their gap, they are below what rounding can have made of them, so that the sum of all three and of the rounding
+error is below twice the latter. With other targets a value is as large as they are, and small only beside the rounding of large
+kernel values: that is no zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,8 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Ke
     noise = parts.error + imbalance.error + parts.roundings * parts.gap
     is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -noise
     certificate = assemble(parts, imbalance, Counts.of(alpha, alpha == C), is_proof=is_proof)
-    return or_zero(certificate, ZERO_ROUNDINGS * noise) if is_proof else certificate
+    may_be_zero = is_proof and np.ptp(problem.targets) == 0.0
+    return or_zero(certificate, ZERO_ROUNDINGS * noise) if may_be_zero else certificate
 
 
 def imbalance_of(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:

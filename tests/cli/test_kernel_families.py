@@ -128,7 +128,7 @@ def test_a_kernel_tells_the_two_families_of_numbers_apart():
         (("-s", 3, "-w1", 2), "-w weights classes, and epsilon-SVR (-s 3) has none"),
         (("-s", 3, "--loss", "squared_epsilon_insensitive"), "has the loss epsilon_insensitive or quantile"),
         (("-s", 4, "-B", -1), "nu-SVR (-s 4) always has its offset"),
-        (("-s", 4, "-n", 1.5), "nu must lie in (0, 1]; got 1.5"),
+        (("-s", 4, "-n", 1.5), "nu must be greater than 0 and at most 1; got 1.5"),
         (("-s", 4, "--quantile", 0.5), "--quantile belongs to --loss quantile"),
         (("-s", 2, "--report", "page.html"), "--report shows margins and labels"),
         (("-s", 3, "-v", 3), "-v is for classes"),

@@ -161,7 +161,7 @@ def test_a_regression_comes_back_from_its_file_as_it_was(tmp_path, n_outputs):
         (("-s", "21", "-p", "0.1"), "-p does not belong to the one-class SVM"),
         (("-s", "21", "-B", "1"), "has no intercept but its offset"),
         (("--loss", "quantile", "-p", "0.1"), "The quantile loss has no tube"),
-        (("--loss", "quantile", "--quantile", "2"), "quantile must lie between 0 and 1; got 2.0"),
+        (("--loss", "quantile", "--quantile", "2"), "quantile must be greater than 0 and less than 1; got 2.0"),
         (("-s", "13", "--quantile", "0.5"), "--quantile belongs to --loss quantile"),
         (("-s", "13", "-v", "3"), "-v is for classes"),
         (("-s", "14"), "-s 14 is no type of LIBLINEAR's"),

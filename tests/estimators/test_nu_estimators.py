@@ -138,7 +138,11 @@ def test_a_model_survives_pickling(model):
 @pytest.mark.parametrize("model", [OneClassSVM, NuSVR, NuSVC])
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"nu": 0.0}, "nu must lie in"), ({"nu": 1.01}, "nu must lie in"), ({"solver": "smo"}, "solver must be one of")],
+    [
+        ({"nu": 0.0}, "nu must be greater than 0"),
+        ({"nu": 1.01}, "nu must be greater than 0"),
+        ({"solver": "smo"}, "solver must be one of"),
+    ],
 )
 def test_bad_parameters_are_refused_by_a_sentence(model, settings, message):
     X, y = drawn(20)

@@ -304,8 +304,7 @@ class BatchedSMOState(SignedPoint):
         """SMO on the local block. The steps made."""
         size, K = len(chosen), self._block(chosen)
         violation = self.top - self.bottom
-        is_single = self.rows.dtype == np.float32 and violation > self.policy.single_steps_above
-        number = np.float32 if is_single else np.float64
+        number = self.number_of(self.v[chosen])
         v, s, lower, upper = (np.zeros(len(K), kind) for kind in (number, np.float64, np.float64, np.float64))
         tolerance = number(self.leaving.tolerance(violation))
         v[:size], s[:size] = self.v[chosen], self.s[chosen]
@@ -314,6 +313,11 @@ class BatchedSMOState(SignedPoint):
         steps = solve_local(local, tolerance, max_steps, problem.has_offset)
         self.s[chosen] = s[:size]
         return int(steps)
+
+    def number_of(self, v: Array) -> type[np.float32] | type[np.float64]:
+        """The element type for the gradient of a working set: float32 while that is precise enough, and has room for it."""
+        is_rough = self.rows.dtype == np.float32 and self.top - self.bottom > self.policy.single_steps_above
+        return np.float32 if is_rough and np.abs(v).max(initial=0.0) < self.policy.float32_range else np.float64
 
     def _block(self, chosen: Array) -> Array:
         """The kernel values of these, with zeros to a multiple of RUN."""

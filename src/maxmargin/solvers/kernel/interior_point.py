@@ -99,9 +99,9 @@ def solve_inside(program: Program, target: float, policy: InteriorPolicy | None 
     """Points that may serve, the sparsest first, from where the gap and from where the value was least on the way to the
     relative gap ``target``; and the number of steps."""
     policy = policy or InteriorPolicy()
-    at = _beginning(program)
-    best, lowest, least, idle, steps = replace(at), at.x, (np.inf, np.inf), 0, 0
     with np.errstate(all="ignore"):
+        at = _beginning(program)
+        best, lowest, least, idle, steps = replace(at), at.x, (np.inf, np.inf), 0, 0
         while steps < policy.most_steps and idle < policy.idle_steps:
             check_point()
             gap, value = program.gap(at.x), program.value(at.x)

@@ -197,8 +197,7 @@ class NuState(BatchedSMOState):
         places = np.concatenate([first, fill, second])
         K = self._block_of(places)
         size, violation = len(places), self.top - self.bottom
-        is_single = self.rows.dtype == np.float32 and violation > self.policy.single_steps_above
-        number = np.float32 if is_single else np.float64
+        number = self.number_of(self.v[places])
         v, s, lower, upper = (np.zeros(len(K), kind) for kind in (number, np.float64, np.float64, np.float64))
         can_move = np.ones(size, np.bool_)
         can_move[len(first) : len(first) + len(fill)] = False

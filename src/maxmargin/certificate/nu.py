@@ -7,7 +7,11 @@ With :math:`h_i = \theta_{g(i)} + a_i - m_i` and sums that are right the gap is
 none of whose terms is negative, at the thresholds that are best for w(alpha). Where the sum of a group is wrong by r, a point
 alpha' with the right sum has moved by :math:`|r| q_i`, where the :math:`q_i` add up to one: what is too much is taken in
 proportion to :math:`\alpha_i`, what is lacking is added in proportion to :math:`c_i - \alpha_i`. The gap of alpha' is greater
-by at most :math:`|r| \sum_i q_i |h_i| + (|r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, for two groups too. That is charged."""
+by at most :math:`|r| \sum_i q_i |h_i| + (|r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, for two groups too. That is charged.
+
+**Where w = 0 is nearly optimal** and all targets are equal, P(0) = 0 is better than P(w(alpha)), whose loss terms fall with
+|w(alpha)| while D falls with its square. The pair of w = 0 and alpha is judged there. Its gap is at most
+:math:`\tfrac12 (|w(\alpha)| + |r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, and :math:`\tfrac12 |w(\alpha) - w^*|^2` is no greater."""
 
 from __future__ import annotations
 
@@ -70,7 +74,8 @@ def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None, tol: floa
         support = np.flatnonzero(coefficients)
         verdict = _verdict(problem, alpha, coefficients, outputs_of(problem.samples, coefficients, support), thresholds)
         certificate = verdict.certificate
-        if tol is None or certificate.meets(tol) or certificate.rounding_error <= tol * certificate.scale:
+        is_hopeless = tol is not None and certificate.relative_gap > tol and certificate.rounding_error <= tol * certificate.scale
+        if tol is None or certificate.meets(tol) or is_hopeless:
             return verdict
         samples, everyone = problem.samples, np.arange(n)
         precise = precise_sums(samples.kernel, samples.points, support, coefficients[support], everyone)
@@ -112,8 +117,21 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Ke
     noise = parts.error + imbalance.error + parts.roundings * parts.gap
     is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -noise
     certificate = assemble(parts, imbalance, Counts.of(alpha, alpha == C), is_proof=is_proof)
-    may_be_zero = is_proof and np.ptp(problem.targets) == 0.0
-    return or_zero(certificate, ZERO_ROUNDINGS * noise) if may_be_zero else certificate
+    if not (is_proof and np.ptp(problem.targets) == 0.0):
+        return certificate
+    square_error = float(np.abs(coefficients) @ sums.errors) + parts.roundings * float(np.abs(coefficients) @ np.abs(sums.outputs))
+    length = math.sqrt(max(0.0, sqnorm + square_error)) * OUTWARDS + imbalance.move
+    return or_zero(_beside_zero(certificate, 0.5 * length**2 * OUTWARDS), ZERO_ROUNDINGS * noise)
+
+
+def _beside_zero(certificate: Certificate, fall: float) -> Certificate:
+    """The certificate of the pair of w = 0, whose primal value is zero, with alpha, whose dual value is at least ``-fall``; but
+    the one given if w(alpha) is better than w = 0."""
+    if certificate.primal <= 0.0 or not fall < certificate.gap:
+        return certificate
+    return replace(
+        certificate, primal=0.0, dual=-fall, gap=fall, relative_gap=1.0, rounding_error=0.0, distance_bound=math.sqrt(2.0 * fall)
+    )
 
 
 def imbalance_of(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:

@@ -10,8 +10,9 @@ proportion to :math:`\alpha_i`, what is lacking is added in proportion to :math:
 by at most :math:`|r| \sum_i q_i |h_i| + (|r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, for two groups too. That is charged.
 
 **Where w = 0 is nearly optimal** and all targets are equal, P(0) = 0 is better than P(w(alpha)), whose loss terms fall with
-|w(alpha)| while D falls with its square. The pair of w = 0 and alpha is judged there. Its gap is at most
-:math:`\tfrac12 (|w(\alpha)| + |r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, and :math:`\tfrac12 |w(\alpha) - w^*|^2` is no greater."""
+|w(alpha)| while D falls with its square. Where D is a zero up to rounding, the pair of w = 0 and alpha is judged. Its gap is
+at most :math:`\tfrac12 (|w(\alpha)| + |r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, and so is
+:math:`\tfrac12 |w(\alpha) - w^*|^2`."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None, tol: floa
         support = np.flatnonzero(coefficients)
         verdict = _verdict(problem, alpha, coefficients, outputs_of(problem.samples, coefficients, support), thresholds)
         certificate = verdict.certificate
-        is_hopeless = tol is not None and certificate.relative_gap > tol and certificate.rounding_error <= tol * certificate.scale
+        is_hopeless = (
+            tol is not None and certificate.relative_gap > tol and certificate.rounding_error <= tol * certificate.scale
+        )
         if tol is None or certificate.meets(tol) or is_hopeless:
             return verdict
         samples, everyone = problem.samples, np.arange(n)
@@ -119,19 +122,27 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Ke
     certificate = assemble(parts, imbalance, Counts.of(alpha, alpha == C), is_proof=is_proof)
     if not (is_proof and np.ptp(problem.targets) == 0.0):
         return certificate
-    square_error = float(np.abs(coefficients) @ sums.errors) + parts.roundings * float(np.abs(coefficients) @ np.abs(sums.outputs))
-    length = math.sqrt(max(0.0, sqnorm + square_error)) * OUTWARDS + imbalance.move
-    return or_zero(_beside_zero(certificate, 0.5 * length**2 * OUTWARDS), ZERO_ROUNDINGS * noise)
+    length = math.sqrt(max(0.0, sqnorm + _square_error(coefficients, sums))) * OUTWARDS + imbalance.move
+    known_to, beside = ZERO_ROUNDINGS * noise, _beside_zero(certificate, 0.5 * length**2 * OUTWARDS)
+    return or_zero(beside, known_to) if beside.gap <= known_to else or_zero(certificate, known_to)
+
+
+def _is_hopeless(certificate: Certificate, tol: float) -> bool:
+    """Whether more precise outputs cannot help: the gap is too large by itself."""
+    return certificate.relative_gap > tol and certificate.rounding_error <= tol * certificate.scale
+
+
+def _square_error(coefficients: Array, sums: KernelSums) -> float:
+    """How wrong the sum of coefficients times outputs can be, as |w|^2."""
+    size, roundings = np.abs(coefficients), gamma(float(PAIRWISE_ROUNDINGS))
+    return float(size @ sums.errors) + roundings * float(size @ np.abs(sums.outputs))
 
 
 def _beside_zero(certificate: Certificate, fall: float) -> Certificate:
-    """The certificate of the pair of w = 0, whose primal value is zero, with alpha, whose dual value is at least ``-fall``; but
-    the one given if w(alpha) is better than w = 0."""
-    if certificate.primal <= 0.0 or not fall < certificate.gap:
-        return certificate
-    return replace(
-        certificate, primal=0.0, dual=-fall, gap=fall, relative_gap=1.0, rounding_error=0.0, distance_bound=math.sqrt(2.0 * fall)
-    )
+    """The certificate of the pair of w = 0, whose primal value is zero, with alpha, whose dual value is at least ``-fall``."""
+    distance = math.sqrt(2.0 * fall) * OUTWARDS
+    there = replace(certificate, primal=0.0, dual=-fall, gap=fall, relative_gap=1.0)
+    return replace(there, rounding_error=0.0, distance_bound=distance)
 
 
 def imbalance_of(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:

@@ -177,7 +177,7 @@ def _longest(*moves: tuple[Array, Array], most: float = 1.0) -> float:
 
 
 def _system(program: Program, D: Array, policy: InteriorPolicy) -> Solve | None:
-    """What solves (D + M M') dx - A' d = r, A dx = l for the right-hand side (r, l), with the residual solved for again: where D
+    """What solves (D + M M') dx - A' d = r, A dx = l for the right-hand side (r, l). The residual is solved for again: where D
     is small, dx is a small difference of large numbers. None where it is not finite."""
     rough = _rough_system(program, D, policy.ridge)
     if rough is None:

@@ -145,8 +145,8 @@ def test_one_sample_is_enough(loss, is_penalised):
     [
         ({"epsilon": -0.1}, r"epsilon must be at least 0; got -0.1"),
         ({"epsilon": np.nan}, r"epsilon must be a finite number; got nan"),
-        ({"quantile": 0.0}, r"quantile must lie between 0 and 1; got 0.0"),
-        ({"quantile": 1.5}, r"quantile must lie between 0 and 1; got 1.5"),
+        ({"quantile": 0.0}, r"quantile must be greater than 0 and less than 1; got 0.0"),
+        ({"quantile": 1.5}, r"quantile must be greater than 0 and less than 1; got 1.5"),
         ({"loss": "hinge"}, r"loss must be one of 'epsilon_insensitive', 'squared_epsilon_insensitive', 'quantile'"),
         ({"C": 0.0}, r"C must be greater than 0"),
         ({"tol": -1.0}, r"tol must be at least 0"),

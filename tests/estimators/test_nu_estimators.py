@@ -138,9 +138,51 @@ def test_a_model_survives_pickling(model):
 @pytest.mark.parametrize("model", [OneClassSVM, NuSVR, NuSVC])
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"nu": 0.0}, "nu must lie in"), ({"nu": 1.01}, "nu must lie in"), ({"solver": "smo"}, "solver must be one of")],
+    [
+        ({"nu": 0.0}, "nu must be greater than 0"),
+        ({"nu": 1.01}, "nu must be greater than 0"),
+        ({"solver": "smo"}, "solver must be one of"),
+    ],
 )
 def test_bad_parameters_are_refused_by_a_sentence(model, settings, message):
     X, y = drawn(20)
     with pytest.raises(ValueError, match=message):
         model(**settings).fit(X, (y > 0).astype(int))
+
+
+def columns_of_many_scales(n: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    rng, scales = np.random.default_rng(0), np.logspace(-4.0, 6.0, 11)
+    X = rng.normal(size=(n, 11)) * scales
+    return X, X @ (rng.normal(size=11) / scales) + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("nu", [0.3, 0.8])
+def test_a_linear_nu_svr_predicts_by_its_coef_whatever_the_scales_of_the_columns(nu):
+    X, y = columns_of_many_scales()
+    model = NuSVR(kernel="linear", nu=nu, tol=1e-6).fit(X, y)
+    assert model.status_ is Status.CERTIFIED
+    assert np.array_equal(model.predict(X), X @ model.coef_[0] + model.intercept_[0])
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_linear_nu_svr_that_smo_certifies_predicts_by_its_coef_too(is_sparse):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 3))
+    y = X @ [1.0, -1.0, 0.5] + 0.1 * rng.normal(size=80)
+    data = sparse.csr_array(X) if is_sparse else X
+    model = NuSVR(kernel="linear", tol=1e-6).fit(data, y)
+    assert model.status_ is Status.CERTIFIED
+    assert np.array_equal(model.predict(data), data @ model.coef_[0] + model.intercept_[0])
+    values, radius = model.certified_predict(data)
+    sharp = NuSVR(kernel="linear", tol=1e-12).fit(data, y)
+    assert np.all(np.abs(values - sharp.predict(data)) <= radius + sharp.certified_predict(data)[1])
+
+
+def test_the_value_of_a_regression_is_not_taken_for_zero_because_kernel_values_are_large():
+    """Rounding of sums of kernel values of 1e12 is larger than the optimal value, which is about 400."""
+    X, y = columns_of_many_scales()
+    model = NuSVR(kernel="linear", nu=0.8, tol=1e-6).fit(X, y)
+    w, rest = model.coef_[0], np.abs(y - model.predict(X))
+    primal = 0.5 * w @ w + 0.8 * model.epsilon_ * len(y) + np.maximum(0.0, rest - model.epsilon_).sum()
+    assert model.certificate_.primal == pytest.approx(primal, rel=1e-9)
+    assert model.certificate_.rounding_error <= 1e-6 * primal

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVR as TheirSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import SVR, Status
+from maxmargin import SVR, NuSVR, Status
 
 KERNELS = {
     "rbf": {"kernel": "rbf", "gamma": 0.3},
@@ -175,7 +175,7 @@ def test_a_model_survives_pickling():
     ("settings", "message"),
     [
         ({"epsilon": -0.1}, "epsilon must be at least 0"),
-        ({"loss": "quantile", "quantile": 1.0}, "quantile must lie between 0 and 1"),
+        ({"loss": "quantile", "quantile": 1.0}, "quantile must be greater than 0 and less than 1"),
         ({"loss": "squared_epsilon_insensitive"}, "loss must be one of"),
         ({"C": 0.0}, "C must be greater than 0"),
         ({"solver": "smo"}, "is for classification"),
@@ -195,3 +195,11 @@ def test_targets_that_are_not_finite_are_refused(bad):
     y[3] = bad
     with pytest.raises(ValueError, match="y contains"):
         SVR().fit(X, y)
+
+
+@pytest.mark.parametrize("make", [SVR, NuSVR])
+def test_a_target_that_float32_cannot_hold_gives_a_certified_fit_without_a_warning(make):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    y = X @ [1.0, 2.0, 3.0]
+    y[4] = 1e308
+    assert make().fit(X, y).status_ is Status.CERTIFIED

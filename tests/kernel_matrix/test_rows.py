@@ -192,3 +192,31 @@ def test_the_next_solve_finds_the_rows_that_the_one_before_has_kept_and_counts_a
     assert (first.kernel_evaluations, second.kernel_evaluations) == (70, 0)
     first.hold()
     assert second.whole is first.whole
+
+
+@dtypes
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("d", [3, 6])
+def test_sums_that_are_made_without_a_tile_do_not_depend_on_the_tile_before(form, dtype, d):
+    """A tile that does not fill a vector leaves values in the memory that the sums use next."""
+    problem = problem_of("rbf", form, d=d)
+    matrix, expected = matrix_of(problem, dtype), everyone(problem)
+    chosen, scales = np.arange(0, 70, 2), np.random.default_rng(2).standard_normal(35)
+    for _ in range(2):
+        matrix.block(chosen, chosen)
+        sums = np.zeros(70)
+        matrix.add_to(sums, chosen, scales)
+        assert np.abs(sums - scales @ expected[chosen]).max() <= 10.0 * PRECISION[dtype]
+
+
+@dtypes
+def test_rows_that_are_kept_and_rows_that_are_not_add_up(dtype):
+    problem = problem_of("rbf")
+    two_rows = 2 * 70 * np.dtype(dtype).itemsize / 1e6
+    matrix, expected = matrix_of(problem, dtype, cache_mb=1.01 * two_rows), everyone(problem)
+    chosen, scales = np.array([9, 2, 60, 30, 31, 32, 33, 34, 35, 36, 37]), np.linspace(-1.0, 2.0, 11)
+    for _ in range(15):
+        sums = np.zeros(70)
+        matrix.add_to(sums, chosen, scales)
+        assert np.abs(sums - scales @ expected[chosen]).max() <= 10.0 * PRECISION[dtype]
+    assert matrix.kernel_evaluations < 15 * 11 * 70

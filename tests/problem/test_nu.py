@@ -155,7 +155,7 @@ def test_an_infeasible_nu_is_refused_before_any_kernel_value_is_computed():
 
 @pytest.mark.parametrize("nu", [0.0, -0.1, 1.5, np.nan, "half"])
 def test_a_nu_that_is_no_share_is_refused(nu):
-    with pytest.raises(ValueError, match="nu must lie in"):
+    with pytest.raises(ValueError, match="nu must be greater than 0"):
         one_class(np.ones((3, 1)), Linear(), nu)
 
 

@@ -7,7 +7,12 @@ With :math:`h_i = \theta_{g(i)} + a_i - m_i` and sums that are right the gap is
 none of whose terms is negative, at the thresholds that are best for w(alpha). Where the sum of a group is wrong by r, a point
 alpha' with the right sum has moved by :math:`|r| q_i`, where the :math:`q_i` add up to one: what is too much is taken in
 proportion to :math:`\alpha_i`, what is lacking is added in proportion to :math:`c_i - \alpha_i`. The gap of alpha' is greater
-by at most :math:`|r| \sum_i q_i |h_i| + (|r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, for two groups too. That is charged."""
+by at most :math:`|r| \sum_i q_i |h_i| + (|r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, for two groups too. That is charged.
+
+**Where w = 0 is nearly optimal** and all targets are equal, P(0) = 0 is better than P(w(alpha)), whose loss terms fall with
+|w(alpha)| while D falls with its square. Where D is a zero up to rounding, the pair of w = 0 and alpha is judged. Its gap is
+at most :math:`\tfrac12 (|w(\alpha)| + |r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, and so is
+:math:`\tfrac12 |w(\alpha) - w^*|^2`."""
 
 from __future__ import annotations
 
@@ -27,8 +32,10 @@ from maxmargin.problem.nu import NuProblem
 from maxmargin.problem.offset import offset_interval
 
 ZERO_ROUNDINGS = 2.0
-"""Where w = 0 is optimal both values are zero. They are taken for zeros where, with their gap, they are below what rounding can
-have made of them, so that the sum of all three and of the rounding error is below twice the latter."""
+"""Where all targets are equal, the value of w = 0 is zero, and where w = 0 is optimal both values are. They are taken for zeros
+where, with their gap, they are below what rounding can have made of them, so that the sum of all three and of the rounding
+error is below twice the latter. With other targets a value is as large as they are, and small only beside the rounding of large
+kernel values: that is no zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +75,10 @@ def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None, tol: floa
         support = np.flatnonzero(coefficients)
         verdict = _verdict(problem, alpha, coefficients, outputs_of(problem.samples, coefficients, support), thresholds)
         certificate = verdict.certificate
-        if tol is None or certificate.meets(tol) or certificate.rounding_error <= tol * certificate.scale:
+        is_hopeless = (
+            tol is not None and certificate.relative_gap > tol and certificate.rounding_error <= tol * certificate.scale
+        )
+        if tol is None or certificate.meets(tol) or is_hopeless:
             return verdict
         samples, everyone = problem.samples, np.arange(n)
         precise = precise_sums(samples.kernel, samples.points, support, coefficients[support], everyone)
@@ -110,7 +120,29 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Ke
     noise = parts.error + imbalance.error + parts.roundings * parts.gap
     is_proof = problem.kernel.is_positive_semidefinite and sqnorm >= -noise
     certificate = assemble(parts, imbalance, Counts.of(alpha, alpha == C), is_proof=is_proof)
-    return or_zero(certificate, ZERO_ROUNDINGS * noise) if is_proof else certificate
+    if not (is_proof and np.ptp(problem.targets) == 0.0):
+        return certificate
+    length = math.sqrt(max(0.0, sqnorm + _square_error(coefficients, sums))) * OUTWARDS + imbalance.move
+    known_to, beside = ZERO_ROUNDINGS * noise, _beside_zero(certificate, 0.5 * length**2 * OUTWARDS)
+    return or_zero(beside, known_to) if beside.gap <= known_to else or_zero(certificate, known_to)
+
+
+def _is_hopeless(certificate: Certificate, tol: float) -> bool:
+    """Whether more precise outputs cannot help: the gap is too large by itself."""
+    return certificate.relative_gap > tol and certificate.rounding_error <= tol * certificate.scale
+
+
+def _square_error(coefficients: Array, sums: KernelSums) -> float:
+    """How wrong the sum of coefficients times outputs can be, as |w|^2."""
+    size, roundings = np.abs(coefficients), gamma(float(PAIRWISE_ROUNDINGS))
+    return float(size @ sums.errors) + roundings * float(size @ np.abs(sums.outputs))
+
+
+def _beside_zero(certificate: Certificate, fall: float) -> Certificate:
+    """The certificate of the pair of w = 0, whose primal value is zero, with alpha, whose dual value is at least ``-fall``."""
+    distance = math.sqrt(2.0 * fall) * OUTWARDS
+    there = replace(certificate, primal=0.0, dual=-fall, gap=fall, relative_gap=1.0)
+    return replace(there, rounding_error=0.0, distance_bound=distance)
 
 
 def imbalance_of(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:

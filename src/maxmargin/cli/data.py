@@ -142,6 +142,21 @@ def check_numbers(path: Path, y: Any) -> Any:
     return numbers
 
 
+def check_outlier_labels(path: Path, y: Any) -> None:
+    """Refuse labels that the predictions of a one-class SVM cannot be compared with: 1 is an inlier, -1 an outlier."""
+    import numpy as np
+
+    from maxmargin.io.files import MalformedFile
+
+    is_known = np.isin(y, (1, -1))
+    if not is_known.all():
+        first = int(np.argmin(is_known))
+        sentence = (
+            f"the label {shown(y[first])} is neither 1 (an inlier) nor -1 (an outlier), with which -v compares predictions"
+        )
+        raise MalformedFile(path, sentence, _line_of(path, first))
+
+
 def _line_of(path: Path, sample: int) -> int | None:
     from maxmargin.io.files import is_regular
     from maxmargin.io.kernel_values import line_of_sample

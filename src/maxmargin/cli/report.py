@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -139,70 +137,6 @@ class TrainingReport:
                 f"  {self.n_samples} samples, {self.n_features} features; read in {self.read_seconds:.2f} s, "
                 f"fitted in {self.fit_seconds:.2f} s, {verdict.epochs} epochs",
                 f"Model: {self.model} ({size_text(self.n_bytes)})",
-            )
-        )
-
-
-@dataclass(frozen=True)
-class ValidationReport:
-    """What ``train -v`` has done. ``spread`` is the standard deviation of the accuracies of the folds."""
-
-    n_folds: int
-    n_samples: int
-    accuracy: float
-    spread: float
-    accuracies: tuple[float, ...]
-    certified: bool
-    relative_gap: float
-    tol: float
-    read_seconds: float
-    fit_seconds: float
-    remarks: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls, scores: Sequence[Any], n_samples: int, tol: float, seconds: tuple[float, float], remarks: tuple[str, ...]
-    ) -> ValidationReport:
-        """``scores`` has ``n_right``, ``n_samples`` and a ``verdict`` for each fold. The accuracy is that of all samples
-        together, as in LIBLINEAR and LIBSVM; ``seconds`` are those of reading and of fitting."""
-        accuracies = tuple(score.n_right / score.n_samples for score in scores)
-        return cls(
-            n_folds=len(scores),
-            n_samples=n_samples,
-            accuracy=sum(score.n_right for score in scores) / n_samples,
-            spread=statistics.stdev(accuracies),
-            accuracies=accuracies,
-            certified=all(score.verdict.certified for score in scores),
-            relative_gap=max(score.verdict.relative_gap for score in scores),
-            tol=tol,
-            read_seconds=seconds[0],
-            fit_seconds=seconds[1],
-            remarks=remarks,
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "folds": self.n_folds,
-            "samples": self.n_samples,
-            "accuracy": self.accuracy,
-            "spread": self.spread,
-            "accuracies": list(self.accuracies),
-            "certified": self.certified,
-            "relative_gap": self.relative_gap,
-            "tol": self.tol,
-            "seconds": {"read": self.read_seconds, "fit": self.fit_seconds},
-            "warnings": list(self.remarks),
-        }
-
-    def words(self) -> str:
-        head = "Every fit is certified" if self.certified else "NOT every fit is certified"
-        of_folds = ", ".join(f"{100 * accuracy:.2f}" for accuracy in self.accuracies)
-        return "\n".join(
-            (
-                f"Cross-validation accuracy: {100 * self.accuracy:.4f}%, +/- {100 * self.spread:.2f}% ({self.n_folds} folds)",
-                f"  the folds, in percent: {of_folds}",
-                f"  {head}: the worst is within {self.relative_gap:.1e} of its optimum; asked {tolerance_text(self.tol)}",
-                f"  {self.n_samples} samples; read in {self.read_seconds:.2f} s, fitted in {self.fit_seconds:.2f} s",
             )
         )
 

@@ -46,7 +46,7 @@ def between(name: str, value: Any, low: float, high: float) -> None:
     """A number strictly between two bounds."""
     number(name, value)
     if not low < value < high:
-        raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
+        raise ValueError(f"{name} must be greater than {low:g} and less than {high:g}; got {value!r}.")
 
 
 def flag(name: str, value: Any) -> None:
@@ -194,7 +194,8 @@ def classes_of(y: Array) -> Array:
     """The distinct labels, in order. There must be at least two, and none may be a fraction."""
     classes = _distinct(y)
     if len(classes) < 2:
-        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}.")
+        named = ", ".join(str(label) for label in classes)
+        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {named}.")
     if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
         fraction = classes[classes != np.floor(classes)][0]
         raise ValueError(f"Labels must be whole numbers or words, one for each class; y holds {fraction:g}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,32 +45,60 @@ def made_nu_solver(solver: Any, cache_mb: float) -> NuSMO:
     return NuSMO(cache_mb=cache_mb)
 
 
+class LinearForm(NamedTuple):
+    """A problem with the linear kernel as a linear one. ``judge`` gives what SMO found its own w on the features, with the
+    certificate of that pair; None where predictions by kernel sums will do."""
+
+    solve: Pair
+    judge: Pair | None = None
+
+
 def solve_with_pair(
-    problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop, pair: Pair
+    problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop, form: LinearForm
 ) -> Solution:
     """The solution of SMO, or where it ends without a certificate and the kernel is linear, of the problem as a linear one. SMO
     goes on without a limit of epochs of its own only if that ends without a certificate, too."""
     if not has_linear_form(problem):
-        return solve_nu(problem, solver, limits, callback, stop)
+        return _with_weights(problem, solve_nu(problem, solver, limits, callback, stop), form)
     most_epochs = min(limits.max_epochs, policy.NU.epochs_before_pair)
-    found = solve_nu(problem, solver, replace(limits, max_epochs=most_epochs), callback, stop)
-    if found.status.is_as_asked or stop.is_due:
+    found = _with_weights(problem, solve_nu(problem, solver, replace(limits, max_epochs=most_epochs), callback, stop), form)
+    if has_weights(found, form) or stop.is_due:
         return found
-    found = better_of(found, pair(found))
+    found = better_of(found, form.solve(found))
     if found.status.is_as_asked or stop.is_due or most_epochs == limits.max_epochs:
         return found
     return better_of(found, solve_nu(problem, solver, limits, callback, stop))
 
 
+def _with_weights(problem: NuProblem, found: Solution, form: LinearForm) -> Solution:
+    """What SMO found with its w on the features, where that pair is certified, too."""
+    if form.judge is None or not found.status.is_as_asked or not is_linear(problem):
+        return found
+    own = form.judge(found)
+    return own if own.status.is_as_asked else found
+
+
+def has_weights(found: Solution, form: LinearForm) -> bool:
+    """Whether the solve is over: it has a certificate, and a w where it is to have one."""
+    return found.status.is_as_asked and (form.judge is None or isinstance(found, PairSolution))
+
+
+def is_linear(problem: NuProblem) -> bool:
+    """Whether the features of the kernel are the columns."""
+    found = feature_map(problem.kernel, problem.rows.n_features, True)
+    return found is not None and found.relative_error == 0.0
+
+
 def has_linear_form(problem: NuProblem) -> bool:
     """Whether the features of the kernel are the columns, and Newton's method on them is worth it."""
-    found = feature_map(problem.kernel, problem.rows.n_features, True)
-    return found is not None and found.relative_error == 0.0 and newton_pays(problem.rows.matrix, problem.samples.n_samples)
+    return is_linear(problem) and newton_pays(problem.rows.matrix, problem.samples.n_samples)
 
 
 def better_of(first: Solution, second: Solution) -> Solution:
-    """The one with the smaller gap."""
-    return second if second.certificate.gap < first.certificate.gap else first
+    """The second if it is certified; otherwise the one with the smaller gap."""
+    if second.status.is_as_asked:
+        return second
+    return second if not first.status.is_as_asked and second.certificate.gap < first.certificate.gap else first
 
 
 def weights_of(problem_kernel: Kernel, X: Any, signed: Array, solutions: list[Solution]) -> FeatureWeights | None:

@@ -22,7 +22,7 @@ from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.nu import NuProblem, nu_svr
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
-from maxmargin.solving.nu_pair import solve_nu_svr_pair
+from maxmargin.solving.nu_pair import judged_nu_svr_pair, solve_nu_svr_pair
 from maxmargin.solving.solution import Solution
 
 
@@ -140,10 +140,11 @@ class NuSVR(RegressorMixin, Presented, FittedKernel, KernelMachine, BaseEstimato
         callback = serialised(self._watcher(), self.verbose)
         problem = self._problem(X, y, kernel, costs)
 
-        def pair(found: Solution) -> Solution:
-            return solve_nu_svr_pair(problem, found, limits, stop)
-
-        return nu_fit.solve_with_pair(problem, solver, limits, callback, stop, pair)
+        form = nu_fit.LinearForm(
+            solve=lambda found: solve_nu_svr_pair(problem, found, limits, stop),
+            judge=lambda found: judged_nu_svr_pair(problem, found, limits, stop),
+        )
+        return nu_fit.solve_with_pair(problem, solver, limits, callback, stop, form)
 
     def _problem(self, X: Any, y: Array, kernel: Kernel, costs: Array) -> NuProblem:
         return nu_svr(Rows.from_matrix(X, check=False), y, kernel, float(self.nu), costs)

@@ -138,7 +138,7 @@ class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEsti
         def pair(found: Solution) -> Solution:
             return solve_one_class_pair(problem, float(self.nu), limits, callback, stop)
 
-        return nu_fit.solve_with_pair(problem, nu_fit.nu_solver(self), limits, callback, stop, pair)
+        return nu_fit.solve_with_pair(problem, nu_fit.nu_solver(self), limits, callback, stop, nu_fit.LinearForm(pair))
 
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)

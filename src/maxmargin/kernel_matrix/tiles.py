@@ -31,6 +31,7 @@ from maxmargin.data.threads import Crew, single_threaded_blas
 from maxmargin.kernel_matrix.tile_loops import (
     TileSides,
     affine_of_dots,
+    narrow_sums,
     narrow_tile,
     power_of_dots,
     put_transpose,
@@ -167,7 +168,7 @@ class Tiles:
             out[:] = self._by_definition(one, other, columns)
             return
         scale = self.dtype.type(-2.0 * self._norm_scale)
-        if self._is_rbf and other.transpose is None and self._is_narrow(one):
+        if self.makes_sums(one, other):
             self._narrow_tile(one, other, columns, scale, out)
             return
         self._dots(one, other, columns, out)
@@ -175,6 +176,15 @@ class Tiles:
             rbf_of_dots(out, one.sqnorms, other.sqnorms[columns.start : columns.stop], scale)
         else:
             _apply(self._function, out)
+
+    def makes_sums(self, one: Side, other: Side) -> bool:
+        """Whether ``add_sums`` serves these sides: RBF values that compiled code makes at once."""
+        return self._is_rbf and other.transpose is None and self._is_narrow(one)
+
+    def add_sums(self, one: Side, other: Side, columns: Span, scales: Array, sums: Array) -> None:
+        """sums_j += sum_i scales_i k(x_i, z_j) for these columns j. No tile is made."""
+        sides, scale = TileSides(one.rows, other.rows, one.sqnorms, other.sqnorms), self.dtype.type(-2.0 * self._norm_scale)
+        narrow_sums(sides, scales, columns, scale, self._dense_columns(), sums)
 
     def _dots(self, one: Side, other: Side, columns: Span, out: Array) -> None:
         if not isinstance(one.form, CsrRows):

@@ -143,7 +143,7 @@ def _samples(X: Any, kernel: Kernel) -> KernelProblem:
 
 def check_nu(nu: Any) -> None:
     if not (isinstance(nu, Real) and not isinstance(nu, bool) and 0.0 < float(nu) <= 1.0):
-        raise ValueError(f"nu must lie in (0, 1]; got {nu!r}.")
+        raise ValueError(f"nu must be greater than 0 and at most 1; got {nu!r}.")
 
 
 def one_class(X: Any, kernel: Kernel, nu: float, weights: Any = 1.0) -> NuProblem:

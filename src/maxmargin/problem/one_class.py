@@ -44,7 +44,7 @@ class Shortfall(Hinge):
 def one_class_problem(X: Any, nu: float, weights: Any = 1.0) -> LinearProblem:
     """The one-class problem of the rows of X, with one weight for all of them or one for each."""
     if not (isinstance(nu, Real) and 0.0 < nu <= 1.0):
-        raise ValueError(f"nu must lie in (0, 1]; got {nu!r}.")
+        raise ValueError(f"nu must be greater than 0 and at most 1; got {nu!r}.")
     rows = Rows.from_matrix(X)
     s = costs_of(weights, rows)
     prices = np.broadcast_to(nu * s[0], s.shape) if s.strides == (0,) else nu * s

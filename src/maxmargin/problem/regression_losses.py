@@ -147,7 +147,7 @@ class Quantile:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.q, Real) and 0.0 < self.q < 1.0):
-            raise ValueError(f"The quantile must lie between 0 and 1; got {self.q!r}.")
+            raise ValueError(f"The quantile must be greater than 0 and less than 1; got {self.q!r}.")
 
     def value(self, output: Array, target: Targets = 1.0) -> Array:
         residual = target - output

@@ -174,7 +174,8 @@ def classes_from(labelled: Any) -> Array:
     if classes is None or (classes.dtype.kind == "f" and np.any(classes != np.floor(classes))):
         raise ValueError("Labels must be whole numbers or words, one for each class; those here are not.")
     if len(classes) < 2:
-        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {classes[0]!r}.")
+        named = ", ".join(str(label) for label in classes)
+        raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class: {named}.")
     return classes
 
 

@@ -105,6 +105,15 @@ def solve_nu_svr_pair(problem: NuProblem, first: Solution, limits: Limits, stop:
     return best
 
 
+def judged_nu_svr_pair(problem: NuProblem, found: Solution, limits: Limits, stop: Stop) -> PairSolution:
+    """The answer of SMO with its w on the features, as it is in float64, and the certificate of that pair."""
+    begun, n = time.perf_counter(), problem.samples.n_samples
+    beta = found.alpha[:n] - found.alpha[n:]
+    w = np.append(np.asarray(problem.rows.matrix.T @ beta).reshape(-1), found.b)
+    tube = Tube(max(0.0, -0.5 * float(found.w.sum())), w, beta)
+    return _Search(problem, limits, stop).answer(tube, found, limits.tol, begun)
+
+
 @dataclass(frozen=True, eq=False)
 class _Search:
     problem: NuProblem

@@ -79,3 +79,22 @@ def test_regression_on_a_raw_table_with_a_linear_kernel_ends_certified():
     table = raw_catalogue.table("constant-columns", 300)
     model = NuSVR(kernel="linear", nu=0.3).fit(table.X[:, 1:], table.X[:, 0])
     assert model.status_.name == "CERTIFIED"
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "nu"),
+    [
+        ("collinear", "rbf", 0.3),
+        ("duplicated", "rbf", 0.3),
+        ("invoices", "rbf", 0.05),
+        ("invoices", "poly", 0.05),
+        ("mixed-scales", "rbf", 0.05),
+        ("salaries", "rbf", 0.05),
+    ],
+)
+def test_classes_for_which_zero_is_nearly_optimal_are_certified(name, kernel, nu):
+    """The optimal values are between zero and -1e-6, with terms of the size of one."""
+    table = raw_catalogue.table(name, 300).thinned(300)
+    model = NuSVC(nu=nu, kernel=kernel).fit(table.X, table.y)
+    statuses = model.status_ if isinstance(model.status_, list) else [model.status_]
+    assert all(status.is_as_asked for status in statuses)

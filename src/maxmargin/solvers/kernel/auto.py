@@ -29,59 +29,16 @@ from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.solvers.base import Budget, KernelSolver, Stage
+from maxmargin.solvers.kernel.auto_policy import KernelAutoPolicy
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMOState, Work
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
+from maxmargin.solvers.kernel.held_smo import HeldState
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
+from maxmargin.solvers.kernel.pace import Mark, Pace
 from maxmargin.solvers.kernel.units import start_in_units
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.presolve import MergedSamples
-
-
-@dataclass(frozen=True)
-class KernelAutoPolicy:
-    """When ``KernelAuto`` changes from one method to another."""
-
-    merge_saving: float = 0.05
-    """The share of samples that must be equal to others for merging them to be worth a copy of X."""
-    row_share: float = 0.6
-    """The share of the budget for kernel values that rows may take. The rest is for the block of least squares and its
-    factor."""
-    small_gap: float = 1e-3
-    """The relative gap above which least squares are too early, unless they cost little."""
-    early_gap: float = 1e-2
-    """The relative gap above which least squares are too early even for ``early_near`` samples."""
-    early_near: int = 256
-    """Samples near the margin for which least squares take as long as a working set."""
-    near: float = 0.05
-    """A sample is near when its margin is within this of one, or within the violation."""
-    few_near: int = 1000
-    """Samples near the margin, besides ``near_a_free`` for each free one, up to which least squares are worth it."""
-    near_a_free: float = 2.0
-    """Samples near the margin, for each free one, up to which least squares are worth it."""
-    block_room: float = 0.9
-    """The free variables may take this share of the block of least squares. The rest is for samples near the margin."""
-    enough: float = 0.1
-    """Least squares paid off if the gap fell to this share. If not, SMO must reduce the gap to this share before the next
-    try."""
-    most_systems: int = 200
-    """The most linear systems of a run of least squares."""
-    few_samples: int = 256
-    """Problems with at most this many samples are solved to rounding error, whatever ``tol`` is: that costs next to nothing,
-    and equal problems get equal answers."""
-    many_epochs: int = 50
-    """Steps of SMO for each sample after which least squares are tried on such a problem, however large the gap is."""
-    ns_a_step_and_sample: float = 1.0
-    """Nanoseconds of a step of SMO for each sample of its working set. An estimate, not measured."""
-    ns_a_flop: float = 0.15
-    """Nanoseconds of a multiplication of Newton's method and of the factorisation. An estimate, not measured."""
-    most_columns: int = 1000
-    """The most columns of a factor of the kernel matrix."""
-    newton_steps: int = 40
-    """The steps that Newton's method is taken to need with a factor."""
-    held: HeldSMOPolicy = field(default_factory=HeldSMOPolicy)
-
 
 FIRST = Stage("batched-smo", "to find out which samples are at a bound")
 AGAIN = Stage("batched-smo", "samples far from the margin have to move")
@@ -93,7 +50,7 @@ class KernelAuto(KernelSolver):
 
     cache_mb: float = 500.0
     shrinks: bool = True
-    policy: KernelAutoPolicy = KernelAutoPolicy()
+    policy: KernelAutoPolicy = field(default_factory=KernelAutoPolicy)
     smo: BatchedPolicy = field(default_factory=BatchedPolicy)
 
     @property
@@ -227,6 +184,7 @@ class ManyState:
     was_slow: bool = False
     is_from_newton: bool = False
     gap_before: float = math.inf
+    pace: Pace = field(default_factory=Pace)
 
     def advance(self, budget: Budget) -> None:
         if self.looks_done:
@@ -237,7 +195,7 @@ class ManyState:
             self.is_from_newton = False
             if self.may_finish and len(self._near()) <= self.most_near:
                 self.finish()
-        elif self.is_ready and self.smo.relative_gap > budget.target:
+        elif self.is_ready and self.smo.relative_gap > budget.target and self.pays(budget.target):
             self.finish()
         elif self.is_small_and_slow:
             self.was_slow = True
@@ -291,6 +249,20 @@ class ManyState:
         set."""
         return self.smo.relative_gap <= self.finish_below and len(self._near()) <= self._most_worth_it
 
+    def pays(self, target: float) -> bool:
+        """Whether least squares take less time than SMO would, at its pace since the gap was ten times as large. Regression
+        asks: it has many free variables that SMO finds in few steps each, where C is small."""
+        now = Mark(self.smo.relative_gap, self._work)
+        if not self.smo.units.is_signed or not now.gap > target > 0.0:
+            return True
+        return self.policy.ns_a_pair * len(self._near()) ** 2 <= self.pace.work_left(now, target)
+
+    @property
+    def _work(self) -> float:
+        """Estimated nanoseconds of what SMO has done so far."""
+        a_step = self.policy.ns_a_step_and_sample * min(self.problem.n_samples, max(self.solver.working_set, self.smo.n_free))
+        return a_step * self.smo.steps + self.policy.ns_a_value * self.smo.kernel_evaluations
+
     @property
     def _most_worth_it(self) -> int:
         if self.smo.relative_gap > self.policy.small_gap:
@@ -301,11 +273,12 @@ class ManyState:
         goal = max(budget.target, self.finish_below) if self.may_finish else budget.target
         self.stage = FIRST if self.stage is FIRST else AGAIN
         self.solver.advance(self.problem, self.smo, budget._replace(target=goal))
+        self.pace.note(self.smo.relative_gap, self._work)
         self.looks_done = self.smo.looks_done
         if self.smo.looks_done and goal > budget.target:  # good enough for least squares, not for a certificate
             self.looks_done = False
             self.smo.go_on()
-            if not self.is_ready or self.smo.relative_gap <= budget.target:
+            if not self.is_ready or self.smo.relative_gap <= budget.target or not self.pays(budget.target):
                 self.finish_below = self._next_threshold
         elif self.looks_done and self.problem.n_samples <= self.policy.few_samples:
             self.finish()
@@ -380,8 +353,10 @@ class ManyState:
         self.stage = Stage("irwls", f"least squares for the {len(near)} samples that are free or near the margin")
 
     def _near(self) -> Array:
-        smo = self.smo
-        return np.flatnonzero(smo.is_free | (np.abs(smo.cell_errors(smo.b)) <= max(self.policy.near, smo.top - smo.bottom)))
+        smo, near = self.smo, self.policy.near
+        if smo.units.is_signed:
+            near = min(near, self.policy.near_the_tube * smo.units.epsilon)
+        return np.flatnonzero(smo.is_free | (np.abs(smo.cell_errors(smo.b)) <= max(near, smo.top - smo.bottom)))
 
     def learn_from_refusal(self) -> None:
         """React to a refused certificate after least squares, with an exact f: run least squares again at once if they paid

@@ -197,15 +197,14 @@ class NuState(BatchedSMOState):
         places = np.concatenate([first, fill, second])
         K = self._block_of(places)
         size, violation = len(places), self.top - self.bottom
-        is_single = self.rows.dtype == np.float32 and violation > self.policy.single_steps_above
-        number = np.float32 if is_single else np.float64
+        number = self.number_of(self.v[places])
         v, s, lower, upper = (np.zeros(len(K), kind) for kind in (number, np.float64, np.float64, np.float64))
         can_move = np.ones(size, np.bool_)
         can_move[len(first) : len(first) + len(fill)] = False
         v[:size], s[:size] = self.v[places], np.where(can_move, self.s[places], 0.0)
         lower[:size], upper[:size] = (np.where(can_move, each[places], 0.0) for each in (self.lower, self.upper))
         local = LocalProblem(K, np.diagonal(K).astype(number), v, s, lower, upper, 0.0)
-        tolerance = number(min(self.local_tolerance * violation, self.greatest_local_tolerance))
+        tolerance = number(self.leaving.tolerance(violation))
         if len(second) and len(first):
             steps = solve_in_groups(local, local.masks, split, tolerance, max_steps)
         else:

@@ -1,0 +1,33 @@
+"""How fast a solver has been, from counted work, and how much work is left at that pace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from maxmargin.problem.losses import UNIT_ROUNDOFF
+
+
+class Mark(NamedTuple):
+    """The relative gap at some time, and the work until then."""
+
+    gap: float
+    work: float
+
+
+@dataclass
+class Pace:
+    """The marks of a solve, oldest first. Before the first of them the gap counts as one."""
+
+    marks: list[Mark] = field(default_factory=lambda: [Mark(1.0, 0.0)])
+
+    def note(self, gap: float, work: float) -> None:
+        self.marks.append(Mark(gap, work))
+
+    def work_left(self, now: Mark, target: float) -> float:
+        """The work from now to the target, at the pace since the gap was ten times as large, or since the beginning."""
+        earlier = [mark for mark in self.marks if mark.gap >= 10.0 * now.gap]
+        since = earlier[-1] if earlier else self.marks[0]
+        decades = math.log10(max(since.gap / now.gap, 1.0 + 2.0 * UNIT_ROUNDOFF))
+        return (now.work - since.work) / decades * math.log10(now.gap / target)

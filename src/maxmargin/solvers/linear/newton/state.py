@@ -5,7 +5,7 @@ the proximal term. An *inner problem* is solved between two moves of the anchor.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.linear.newton.frame import Reduction, reduced, regulariser_of
 from maxmargin.solvers.linear.newton.hessian import Regulariser
-from maxmargin.solvers.linear.newton.line_search import rising_root
+from maxmargin.solvers.linear.newton.line_search import Parabola, least_along
 from maxmargin.solvers.linear.newton.pair import PrimalDualPair
 from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
 from maxmargin.solvers.patience import IdleRounds
@@ -59,7 +59,7 @@ class NewtonState:
             self.alpha = problem.balanced(self.alpha)
         self.price = 0.0 if problem.offset_prices is None else problem.intercept_scaling * float(problem.offset_prices.sum())
         self.anchor = self.alpha.copy()
-        self.margin, self.along = np.empty(n), np.empty(n)
+        self.margin, self.along = np.zeros(n), np.empty(n)
         self.free = np.zeros(n, bool)
         self.inner_steps = self.n_free = self.retreats = self.refusals = 0
         self.idle = IdleRounds(self.policy.idle_share)
@@ -73,7 +73,8 @@ class NewtonState:
             self.w[-1] = 0.0
         self.best_w = self.w.copy()
         self.best_pair = PrimalDualPair(np.inf, self.w.copy(), self.alpha.copy())
-        self.passes.products(self.w, self.margin)
+        if self.w.any():
+            self.passes.products(self.w, self.margin)
         self._set_penalty(self.settings.penalty)
         self._respond()
         self._start_at_zero_if_better(self.settings.cold_penalty)
@@ -311,7 +312,7 @@ class NewtonState:
         if decrement > 0.0:
             before = self.inner_gap, self.pair_gap
             self.passes.products(direction, self.along)
-            self._move(direction, self._search(direction))
+            self._move_along(direction)
             self.is_at_rounding |= before == (self.inner_gap, self.pair_gap)
         self._note_progress()
 
@@ -321,15 +322,21 @@ class NewtonState:
         if idle_steps >= self.policy.idle_steps:
             self._end()
 
+    def _move_along(self, direction: Array) -> None:
+        self._move(direction, self._search(direction))
+
     def _move(self, direction: Array, length: float) -> None:
         n_free, inner_gap = self.n_free, self.inner_gap
-        self.w += length * direction
-        self.margin += length * self.along
+        self._shift(direction, length)
         self._respond()
         hessian = self.passes.hessian
         if hessian.in_float32 and self.n_free == n_free and not hessian.pending and self.inner_gap > 0.1 * inner_gap:
             hessian.in_float32 = False  # no sample changed and the step still missed: the matrix is not precise enough
             hessian.rebuild(self.free)
+
+    def _shift(self, direction: Array, length: float) -> None:
+        self.w += length * direction
+        self.margin += length * self.along
 
     @property
     def _damped_regulariser(self) -> Regulariser:
@@ -344,15 +351,10 @@ class NewtonState:
     def _search(self, direction: Array) -> float:
         """The t > 0 with F'(w + t direction) = 0."""
         linear = float(self.regulariser.times(self.w) @ direction) + self.price * float(direction[-1])
-        quadratic = self.regulariser.sqnorm(direction)
         accuracy = self.policy.line_search.rough_accuracy if self.passes.hessian.is_rough else self.policy.line_search.accuracy
         enough = accuracy * abs(float(self.gradient @ direction))
-
-        def look(t: float) -> tuple[float, float]:
-            first, second = self.passes.slope(self.margin, self.along, self.prox, t)
-            return first + linear + t * quadratic, second + quadratic
-
-        return rising_root(look, enough, self.policy.line_search)
+        slope = partial(self.passes.slope, self.margin, self.along, self.prox)
+        return least_along(slope, Parabola(linear, self.regulariser.sqnorm(direction)), enough, self.policy.line_search)
 
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""
@@ -362,9 +364,9 @@ class NewtonState:
         self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + self._imbalance
         self.pair_gap = sums.gap_terms + self.inner_gap
         self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - self._imbalance
-        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss + self.price * float(self.w[-1])
-        if primal < self.least_primal:
-            self.least_primal = primal
+        self.primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss + self.price * float(self.w[-1])
+        if self.primal < self.least_primal:
+            self.least_primal = self.primal
             np.copyto(self.best_w, self.w)
         if self.pair_gap < self.policy.better_pair * self.best_pair.gap:
             self.best_pair.take(self.pair_gap, self.w, self.alpha)

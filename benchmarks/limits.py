@@ -9,7 +9,8 @@ Ctrl-C is a real signal to such a process at several moments of a fit without li
     python -m benchmarks.limits --brief         # both, each solver with one loss and one moment of Ctrl-C: fifteen minutes
     python -m benchmarks.limits --only seconds  # or ctrl-c
     python -m benchmarks.limits --only seconds --processor   # seconds of processor time on one core, for a busy machine
-    python -m benchmarks.limits --brief --kept               # a report of the fits measured so far with these sources
+    python -m benchmarks.limits --brief --part 1/4           # the first of four parts, three to four minutes each
+    python -m benchmarks.limits --brief --kept               # a report of all that was measured so far with these sources
 """
 
 from __future__ import annotations
@@ -291,7 +292,18 @@ def path_of(case: Case, moment: float, by_signal: bool, options: argparse.Namesp
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
-    return [case for case in cases(options) if not options.fits or any(word in str(case) for word in options.fits)]
+    """The fits that are asked for. Those of one part follow one another, so that a set is loaded once or twice in all."""
+    found = [case for case in cases(options) if not options.fits or any(word in str(case) for word in options.fits)]
+    part, n_parts = options.part
+    return found[len(found) * (part - 1) // n_parts : len(found) * part // n_parts]
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """1/4 is the first of four parts."""
+    part, n_parts = map(int, text.split("/"))
+    if not 1 <= part <= n_parts:
+        raise ValueError
+    return part, n_parts
 
 
 def seconds_table(options: argparse.Namespace) -> tuple[str, Table]:
@@ -314,7 +326,8 @@ def signal_table(options: argparse.Namespace) -> tuple[str, Table]:
     table = Table("fit", *(f"after {moment:g} s" for moment in moments))
     found = []
     for case in chosen(options):
-        if case.settings.get("solver", "auto") == "auto":
+        is_known = all(path_of(case, moment, True, options).exists() for moment in moments)
+        if case.settings.get("solver", "auto") == "auto" and (is_known or not options.kept):
             row = [kept(case, moment, True, options) for moment in moments]
             cells = (seconds_text(e.late_seconds) + ("" if e.is_in_time else f" **late** {e.statuses}") for e in row)
             table.add(case, *cells)
@@ -324,11 +337,13 @@ def signal_table(options: argparse.Namespace) -> tuple[str, Table]:
 
 
 def kept_tables(options: argparse.Namespace) -> Iterator[object]:
-    """What was measured of the first table so far, by either clock."""
-    yield f"Each fit was made once. What is not in the tables, of {len(chosen(options))} fits, and Ctrl-C, was not measured."
+    """What was measured so far: the first table by either clock, and Ctrl-C."""
+    yield f"Each fit was made once. What is not in the tables, of {len(chosen(options))} fits, was not measured."
     for options.processor, title in ((False, "A limit of seconds"), (True, "A limit of seconds of processor time")):
         yield f"## {title}"
         yield from seconds_table(options)
+    yield "## Ctrl-C"
+    yield from signal_table(options)
 
 
 STEPS = {"seconds": ("A limit of seconds", seconds_table), "ctrl-c": ("Ctrl-C", signal_table)}
@@ -339,6 +354,7 @@ def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=STEPS, help="one of the two tables")
     parser.add_argument("--processor", action="store_true", help="limits in seconds of processor time, on one core")
     parser.add_argument("--kept", action="store_true", help="report what was measured before, and measure nothing")
+    parser.add_argument("--part", type=part_of, default=(1, 1), metavar="K/N", help="the K-th of N parts of the fits")
     parser.add_argument("--fits", nargs="+", metavar="WORD", help="the fits alone whose name has one of these words")
 
 

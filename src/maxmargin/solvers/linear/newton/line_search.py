@@ -4,8 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from maxmargin.solvers.linear.newton.policy import LineSearchPolicy
+
+
+class Parabola(NamedTuple):
+    """linear t + quadratic t^2 / 2"""
+
+    linear: float
+    quadratic: float
+
+
+def least_along(
+    slope: Callable[[float], tuple[float, float]], penalty: Parabola, enough: float, policy: LineSearchPolicy
+) -> float:
+    """The t > 0 where a loss and a penalty along a line are least; ``slope`` gives the first two derivatives of the loss."""
+
+    def look(t: float) -> tuple[float, float]:
+        first, second = slope(t)
+        return first + penalty.linear + t * penalty.quadratic, second + penalty.quadratic
+
+    return rising_root(look, enough, policy)
 
 
 def rising_root(look: Callable[[float], tuple[float, float]], enough: float, policy: LineSearchPolicy) -> float:

@@ -75,7 +75,7 @@ class MovableState(NewtonState):
         self.inner_steps = self.retreats = self.refusals = 0
         self.idle = IdleRounds(self.policy.idle_share)
         self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = self.is_refined = False
-        self.caution, self.least_primal = 1.0, np.inf
+        self.caution, self.least_primal, self.is_stiff = 1.0, np.inf, False
         self.anchor[:] = self.alpha
         self.best_pair = PrimalDualPair(np.inf, self.w.copy(), self.alpha.copy())
         self._set_penalty(self.settings.penalty)

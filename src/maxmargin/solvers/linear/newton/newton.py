@@ -72,7 +72,14 @@ class Newton:
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> NewtonState:
         with single_threaded_blas(), np.errstate(all="ignore"):
-            return NewtonState(problem, warm_start, self)
+            return self._kind_of_state(problem)(problem, warm_start, self)
+
+    def _kind_of_state(self, problem: LinearProblem) -> type[NewtonState]:
+        if problem.n_weights <= self.policy.matrix.most_matrix_weights or not problem.rows.is_sparse:
+            return NewtonState
+        from maxmargin.solvers.linear.newton.rare_columns import SettlingState
+
+        return SettlingState
 
     def advance(self, problem: LinearProblem, state: NewtonState, budget: Budget) -> None:
         """Make whole Newton steps, each counted as an epoch: at least one, and few enough for Ctrl-C to be heard."""

@@ -53,7 +53,7 @@ class Prox(NamedTuple):
 
 class Found(NamedTuple):
     """The output of ``respond``: alpha, which samples are free, which samples changed, sums, and w(alpha). ``signs`` is only
-    read."""
+    read. ``step`` and ``moved`` are memory for the change of alpha, and for the samples whose alpha changed."""
 
     signs: Array
     alpha: Array
@@ -61,6 +61,8 @@ class Found(NamedTuple):
     changed: Array
     sums: Array
     w: Array
+    step: Array
+    moved: Array
 
 
 class SearchLine(NamedTuple):
@@ -152,6 +154,7 @@ class CompiledPasses:
         self._products: Any = newton.signed_products_in_order if is_short else newton.signed_products
         self._w_alpha = np.zeros((self.crew.size, problem.rows.n_features + 1))
         self._changed = np.empty(problem.n_samples, np.int64)
+        self._memory = np.empty(problem.n_samples), np.empty(problem.n_samples, np.int64)
         self._sums = np.zeros((self.crew.size, 4))
 
     def restart(self, alpha: Array) -> Array:
@@ -159,7 +162,8 @@ class CompiledPasses:
 
         rows, signed = self.hessian.rows, alpha * self.problem.signs
         self._w_alpha[:] = 0.0
-        self.crew.share(len(signed), lambda k, *part: add_rows(rows, signed, self._w_alpha[k], *part))
+        if signed.any():
+            self.crew.share(len(signed), lambda k, *part: add_rows(rows, signed, self._w_alpha[k], *part))
         return np.asarray(self._w_alpha.sum(axis=0))
 
     def take_costs(self, curve: Curve | Tube, factor: float) -> None:
@@ -173,7 +177,7 @@ class CompiledPasses:
 
     def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Response:
         kernel, n = self._kernels.respond, len(margin)
-        found = Found(self.problem.signs, alpha, free, self._changed, self._sums[0], self._w_alpha[0])
+        found = Found(self.problem.signs, alpha, free, self._changed, self._sums[0], self._w_alpha[0], *self._memory)
         known = (self.hessian.rows, margin, self.curve, prox)
         lengths = self.crew.share(
             n, lambda k, *part: kernel(*known, found._replace(sums=self._sums[k], w=self._w_alpha[k]), *part)

@@ -5,7 +5,7 @@ the proximal term. An *inner problem* is solved between two moves of the anchor.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +16,10 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.linear.newton.frame import Reduction, reduced, regulariser_of
 from maxmargin.solvers.linear.newton.hessian import Regulariser
-from maxmargin.solvers.linear.newton.line_search import rising_root
+from maxmargin.solvers.linear.newton.line_search import Parabola, least_along
 from maxmargin.solvers.linear.newton.pair import PrimalDualPair
 from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
+from maxmargin.solvers.linear.newton.scale import Scale
 from maxmargin.solvers.patience import IdleRounds
 from maxmargin.solvers.presolve import CentredColumns
 from maxmargin.solvers.scaled_targets import ScaledTargets
@@ -54,18 +55,19 @@ class NewtonState:
         self.curve = curve_of(problem)
         self.passes = passes_for(problem, self.curve, self.policy)
         self.regulariser = regulariser_of(problem, reductions)
+        self.scale = Scale(problem)
         self.alpha = np.clip(alpha, box.L, box.U)
+        self.price = 0.0
         if problem.offset_prices is not None:
             self.alpha = problem.balanced(self.alpha)
-        self.price = 0.0 if problem.offset_prices is None else problem.intercept_scaling * float(problem.offset_prices.sum())
+            self.price = problem.intercept_scaling * float(problem.offset_prices.sum())
         self.anchor = self.alpha.copy()
-        self.margin, self.along = np.empty(n), np.empty(n)
+        self.margin, self.along = np.zeros(n), np.empty(n)
         self.free = np.zeros(n, bool)
         self.inner_steps = self.n_free = self.retreats = self.refusals = 0
         self.idle = IdleRounds(self.policy.idle_share)
         self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = self.is_refined = False
-        self.caution = 1.0
-        self.least_primal = np.inf
+        self.caution, self.least_primal, self.is_stiff = 1.0, np.inf, False
         w_alpha = self.passes.restart(self.alpha)
         self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
         self.w = self.regulariser.minimiser(w_alpha)
@@ -73,7 +75,8 @@ class NewtonState:
             self.w[-1] = 0.0
         self.best_w = self.w.copy()
         self.best_pair = PrimalDualPair(np.inf, self.w.copy(), self.alpha.copy())
-        self.passes.products(self.w, self.margin)
+        if self.w.any():
+            self.passes.products(self.w, self.margin)
         self._set_penalty(self.settings.penalty)
         self._respond()
         self._start_at_zero_if_better(self.settings.cold_penalty)
@@ -81,7 +84,7 @@ class NewtonState:
     def _set_penalty(self, penalty: float) -> None:
         """A smooth loss needs no proximal term until rounding asks for one."""
         limited = max(self.policy.least_penalty, min(penalty, self.policy.greatest_penalty))
-        self.penalty = np.inf if self.curve.is_smooth and self.refusals == 0 else limited
+        self.penalty = np.inf if self.curve.is_smooth and self.refusals == 0 and not self.is_stiff else limited
         self.prox = Prox.of(self.anchor, self.penalty, self.curve.softness)
 
     def _start_at_zero_if_better(self, penalty: float) -> None:
@@ -200,10 +203,8 @@ class NewtonState:
 
     def retreat(self, factor: float) -> None:
         """Handle an inner problem in which no step lowers F, and alpha is still not good enough for an outer step: rounding
-        hides the gain.
-
-        First w is computed anew. If the dual value rises then, or after a refinement in higher precision, the outer step is
-        taken. Otherwise a smaller penalty makes the inner problem easier."""
+        hides the gain. First w is computed anew. If the dual value rises then, or after a refinement in higher precision, the
+        outer step is taken. Otherwise a smaller penalty makes the inner problem easier."""
         if self._has_converged:
             self._end()
         elif not self.is_washed:
@@ -292,7 +293,7 @@ class NewtonState:
     def _resolved_penalty(self) -> float:
         """The s at which the rounding error of a margin of one moves alpha_i by 1e-10 / |x|^2. On separable data alpha_i is
         about 1 / |x|^2, however large C is."""
-        return max(self.policy.least_penalty, float(np.divide(self.policy.resolved, self.curve.C.max() * self._mean_sqnorm)))
+        return max(self.policy.least_penalty, float(np.divide(self.policy.resolved, self.scale.stiffness)))
 
     def step(self, target: float = 0.0) -> None:
         """One Newton step on the inner problem with an exact line search, for a relative gap of ``target``."""
@@ -311,9 +312,27 @@ class NewtonState:
         if decrement > 0.0:
             before = self.inner_gap, self.pair_gap
             self.passes.products(direction, self.along)
-            self._move(direction, self._search(direction))
+            self._move_along(direction)
             self.is_at_rounding |= before == (self.inner_gap, self.pair_gap)
         self._note_progress()
+        if self.inner_steps == self.policy.stiff_steps and self._looks_stiff:
+            self._begin_with_proximal_term()
+
+    @property
+    def _looks_stiff(self) -> bool:
+        """Whether C |x|^2 is so large that only the kinks decide, but not beyond float64, and the answer is still far away."""
+        may_be = self.problem.penalizes_intercept and not (self.is_stiff or self.passes.hessian.is_rough)
+        stiffness = self.scale.stiffness
+        return may_be and self.dual < 0.0 and stiffness < 1.0 / ROUNDING and self.penalty * stiffness >= self.policy.stiff
+
+    def _begin_with_proximal_term(self) -> None:
+        """Begin again at the anchor, with a proximal term of the size of K: on separable data at large C the loss is as good
+        as a constraint, and without such a term Newton's method finds the samples of the margin one by one."""
+        self.is_stiff = True
+        np.copyto(self.alpha, self.anchor)
+        self.w = self.regulariser.minimiser(self.passes.restart(self.alpha))
+        self.passes.products(self.w, self.margin)
+        self._begin_inner_problem(self.policy.stiff_start / self.scale.stiffness)
 
     def _note_progress(self) -> None:
         idle_steps = self.idle.note(self.gap)
@@ -321,15 +340,21 @@ class NewtonState:
         if idle_steps >= self.policy.idle_steps:
             self._end()
 
+    def _move_along(self, direction: Array) -> None:
+        self._move(direction, self._search(direction))
+
     def _move(self, direction: Array, length: float) -> None:
         n_free, inner_gap = self.n_free, self.inner_gap
-        self.w += length * direction
-        self.margin += length * self.along
+        self._shift(direction, length)
         self._respond()
         hessian = self.passes.hessian
         if hessian.in_float32 and self.n_free == n_free and not hessian.pending and self.inner_gap > 0.1 * inner_gap:
             hessian.in_float32 = False  # no sample changed and the step still missed: the matrix is not precise enough
             hessian.rebuild(self.free)
+
+    def _shift(self, direction: Array, length: float) -> None:
+        self.w += length * direction
+        self.margin += length * self.along
 
     @property
     def _damped_regulariser(self) -> Regulariser:
@@ -344,27 +369,23 @@ class NewtonState:
     def _search(self, direction: Array) -> float:
         """The t > 0 with F'(w + t direction) = 0."""
         linear = float(self.regulariser.times(self.w) @ direction) + self.price * float(direction[-1])
-        quadratic = self.regulariser.sqnorm(direction)
         accuracy = self.policy.line_search.rough_accuracy if self.passes.hessian.is_rough else self.policy.line_search.accuracy
         enough = accuracy * abs(float(self.gradient @ direction))
-
-        def look(t: float) -> tuple[float, float]:
-            first, second = self.passes.slope(self.margin, self.along, self.prox, t)
-            return first + linear + t * quadratic, second + quadratic
-
-        return rising_root(look, enough, self.policy.line_search)
+        slope = partial(self.passes.slope, self.margin, self.along, self.prox)
+        return least_along(slope, Parabola(linear, self.regulariser.sqnorm(direction)), enough, self.policy.line_search)
 
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""
         sums = self.passes.respond(self.margin, self.prox, self.alpha, self.free)
         w_alpha, self.n_free = sums.w_alpha, sums.n_free
         self.gradient = self._gradient(self.w, w_alpha)
-        self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + self._imbalance
+        imbalance = self.scale.cost_of_imbalance(float(self.gradient[-1]), float(self.w[-1]))
+        self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + imbalance
         self.pair_gap = sums.gap_terms + self.inner_gap
-        self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - self._imbalance
-        primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss + self.price * float(self.w[-1])
-        if primal < self.least_primal:
-            self.least_primal = primal
+        self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - imbalance
+        self.primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss + self.price * float(self.w[-1])
+        if self.primal < self.least_primal:
+            self.least_primal = self.primal
             np.copyto(self.best_w, self.w)
         if self.pair_gap < self.policy.better_pair * self.best_pair.gap:
             self.best_pair.take(self.pair_gap, self.w, self.alpha)
@@ -373,25 +394,6 @@ class NewtonState:
         gradient = self.regulariser.times(w) - w_alpha
         gradient[-1] += self.price
         return gradient
-
-    @property
-    def _imbalance(self) -> float:
-        """About what it costs the dual to make r = sum_i alpha_i y_i zero, where an intercept without penalty asks for that:
-        |r| (|p| + |b|) in the linear terms, and r^2 / 2 times the mean of |x|^2 where w(alpha) moves."""
-        if self.problem.penalizes_intercept:
-            return 0.0
-        scaling = self.problem.intercept_scaling
-        excess = abs(float(self.gradient[-1])) / scaling
-        offset = abs(float(self.w[-1])) * scaling
-        return excess * (self._mean_target + offset) + 0.5 * excess * excess * self._mean_sqnorm
-
-    @cached_property
-    def _mean_sqnorm(self) -> float:
-        return float(np.mean(self.problem.rows.squared_norms()))
-
-    @cached_property
-    def _mean_target(self) -> float:
-        return float(np.mean(np.abs(self.problem.box.p))) + self.problem.box.e
 
     def _balanced(self, alpha: Array) -> Array:
         return alpha if self.problem.penalizes_intercept else self.problem.balanced(alpha)

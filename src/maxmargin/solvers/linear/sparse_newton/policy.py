@@ -42,6 +42,8 @@ class SparseNewtonPolicy:
     """Fixed time of a linear system, in the same unit: 0.1 ms of Python."""
     step_overhead: float = 20.0
     """Fixed time of a coordinate step, in the same unit."""
+    rows_a_slice: int = 1 << 15
+    """Rows whose inner products are added between two check points, so that limits and Ctrl-C are heard."""
     rebuild_share: float = 0.5
     """Share of the active samples that may change before the inner products are made anew."""
     most_halvings: int = 40

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Stage
@@ -41,20 +42,22 @@ class WorkingSet:
         none = np.zeros(problem.n_samples, bool)
         return cls(chosen, features.block(chosen), l1[chosen], l2[chosen], H, none)
 
-    def update(self, active: Array, C: Array, rebuild_share: float) -> float:
+    def update(self, active: Array, C: Array, policy: SparseNewtonPolicy) -> float:
         """Bring H to these active samples, by those that enter and leave, or from the beginning where they are many. Returned
         is their share."""
         entering, leaving = active & ~self.active, self.active & ~active
         n_changed = int(np.count_nonzero(entering) + np.count_nonzero(leaving))
         n_active = int(np.count_nonzero(active))
-        if n_changed > max(1, rebuild_share * n_active):
+        if n_changed > max(1, policy.rebuild_share * n_active):
             self.H[:] = 0.0
             self.H[np.diag_indices(len(self.H))] = self.l2
             entering, leaving = active, np.zeros_like(active)
         changed = np.flatnonzero(entering | leaving)
-        if len(changed):
-            weights = np.where(entering[changed], 2.0, -2.0) * C[changed]
-            self.block.add_outer(changed, weights, self.H)
+        weights = np.where(entering[changed], 2.0, -2.0) * C[changed]
+        for start in range(0, len(changed), policy.rows_a_slice):
+            check_point()
+            part = slice(start, start + policy.rows_a_slice)
+            self.block.add_outer(changed[part], weights[part], self.H)
         self.active = active.copy()
         return n_changed / max(1, n_active)
 
@@ -183,13 +186,14 @@ class SparseNewtonState:
         problem, working, policy = self.problem, self.working, self.policy
         alpha = self.answering_alpha
         v = working.block.transposed_times(alpha * problem.signs)
+        check_point()
         w = self.w[working.chosen]
         gap = self._working_gap(alpha, v, w)
         self._note_progress(gap)
         if gap <= self._aim or self.idle > policy.most_idle:
             self.needs_look = True
             return
-        changed = working.update(self.margins < 1.0, problem.C, policy.rebuild_share)
+        changed = working.update(self.margins < 1.0, problem.C, policy)
         gradient = working.l2 * w - v
         model = QuadraticModel(working.H, working.l1)
         d = model.best_step(w, gradient, policy, is_rough=changed > policy.rough_share)

@@ -1,0 +1,78 @@
+"""The loops of ``rare_columns.py``: lists of the columns with few elements, and exact minimisation over one such column after
+another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.data.caching import njit
+from maxmargin.data.row_loops import column_of, row_length, row_start, value_of
+
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+MOST_TRIES = 16
+"""Steps towards the minimum over one column. Newton's method takes two or three. Where it would cycle, the interval is
+halved."""
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
+def count_elements(rows, counts):
+    """counts_j = stored elements of column j"""
+    for i in range(np.uint64(rows.indptr.shape[0] - 1)):
+        start = row_start(rows, i)
+        for k in range(row_length(rows, i)):
+            counts[column_of(rows, start, k)] += 1
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
+def list_elements(rows, signs, places, samples, values):
+    """The elements of the columns that have a place: element number ``places[j]`` on is column j's, and its place moves on. A
+    column whose place is negative is left out. Values are sigma_i x_ij."""
+    for i in range(np.uint64(rows.indptr.shape[0] - 1)):
+        start = row_start(rows, i)
+        for k in range(row_length(rows, i)):
+            j = column_of(rows, start, k)
+            place = places[j]
+            if place >= 0:
+                samples[place] = i
+                values[place] = signs[i] * value_of(rows, start, k)
+                places[j] = place + 1
+
+
+@njit(inline="always")
+def has_crossed(elements, column, crossed):
+    """Whether a sample of the column passed its kink."""
+    found = False
+    for q in range(elements.starts[column], elements.starts[column + 1]):
+        found |= crossed[elements.samples[q]]
+    return found
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def settle(elements, crossed, margin, curve, rate, w):
+    """Minimise F over one rare column after another, where a sample has crossed its kink. Margins follow.
+
+    The slope of F along w_j is piecewise linear, and rises. Its root is where Newton's step changes no sample from free to not
+    free or back."""
+    for column in range(elements.columns.shape[0]):
+        if not has_crossed(elements, column, crossed):
+            continue
+        j, low, high, step = elements.columns[column], -np.inf, np.inf, 0.0
+        for tries in range(MOST_TRIES + 1):
+            slope, curvature, n_changed = w[j], 1.0, 0
+            for q in range(elements.starts[column], elements.starts[column + 1]):
+                i, value = elements.samples[q], elements.values[q]
+                before = curve.target - margin[i]
+                slack = before - step * value
+                margin[i] += step * value
+                n_changed += (slack > 0.0) != (before > 0.0)
+                if slack > 0.0:
+                    slope -= rate * curve.C[i] * slack * value
+                    curvature += rate * curve.C[i] * value * value
+            new = w[j] - slope / curvature
+            if (tries > 0 and n_changed == 0) or tries == MOST_TRIES or new == w[j]:
+                break
+            low, high = (w[j], high) if slope < 0.0 else (low, w[j])
+            if not (new > low and new < high):
+                new = 0.5 * (low + high)
+            step = new - w[j]
+            w[j] = new

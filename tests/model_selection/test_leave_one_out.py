@@ -109,7 +109,7 @@ def test_a_walk_from_a_rough_fit_proves_no_wrong_sign(name, tol):
     assert np.count_nonzero(found) >= (0.95 * len(support) if tol <= 1e-6 else 0)
 
 
-@pytest.mark.parametrize("C", [1e-3, 0.03, 1.0, 1e4])
+@pytest.mark.parametrize("C", [1e-3, 0.03, 1.0, 100.0])
 @pytest.mark.parametrize("kernel", [RBF(0.05), RBF(3.0), Linear(), Polynomial(0.5, 1.0, 2)])
 @pytest.mark.parametrize("has_offset", [True, False])
 def test_walks_of_equal_rows_and_of_any_cost_agree_with_brute_force(C, kernel, has_offset):

@@ -50,6 +50,8 @@ class RacePolicy:
     """Fits are made to this part of that share, so that the next division finds them good enough."""
     parts: int = 8
     """Parts of an interval, each with its own bound on the gradient. An estimate, not measured."""
+    most_pieces: int = 4
+    """An interval is divided into at most this many at once."""
     most_knots: int = 400
     """The search ends with this many knots, whatever is proved by then."""
 
@@ -64,6 +66,8 @@ class Stretch:
     gap: float
     fitted_gap: float
     """The gap at the worst position, and the part of it that the fits at the two ends have. Sums over folds."""
+    pieces: int = 2
+    """Into how many it is to be divided, by an estimate."""
 
 
 @dataclass(eq=False)
@@ -122,12 +126,17 @@ class Race:
             if any(were_sharpened):
                 self._measure()
                 return True
-        middle = math.sqrt(worst.low * worst.high)
-        if not worst.low * (1.0 + 1e-9) < middle < worst.high:
+        return self._divide(worst)
+
+    def _divide(self, worst: Stretch) -> bool:
+        """Fit at equal ratios inside. False where the knots are too close to each other."""
+        inside = np.geomspace(worst.low, worst.high, worst.pieces + 1)[1:-1].tolist()
+        if not worst.low * (1.0 + 1e-9) < inside[0] < worst.high:
             return False
         share = self.policy.sharper * self.policy.gap_share / 4.0  # an interval of half the length has a quarter of the gap
         gap = math.inf if self._has_gradients else share * worst.gap / len(self.folds)
-        self._train(middle, self._tolerance(middle, gap))
+        for C in inside:
+            self._train(C, self._tolerance(C, gap))
         self._measure()
         return True
 
@@ -176,19 +185,36 @@ class Race:
 
     def _stretch(self, low: float, high: float) -> Stretch:
         pairs = self._pairs(low, high)
-        found = self.swept(low, high, -1.0)
+        found, parts = self._swept(low, high, -1.0)
         fitted = sum(max(pair.first.gap, pair.second.gap) for pair in pairs)
         gap = sum(pair.greatest_gap for pair in pairs)
-        return Stretch(low, high, min(1.0, found + 1e-12), gap, fitted)
+        return Stretch(low, high, min(1.0, found + 1e-12), gap, fitted, self._pieces(found, parts))
 
     def swept(self, low: float, high: float, sign: float) -> float:
         """The greatest share of samples, over all positions between two knots, that are not proved wrong (-1) or not proved
         right (+1). The sharper norm is used where the ball is not enough."""
+        return self._swept(low, high, sign)[0]
+
+    def _swept(self, low: float, high: float, sign: float) -> tuple[float, list[Parts]]:
         parts = [fold.parts(low, high, sign, self.policy.parts) for fold in self.folds]
         found = self._greatest(parts)
         if found <= self.enough:
-            return found
-        return self._greatest([fold.sharpen(part) for fold, part in zip(self.folds, parts, strict=True)])
+            return found, parts
+        parts = [fold.sharpen(part) for fold, part in zip(self.folds, parts, strict=True)]
+        return self._greatest(parts), parts
+
+    def _pieces(self, found: float, parts: list[Parts]) -> int:
+        """The least number of pieces for which the bound would be good enough, if what it takes from the scores falls like the
+        square of their length."""
+        if found <= self.enough or not all(len(part.losses) for part in parts):
+            return 2
+        for pieces in range(2, self.policy.most_pieces):
+            shares = [
+                fold.validation.weight * part.share_open(1.0 / pieces**2) for fold, part in zip(self.folds, parts, strict=True)
+            ]
+            if float(np.sum(shares, axis=0).max()) <= self.enough:
+                return pieces
+        return self.policy.most_pieces
 
     def _greatest(self, parts: list[Parts]) -> float:
         each = [fold.validation.weight for fold in self.folds]

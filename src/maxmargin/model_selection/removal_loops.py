@@ -17,7 +17,7 @@ from maxmargin.solvers.kernel.batched_smo_loops import greater, lesser
 FLAGS = {"contract", "nnan", "nsz", "reassoc", "arcp"}
 RUN = np.uint64(64)
 """Samples of a run, in which the loops look for the nearest end of a segment."""
-NO_RATE = 1e-13
+NO_RATE = 1e-10
 """A rate of change below this is rounding."""
 FAR = 1e300
 SINGULAR = 1e-11
@@ -318,7 +318,7 @@ def walk(columns, start, i, work, settings):
     p, shift, z = begin(columns, start, work, i, n_near), 0.0, start.z[i]
     sign = 1.0 if start.upper[i] > 0.0 else -1.0
     least = -settings.overshoot * (start.upper[i] - start.lower[i])
-    n_moving = n_free - (1 if i < n_free else 0)
+    n_moving, last = n_free - (1 if i < n_free else 0), -1
     for _ in range(settings.most_turns):
         if n_moving == 0 and start.has_offset:  # the offset moves until another sample can take over
             j = next_to_move(start, work, sign > 0.0, i, n_near)
@@ -328,16 +328,20 @@ def walk(columns, start, i, work, settings):
             shift, z = shift + move, z - move
             for k in range(np.uint64(n_near)):
                 work.z[k] -= move
-            p, n_moving = release(columns, work, j, p), 1
+            p, n_moving, last = release(columns, work, j, p), 1, j
         if p + 2 >= work.steps.shape[0]:
             return shift, -2
         if not find_direction(columns, work, i, sign, p, n_near):
-            return shift, -2
+            if last < 0 or work.places[last] != ENTERED:
+                return shift, -2
+            work.places[last] = AT_UPPER if work.s[last] >= start.upper[last] else AT_LOWER  # its row is a sum of other rows
+            p, n_moving, last = p - 1, n_moving - 1, -1
+            continue
         j = idle_to_release(columns, start, work, i)
         if j >= 0:
             if columns.places[j] < 0:
                 return shift, j
-            p, n_moving = release(columns, work, j, p), n_moving + 1
+            p, n_moving, last = release(columns, work, j, p), n_moving + 1, j
             continue
         rate = 0.0
         for q in range(p):
@@ -354,12 +358,12 @@ def walk(columns, start, i, work, settings):
         if at_margin <= at_bound:
             if columns.places[entering] < 0:
                 return shift, entering
-            p, n_moving = release(columns, work, entering, p), n_moving + 1
+            p, n_moving, last = release(columns, work, entering, p), n_moving + 1, entering
             continue
         speed = work.free_rates[bounded] if work.places[bounded] == FREE else 0.0
         for q in range(1, p):
             speed = work.steps[q] if columns.samples[work.chosen[q]] == bounded and work.places[bounded] == ENTERED else speed
-        p, n_moving = fix(columns, start, work, bounded, speed, p), n_moving - 1
+        p, n_moving, last = fix(columns, start, work, bounded, speed, p), n_moving - 1, -1
     return shift, -2
 
 

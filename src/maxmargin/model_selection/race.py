@@ -30,6 +30,9 @@ from maxmargin.model_selection.positions import sweep
 from maxmargin.model_selection.race_fold import Parts, RaceFold
 from maxmargin.model_selection.transfer import Between, Fit
 
+ROUNDING = 2e-12
+"""Accuracies are sums of shares, and are wrong by less than this."""
+
 
 @dataclass(frozen=True)
 class RacePolicy:
@@ -52,6 +55,8 @@ class RacePolicy:
     """Parts of an interval, each with its own bound on the gradient. An estimate, not measured."""
     most_pieces: int = 4
     """An interval is divided into at most this many at once."""
+    power: float = 2.0
+    """What the bound takes from a score falls like this power of the length of an interval."""
     most_knots: int = 400
     """The search ends with this many knots, whatever is proved by then."""
 
@@ -93,7 +98,7 @@ class Race:
             for C in np.geomspace(low, high, self.policy.first_knots).tolist():
                 self._train(C, self._first_tol)
             self._measure()
-            while self.regret > regret and len(self.knots) < self.policy.most_knots:
+            while self.regret > regret + ROUNDING and len(self.knots) < self.policy.most_knots:
                 if not self._improve(regret):
                     break
         return self
@@ -188,7 +193,7 @@ class Race:
         found, parts = self._swept(low, high, -1.0)
         fitted = sum(max(pair.first.gap, pair.second.gap) for pair in pairs)
         gap = sum(pair.greatest_gap for pair in pairs)
-        return Stretch(low, high, min(1.0, found + 1e-12), gap, fitted, self._pieces(found, parts))
+        return Stretch(low, high, min(1.0, found + 0.5 * ROUNDING), gap, fitted, self._pieces(found, parts))
 
     def swept(self, low: float, high: float, sign: float) -> float:
         """The greatest share of samples, over all positions between two knots, that are not proved wrong (-1) or not proved
@@ -196,23 +201,30 @@ class Race:
         return self._swept(low, high, sign)[0]
 
     def _swept(self, low: float, high: float, sign: float) -> tuple[float, list[Parts]]:
-        parts = [fold.parts(low, high, sign, self.policy.parts) for fold in self.folds]
+        is_inverse = self._has_gradients and self._is_inverse(low, high)
+        parts = [fold.parts(low, high, sign, self.policy.parts, is_inverse) for fold in self.folds]
         found = self._greatest(parts)
-        if found <= self.enough:
+        if found <= self.enough + ROUNDING:
             return found, parts
         parts = [fold.sharpen(part) for fold, part in zip(self.folds, parts, strict=True)]
         return self._greatest(parts), parts
 
+    def _is_inverse(self, low: float, high: float) -> bool:
+        """Whether the gradients are shorter where positions are in 1/C. All folds have to have the same positions."""
+        in_C, in_inverse = (sum(fold.lift_length(low, high, way) for fold in self.folds) for way in (False, True))
+        return in_inverse < in_C
+
     def _pieces(self, found: float, parts: list[Parts]) -> int:
         """The least number of pieces for which the bound would be good enough, if what it takes from the scores falls like the
         square of their length."""
-        if found <= self.enough or not all(len(part.losses) for part in parts):
+        if found <= self.enough + ROUNDING or not all(len(part.losses) for part in parts):
             return 2
         for pieces in range(2, self.policy.most_pieces):
             shares = [
-                fold.validation.weight * part.share_open(1.0 / pieces**2) for fold, part in zip(self.folds, parts, strict=True)
+                fold.validation.weight * part.share_open(pieces**-self.policy.power)
+                for fold, part in zip(self.folds, parts, strict=True)
             ]
-            if float(np.sum(shares, axis=0).max()) <= self.enough:
+            if float(np.sum(shares, axis=0).max()) <= self.enough + ROUNDING:
                 return pieces
         return self.policy.most_pieces
 

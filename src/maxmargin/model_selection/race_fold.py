@@ -13,7 +13,7 @@ from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.model_selection import policy
-from maxmargin.model_selection.gradients import Enclosure, Gradients, Slope, has_gradients
+from maxmargin.model_selection.gradients import Enclosure, Gradients, Slope, has_gradients, lift_length
 from maxmargin.model_selection.path import fit_of
 from maxmargin.model_selection.points import Weights
 from maxmargin.model_selection.positions import SLACK, Open, open_below, open_interval, parabola_of
@@ -112,10 +112,10 @@ class RaceFold:
         is_wrong, is_right = margins < -reach, margins > reach
         return weight * float(np.count_nonzero(is_wrong)), weight * float(np.count_nonzero(~is_right))
 
-    def parts(self, low: float, high: float, sign: float, n_parts: int) -> Parts:
+    def parts(self, low: float, high: float, sign: float, n_parts: int, is_inverse: bool = False) -> Parts:
         """Where each sample is not proved wrong (``sign`` is -1) or not proved right (+1) between two knots, for each part of
         the interval; one part where there is only the ball of the interpolation. A sample whose score has the other sign at
-        both knots is open everywhere."""
+        both knots is open everywhere. Positions are in C, or in 1/C where ``is_inverse``."""
         pair, scores = Between(self.fits[low], self.fits[high]), (self.scores[low], self.scores[high])
         tried = np.flatnonzero(np.maximum(sign * scores[0][0], sign * scores[1][0]) > 0.0)
         (one, error), (two, other_error) = ((each[tried] for each in score) for score in scores)
@@ -124,13 +124,18 @@ class RaceFold:
         by_ball = open_interval(sign * one - slack, sign * two - slack, lengths, parabola_of(pair))
         if low not in self.slopes or high not in self.slopes:
             return Parts(tried, n_open, [by_ball])
-        gradients = Gradients((pair.first, pair.second), (self.slopes[low], self.slopes[high]), n_parts)
+        gradients = Gradients((pair.first, pair.second), (self.slopes[low], self.slopes[high]), n_parts, is_inverse)
+        by_ball = by_ball.in_inverse(high / low) if is_inverse else by_ball
         apart = 0.5 * max(pair.first.apart(1.0), pair.second.apart(1.0))  # the scores are those of the middle of w and v
         ends = np.linspace(0.0, 1.0, n_parts + 1)[:, None]
         p = sign * ((1.0 - ends) * one + ends * two) - slack - apart * lengths * OUTWARDS
         opens, losses = self._opens(p, tried, lengths, gradients.ball, sign)
         met = [each.met(by_ball.on_part(k, n_parts)) for k, each in enumerate(opens)]
         return Parts(tried, n_open, met, sign, p, gradients, losses)
+
+    def lift_length(self, low: float, high: float, is_inverse: bool) -> float:
+        """How long the gradient is between two knots, up to a factor, where no sample crosses the margin."""
+        return lift_length(self.slopes[low], self.slopes[high], is_inverse)
 
     def _opens(self, p: Array, tried: Array, lengths: Array, enclosure: Enclosure, sign: float) -> tuple[list[Open], Array]:
         """Where each sample is open on each part, and what the bound takes from its score at the ends."""

@@ -98,7 +98,7 @@ class Race:
             for C in np.geomspace(low, high, self.policy.first_knots).tolist():
                 self._train(C, self._first_tol)
             self._measure()
-            while self.regret > regret + ROUNDING and len(self.knots) < self.policy.most_knots:
+            while self.regret > regret and len(self.knots) < self.policy.most_knots:
                 if not self._improve(regret):
                     break
         return self
@@ -114,8 +114,10 @@ class Race:
 
     @property
     def regret(self) -> float:
-        """By how much any C of the range can be better than the best knot."""
-        return max(0.0, self.ceiling - self.floors[self.best])
+        """By how much any C of the range can be better than the best knot. What differs from the regret asked for by less than
+        the rounding of sums is equal to it: accuracies are whole numbers of samples."""
+        found = max(0.0, self.ceiling - self.floors[self.best])
+        return self.asked if abs(found - self.asked) <= ROUNDING else found
 
     def _improve(self, regret: float) -> bool:
         """Where the bound is worst. False where nothing can be improved any more."""

@@ -28,7 +28,7 @@ KEPT = CACHE / "range_check.json"
 TOL = 1e-10
 
 
-def proved(name: str, loss: str) -> race.Race:
+def proved(name: str, loss: Any) -> race.Race:
     """The race of a search."""
     races: list[race.Race] = []
 

@@ -36,16 +36,15 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.model_selection.points import Expansion
+from maxmargin.model_selection.removal_judge_loops import OPEN, leave_out_each
 from maxmargin.model_selection.removal_loops import (
     AT_LOWER,
     AT_UPPER,
     FREE,
-    OPEN,
     Columns,
     Start,
     Walk,
     Work,
-    leave_out_each,
 )
 from maxmargin.model_selection.transfer import Fit
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF

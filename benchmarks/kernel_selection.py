@@ -7,8 +7,8 @@
 A search is over 13 values of C from 1e-3 to 1e3 and 5 values of gamma around scikit-learn's "scale", with 5 stratified folds.
 The peers train one fold of the five for all 65 pairs of values, one after the other as GridSearchCV does, and their time is
 counted five times; ours is the whole search, with the final fit. A leave-one-out cell has the time of ``leave_one_out`` beside
-that of the fit to 1e-8 that it begins with, and brute force for some samples. Processor seconds. Figures are kept in ``.cache``
-as soon as they are measured.
+that of the fit to 1e-8 that it begins with, and brute force for some samples. Processor seconds. Figures are kept beside
+the table as soon as they are measured, so that each cell can be measured alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.datasets import CACHE, ROOT, Data, load, load_raw, write_text
+from benchmarks.datasets import ROOT, Data, load, load_raw, write_text
 from benchmarks.kernel_problems import raw
 from benchmarks.measure import machine
 from maxmargin import RBF, SVCCV, KernelProblem, leave_one_out, solve
@@ -38,9 +38,9 @@ SEARCHES = {"banana": 5300, "a9a": 4000, "ijcnn1": 10_000, "usps even/odd": 3000
 """Rows of each set. The first two were looked at while the method was tuned; the others were not."""
 LEFT_OUT = ("a1a", "banana")
 CELLS = (*SEARCHES, *(f"loo:{name}" for name in LEFT_OUT))
-KEPT = CACHE / "kernel_selection.json"
 TABLE = ROOT / "benchmarks" / "results" / "kernel_selection.md"
-BRUTE = 20
+KEPT = TABLE.with_suffix(".json")
+BRUTE = 50
 
 
 def data_of(name: str, rows: int | None = None) -> Data:
@@ -98,15 +98,18 @@ def left_out(name: str) -> dict[str, Any]:
     X, y = data_of(name)
     problem = KernelProblem.build(X, y.astype(int), 1.0, RBF(scale_of(X)))
     leave_one_out(KernelProblem.build(X[:300], y[:300].astype(int), 1.0, RBF(scale_of(X))))
-    fits = [seconds_of(lambda: solve(prepared(problem), tol=1e-8))[1] for _ in range(3)]
-    loo, seconds = min((seconds_of(lambda: leave_one_out(problem)) for _ in range(2)), key=lambda pair: pair[1])
+    fits, times = [], []
+    for _ in range(6):  # the first takes new memory, and is not the least
+        fits.append(seconds_of(lambda: solve(prepared(problem), tol=1e-8))[1])
+        loo, took = seconds_of(lambda: leave_one_out(problem))
+        times.append(took)
     open_samples = np.flatnonzero(loo.was_stepped | loo.was_refitted)
     chosen = np.random.default_rng(0).choice(open_samples, BRUTE, replace=False)
     agree = sum(brute_force_is_wrong(problem, int(i)) == bool(loo.is_wrong[i]) for i in chosen)
     return {
         "rows": len(y),
         "fit": min(fits),
-        "ours": seconds,
+        "ours": min(times),
         "error": loo.error,
         "stepped": int(loo.was_stepped.sum()),
         "refitted": int(loo.was_refitted.sum()),
@@ -136,7 +139,7 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
             f"{r['open']:.3f} | {r['sklearn_difference']:.4f} |".replace(" inf ", " - ")
         )
     loos = [
-        "| data | rows | one fit to 1e-8 (s) | leave_one_out (s) | ratio | error | by steps | refits | proved | brute force |",
+        "| data | rows | one fit to 1e-8 (s) | leave_one_out (s) | ratio | error | by walks | refits | proved | brute force |",
         "|" + "---|" * 10,
     ]
     for name in [name for name in LEFT_OUT if f"loo:{name}" in kept]:
@@ -153,7 +156,9 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         'noisy data are not proved. "difference" is the mean distance of our scores from those of scikit-learn on the first '
         "fold. banana and a9a were looked at while the method was tuned, the other two were not.",
         "\n".join(searches),
-        "Leave-one-out at C = 1 and scikit-learn's gamma, with a free offset. The first fit is part of the time.",
+        "Leave-one-out at C = 1 and scikit-learn's gamma, with a free offset. The first fit is part of the time. One pinned "
+        "core, ahead of the other work on the machine; the least of six fits and of six calls, in turns. Both sets were looked "
+        "at.",
         "\n".join(loos),
     ]
     return "\n\n".join(words) + "\n"

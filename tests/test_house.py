@@ -40,6 +40,7 @@ NUMBERS = {
     "model_selection/positions.py": {"ROOT_SLACK", "SLACK"},
     "margin_bounds/bound.py": {"ROUNDED_UP"},
     "margin_bounds/spheres.py": {"MOST_CLUSTERS"},
+    "model_selection/race.py": {"ROUNDING"},
     "models/headers.py": {"MOST_FEATURES"},
     "problem/dual_box.py": {"UNIT_ROUNDOFF"},
     "problem/feature_maps.py": {"COEFFICIENT_ROUNDINGS", "UNDERFLOW"},

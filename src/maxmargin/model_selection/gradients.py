@@ -17,6 +17,16 @@ square of the length of the interval. (The interpolated alpha of :mod:`maxmargin
 falls like the length itself.) An interval is cut into parts. On each part :math:`\theta(1 - \theta)`, :math:`C_\theta` and the
 d_i are replaced by their chords, whose errors are bounded, and the norm of a chord is greatest at an end.
 
+**Positions in 1/C.** Where w hardly changes with C, the same mixtures are better answers at other values of C: those with
+:math:`1 / C_\tau = (1 - \tau) / C_1 + \tau / C_2`. There the first term of the gradient is
+
+.. math:: \tau (1 - \tau) \, C_\tau \left( \tfrac1{C_1} - \tfrac1{C_2} \right) (w_2 - w_1) ,
+
+and the others stay as they are. If |w| grows like :math:`C^s`, the first term is about s times what it is for s = 1, and G is
+about 1 - s times what it is for s = 0. Between two ends a and b of a part, the chord of the gradient is wrong by at most a
+quarter of :math:`(C_b / C_a - 1)` times the distance of the two gradients, besides the errors of the chords of
+:math:`\tau (1 - \tau)` and d_i.
+
 **A sharper norm.** The gradient at w* is zero, so that :math:`\nabla P_\theta(w_\theta) = M (w_\theta - w^*)` with a mean M of
 Hessians between the two points. A sample whose margin is below one at both of them counts fully in M. Let B be the identity
 plus :math:`2 C_1 \sum_i c_i x_i x_i'` over the samples that the ball keeps below the margin on the whole interval. Then M - B
@@ -77,6 +87,19 @@ class Slope(NamedTuple):
         return cls(fit.C, fit.w.values, losses, error, (residual + 2.0 * fit.C * error) * OUTWARDS)
 
 
+def lift(one: Slope, two: Slope, is_inverse: bool) -> Array:
+    """G, or what tau (1 - tau) C_tau multiplies in positions of 1/C."""
+    if is_inverse:
+        return (1.0 / one.C - 1.0 / two.C) * (two.w - one.w)
+    return (two.C - one.C) * (two.w / two.C - one.w / one.C)
+
+
+def lift_length(one: Slope, two: Slope, is_inverse: bool) -> float:
+    """How long the first term of the gradient is, up to tau (1 - tau)."""
+    length = float(np.linalg.norm(lift(one, two, is_inverse)))
+    return length * float(np.sqrt(one.C * two.C)) if is_inverse else length
+
+
 class Crossing(NamedTuple):
     """The samples that cross the margin: their numbers, at which position, and the change of slope of d_i there."""
 
@@ -112,8 +135,9 @@ def _on_parts(at_ends: Array) -> Array:
 class Gradients:
     """Two fits, the first at the smaller C."""
 
-    def __init__(self, fits: tuple[Fit, Fit], slopes: tuple[Slope, Slope], n_parts: int) -> None:
-        self.fits, self.slopes = fits, slopes
+    def __init__(self, fits: tuple[Fit, Fit], slopes: tuple[Slope, Slope], n_parts: int, is_inverse: bool) -> None:
+        """Positions are in C, or in 1/C where ``is_inverse``."""
+        self.fits, self.slopes, self.is_inverse = fits, slopes, is_inverse
         self.ends = np.linspace(0.0, 1.0, n_parts + 1)
 
     @cached_property
@@ -147,17 +171,27 @@ class Gradients:
         one, two = self.slopes
         problem, crossing, ends = self.fits[0].problem, Crossing.of(*self.fits), self.ends
         assert isinstance(problem, LinearProblem)
-        G = (two.C - one.C) * (two.w / two.C - one.w / one.C)
-        C = (1.0 - ends) * one.C + ends * two.C
         costs = (problem.C / self.fits[0].C)[crossing.samples]
         sums = self._sums(problem, crossing, costs * crossing.lifts(ends))
         width = 1.0 / (len(ends) - 1)
         inside = np.minimum((crossing.positions * (len(ends) - 1)).astype(np.intp), len(ends) - 2)
         sizes = costs * crossing.bends * self.fits[0].lengths[crossing.samples]
         kinks = 0.25 * width * np.bincount(inside, sizes, len(ends) - 1)
+        if self.is_inverse:
+            return self._inverse_chords(sums, kinks, width)
+        G, C = lift(one, two, False), (1.0 - ends) * one.C + ends * two.C
         tilts = 0.25 * (two.C - one.C) * width * np.linalg.norm(np.diff(sums, axis=0), axis=1)
         rests = 0.25 * width**2 * float(np.linalg.norm(G)) + 2.0 * two.C * kinks + 2.0 * tilts
         return (ends * (1.0 - ends))[:, None] * G + 2.0 * C[:, None] * sums, rests * OUTWARDS
+
+    def _inverse_chords(self, sums: Array, kinks: Array, width: float) -> tuple[Array, Array]:
+        one, two = self.slopes
+        ends, H = self.ends, lift(one, two, True)
+        C = 1.0 / ((1.0 - ends) / one.C + ends / two.C)
+        at_ends = C[:, None] * ((ends * (1.0 - ends))[:, None] * H + 2.0 * sums)
+        tilts = 0.25 * (C[1:] / C[:-1] - 1.0) * np.linalg.norm(np.diff(at_ends, axis=0), axis=1)
+        rests = C[1:] * (0.25 * width**2 * float(np.linalg.norm(H)) + 2.0 * kinks) + tilts
+        return at_ends, rests * OUTWARDS
 
     def _sums(self, problem: LinearProblem, crossing: Crossing, scales: Array) -> Array:
         """sum_i scales_i y_i x_i, one row for each row of ``scales``."""

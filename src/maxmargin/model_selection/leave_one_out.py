@@ -13,8 +13,8 @@ a refit starts from the alpha of the fit, and ends as soon as the certificate pr
 A free offset: for a sample with alpha_i = 0 nothing changes but the level of the quantile that b is, by at most 2 C_i. The
 others are moved one by one where the model is linear (``Fit.without``).
 
-Kernels: what is still open is left out in some steps from the fit (:mod:`maxmargin.model_selection.removal`). What not even
-these decide is refitted."""
+Kernels: support vectors that are still open are left out by a walk from the fit (:mod:`maxmargin.model_selection.removal`).
+What no walk decides is refitted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.certificate.rounding import OUTWARDS, gamma
+from maxmargin.certificate.rounding import OUTWARDS, SMALLEST, gamma
 from maxmargin.data.rows import Array
 from maxmargin.model_selection import policy
 from maxmargin.model_selection.path import fit_of, prepared
@@ -61,7 +61,7 @@ class Range(NamedTuple):
 class LeaveOneOut:
     """Masks with one entry for each sample. ``is_proved`` is false where not even the refit could prove the sign of the margin;
     the label is then that of the refit. A margin of zero is an error. ``was_stepped`` are the samples that one fit did not
-    decide, and some steps from it did; ``was_refitted`` those that took a solve of their own."""
+    decide, and a walk from it did; ``was_refitted`` those that took a solve of their own."""
 
     is_wrong: Array
     is_proved: Array
@@ -122,7 +122,7 @@ def leave_one_out(
     ranges = _offset_ranges(fit) if has_free_offset(problem) else _closed_ranges(fit)
     was_moved = ~ranges.is_decided
     if isinstance(problem, KernelProblem):
-        ranges = _steps_without(fit, ranges)
+        ranges = _walks_without(fit, ranges)
     is_wrong, is_proved = ranges.high <= 0.0, ranges.is_decided
     was_refitted = ~is_proved
     for i in np.flatnonzero(was_refitted):
@@ -188,13 +188,12 @@ def _offset_ranges(fit: Fit) -> Range:
     return Range(low, high)
 
 
-def _steps_without(fit: Fit, ranges: Range) -> Range:
-    """With the samples of a kernel machine that are still open left out one by one, where there is memory for that."""
-    removals = Removals(fit)
-    if removals.is_possible:
-        for i in np.flatnonzero(~ranges.is_decided & (fit.alpha > 0.0)):
-            found = removals.margin(int(i))
-            ranges.low[i], ranges.high[i] = max(ranges.low[i], found.low), min(ranges.high[i], found.high)
+def _walks_without(fit: Fit, ranges: Range) -> Range:
+    """With the support vectors of a kernel machine that are still open left out one by one."""
+    candidates = np.flatnonzero(~ranges.is_decided & (fit.alpha > 0.0))
+    found = Removals(fit).signs(candidates)
+    ranges.low[candidates[found > 0]] = SMALLEST
+    ranges.high[candidates[found < 0]] = 0.0
     return ranges
 
 

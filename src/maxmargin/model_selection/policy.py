@@ -36,6 +36,15 @@ class TrackPolicy:
     smooth loss takes 1 to 3 steps, and coordinate descent some ten sweeps. Not measured by itself."""
 
 
+@dataclass(frozen=True)
+class RaceFoldPolicy:
+    """How a fold of a race over a range of C is held."""
+
+    dense_bytes: int = 1 << 22
+    """Bytes of the training samples as a dense matrix up to which sparse ones are made dense."""
+
+
 PATH = PathPolicy()
 LEAVE_ONE_OUT = LeaveOneOutPolicy()
 TRACK = TrackPolicy()
+RACE_FOLD = RaceFoldPolicy()

@@ -30,6 +30,16 @@ class Open(NamedTuple):
         """On part k of the interval, whose own positions go from 0 to 1."""
         return Open(n_parts * self.low - k - ROOT_SLACK, n_parts * self.high - k + ROOT_SLACK)
 
+    def in_inverse(self, ratio: float) -> Open:
+        """The same values of C by their positions in 1/C. ``ratio`` is C_2 / C_1."""
+        return Open(inverse_position(self.low, ratio), inverse_position(self.high, ratio))
+
+
+def inverse_position(theta: Array, ratio: float) -> Array:
+    """The position in 1/C of a position in C; what is outside of [0, 1] stays."""
+    inside = np.clip(theta, 0.0, 1.0)
+    return np.where(theta == inside, ratio * inside / (1.0 + inside * (ratio - 1.0)), theta)
+
 
 class Sweep(NamedTuple):
     """The positions, sorted, at which the sum of the weights changes, and the sum from each on."""

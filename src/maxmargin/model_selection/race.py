@@ -30,6 +30,9 @@ from maxmargin.model_selection.positions import sweep
 from maxmargin.model_selection.race_fold import Parts, RaceFold
 from maxmargin.model_selection.transfer import Between, Fit
 
+ROUNDING = 2e-12
+"""Accuracies are sums of shares, and are wrong by less than this."""
+
 
 @dataclass(frozen=True)
 class RacePolicy:
@@ -50,6 +53,10 @@ class RacePolicy:
     """Fits are made to this part of that share, so that the next division finds them good enough."""
     parts: int = 8
     """Parts of an interval, each with its own bound on the gradient. An estimate, not measured."""
+    most_pieces: int = 4
+    """An interval is divided into at most this many at once."""
+    power: float = 2.0
+    """What the bound takes from a score falls like this power of the length of an interval."""
     most_knots: int = 400
     """The search ends with this many knots, whatever is proved by then."""
 
@@ -64,6 +71,8 @@ class Stretch:
     gap: float
     fitted_gap: float
     """The gap at the worst position, and the part of it that the fits at the two ends have. Sums over folds."""
+    pieces: int = 2
+    """Into how many it is to be divided, by an estimate."""
 
 
 @dataclass(eq=False)
@@ -105,8 +114,10 @@ class Race:
 
     @property
     def regret(self) -> float:
-        """By how much any C of the range can be better than the best knot."""
-        return max(0.0, self.ceiling - self.floors[self.best])
+        """By how much any C of the range can be better than the best knot. What differs from the regret asked for by less than
+        the rounding of sums is equal to it: accuracies are whole numbers of samples."""
+        found = max(0.0, self.ceiling - self.floors[self.best])
+        return self.asked if abs(found - self.asked) <= ROUNDING else found
 
     def _improve(self, regret: float) -> bool:
         """Where the bound is worst. False where nothing can be improved any more."""
@@ -122,12 +133,17 @@ class Race:
             if any(were_sharpened):
                 self._measure()
                 return True
-        middle = math.sqrt(worst.low * worst.high)
-        if not worst.low * (1.0 + 1e-9) < middle < worst.high:
+        return self._divide(worst)
+
+    def _divide(self, worst: Stretch) -> bool:
+        """Fit at equal ratios inside. False where the knots are too close to each other."""
+        inside = np.geomspace(worst.low, worst.high, worst.pieces + 1)[1:-1].tolist()
+        if not worst.low * (1.0 + 1e-9) < inside[0] < worst.high:
             return False
         share = self.policy.sharper * self.policy.gap_share / 4.0  # an interval of half the length has a quarter of the gap
         gap = math.inf if self._has_gradients else share * worst.gap / len(self.folds)
-        self._train(middle, self._tolerance(middle, gap))
+        for C in inside:
+            self._train(C, self._tolerance(C, gap))
         self._measure()
         return True
 
@@ -176,19 +192,43 @@ class Race:
 
     def _stretch(self, low: float, high: float) -> Stretch:
         pairs = self._pairs(low, high)
-        found = self.swept(low, high, -1.0)
+        found, parts = self._swept(low, high, -1.0)
         fitted = sum(max(pair.first.gap, pair.second.gap) for pair in pairs)
         gap = sum(pair.greatest_gap for pair in pairs)
-        return Stretch(low, high, min(1.0, found + 1e-12), gap, fitted)
+        return Stretch(low, high, min(1.0, found + 0.5 * ROUNDING), gap, fitted, self._pieces(found, parts))
 
     def swept(self, low: float, high: float, sign: float) -> float:
         """The greatest share of samples, over all positions between two knots, that are not proved wrong (-1) or not proved
         right (+1). The sharper norm is used where the ball is not enough."""
-        parts = [fold.parts(low, high, sign, self.policy.parts) for fold in self.folds]
+        return self._swept(low, high, sign)[0]
+
+    def _swept(self, low: float, high: float, sign: float) -> tuple[float, list[Parts]]:
+        is_inverse = self._has_gradients and self._is_inverse(low, high)
+        parts = [fold.parts(low, high, sign, self.policy.parts, is_inverse) for fold in self.folds]
         found = self._greatest(parts)
-        if found <= self.enough:
-            return found
-        return self._greatest([fold.sharpen(part) for fold, part in zip(self.folds, parts, strict=True)])
+        if found <= self.enough + ROUNDING:
+            return found, parts
+        parts = [fold.sharpen(part) for fold, part in zip(self.folds, parts, strict=True)]
+        return self._greatest(parts), parts
+
+    def _is_inverse(self, low: float, high: float) -> bool:
+        """Whether the gradients are shorter where positions are in 1/C. All folds have to have the same positions."""
+        in_C, in_inverse = (sum(fold.lift_length(low, high, way) for fold in self.folds) for way in (False, True))
+        return in_inverse < in_C
+
+    def _pieces(self, found: float, parts: list[Parts]) -> int:
+        """The least number of pieces for which the bound would be good enough, if what it takes from the scores falls like the
+        square of their length."""
+        if found <= self.enough + ROUNDING or not all(len(part.losses) for part in parts):
+            return 2
+        for pieces in range(2, self.policy.most_pieces):
+            shares = [
+                fold.validation.weight * part.share_open(pieces**-self.policy.power)
+                for fold, part in zip(self.folds, parts, strict=True)
+            ]
+            if float(np.sum(shares, axis=0).max()) <= self.enough + ROUNDING:
+                return pieces
+        return self.policy.most_pieces
 
     def _greatest(self, parts: list[Parts]) -> float:
         each = [fold.validation.weight for fold in self.folds]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from maxmargin.certificate.predictions import linear_values, norms
 from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.limits import Stop
-from maxmargin.data.rows import Array
-from maxmargin.model_selection.gradients import Enclosure, Gradients, Slope, has_gradients
+from maxmargin.data.rows import Array, Rows
+from maxmargin.model_selection import policy
+from maxmargin.model_selection.gradients import Enclosure, Gradients, Slope, has_gradients, lift_length
 from maxmargin.model_selection.path import fit_of
 from maxmargin.model_selection.points import Weights
 from maxmargin.model_selection.positions import SLACK, Open, open_below, open_interval, parabola_of
@@ -111,10 +112,10 @@ class RaceFold:
         is_wrong, is_right = margins < -reach, margins > reach
         return weight * float(np.count_nonzero(is_wrong)), weight * float(np.count_nonzero(~is_right))
 
-    def parts(self, low: float, high: float, sign: float, n_parts: int) -> Parts:
+    def parts(self, low: float, high: float, sign: float, n_parts: int, is_inverse: bool = False) -> Parts:
         """Where each sample is not proved wrong (``sign`` is -1) or not proved right (+1) between two knots, for each part of
         the interval; one part where there is only the ball of the interpolation. A sample whose score has the other sign at
-        both knots is open everywhere."""
+        both knots is open everywhere. Positions are in C, or in 1/C where ``is_inverse``."""
         pair, scores = Between(self.fits[low], self.fits[high]), (self.scores[low], self.scores[high])
         tried = np.flatnonzero(np.maximum(sign * scores[0][0], sign * scores[1][0]) > 0.0)
         (one, error), (two, other_error) = ((each[tried] for each in score) for score in scores)
@@ -123,17 +124,26 @@ class RaceFold:
         by_ball = open_interval(sign * one - slack, sign * two - slack, lengths, parabola_of(pair))
         if low not in self.slopes or high not in self.slopes:
             return Parts(tried, n_open, [by_ball])
-        gradients = Gradients((pair.first, pair.second), (self.slopes[low], self.slopes[high]), n_parts)
+        gradients = Gradients((pair.first, pair.second), (self.slopes[low], self.slopes[high]), n_parts, is_inverse)
+        by_ball = by_ball.in_inverse(high / low) if is_inverse else by_ball
         apart = 0.5 * max(pair.first.apart(1.0), pair.second.apart(1.0))  # the scores are those of the middle of w and v
         ends = np.linspace(0.0, 1.0, n_parts + 1)[:, None]
         p = sign * ((1.0 - ends) * one + ends * two) - slack - apart * lengths * OUTWARDS
-        opens = self._opens(p, tried, lengths, gradients.ball, sign)
-        return Parts(tried, n_open, [each.met(by_ball.on_part(k, n_parts)) for k, each in enumerate(opens)], sign, p, gradients)
+        opens, losses = self._opens(p, tried, lengths, gradients.ball, sign)
+        met = [each.met(by_ball.on_part(k, n_parts)) for k, each in enumerate(opens)]
+        return Parts(tried, n_open, met, sign, p, gradients, losses)
 
-    def _opens(self, p: Array, tried: Array, lengths: Array, enclosure: Enclosure, sign: float) -> list[Open]:
-        p = p - self._shift(enclosure, tried, sign)
+    def lift_length(self, low: float, high: float, is_inverse: bool) -> float:
+        """How long the gradient is between two knots, up to a factor, where no sample crosses the margin."""
+        return lift_length(self.slopes[low], self.slopes[high], is_inverse)
+
+    def _opens(self, p: Array, tried: Array, lengths: Array, enclosure: Enclosure, sign: float) -> tuple[list[Open], Array]:
+        """Where each sample is open on each part, and what the bound takes from its score at the ends."""
+        shift = self._shift(enclosure, tried, sign)
         levels = enclosure.radii[:, None] * lengths * (1.0 + SLACK)
-        return [Open(*part) for part in zip(*open_below(p[:-1], p[1:], levels), strict=True)]
+        rest = p - shift
+        opens = [Open(*part) for part in zip(*open_below(rest[:-1], rest[1:], levels), strict=True)]
+        return opens, shift + np.concatenate([levels, levels[-1:]])
 
     def _shift(self, enclosure: Enclosure, chosen: Array, sign: float) -> Array:
         """What the shifts of the centres add to the scores of some samples, with room for rounding. One row for each end."""
@@ -154,7 +164,8 @@ class RaceFold:
         if len(tried) == 0:
             return parts
         lengths = norm.reach(self.validation.X[tried])
-        found = self._opens(parts.scores[:, is_open], tried, lengths, parts.gradients.sharper(norm), parts.sign)
+        found, losses = self._opens(parts.scores[:, is_open], tried, lengths, parts.gradients.sharper(norm), parts.sign)
+        parts.losses[:, is_open] = np.minimum(parts.losses[:, is_open], losses)
         for each, sharper in zip(parts.opens, found, strict=True):
             low, high = Open(each.low[is_open], each.high[is_open]).met(sharper)
             each.low[is_open], each.high[is_open] = low, high
@@ -171,10 +182,27 @@ class Parts(NamedTuple):
     sign: float = -1.0
     scores: Array = NOTHING
     gradients: Gradients | None = None
+    losses: Array = NOTHING
+    """What the bound takes from each score at each end of the parts. It falls like the square of the interval's length."""
+
+    def share_open(self, factor: float) -> Array:
+        """How many samples would be open at each end of the parts, were the losses multiplied by this factor."""
+        return np.asarray(self.n_open + np.count_nonzero(self.scores <= factor * self.losses, axis=1))
 
 
 def race_fold(problem: LinearProblem, X_test: Any, y_test: Array, n_folds: int) -> RaceFold:
     """``y_test`` is +1 or -1."""
     if has_free_offset(problem):
         raise ValueError("A proof over a range needs an intercept that is penalised, or none.")
+    problem, X_test = _dense_where_small(problem, X_test)
     return RaceFold(problem, Validation.of(problem, X_test, y_test, n_folds))
+
+
+def _dense_where_small(problem: LinearProblem, X_test: Any) -> tuple[LinearProblem, Any]:
+    """Few samples of few features are dense: a race takes rows out of X thousands of times, and a sparse matrix takes long to
+    begin."""
+    n_bytes = np.dtype(np.float64).itemsize * problem.n_samples * problem.rows.n_features
+    if not problem.rows.is_sparse or n_bytes > policy.RACE_FOLD.dense_bytes:
+        return problem, X_test
+    X = np.ascontiguousarray(problem.rows.matrix.toarray(), np.float64)
+    return replace(problem, rows=Rows.from_matrix(X)), X_test.toarray().astype(np.float64, copy=False)

@@ -1,243 +1,318 @@
-r"""Support vectors of a kernel machine with hinge loss, left out one by one, from one matrix of kernel values.
+r"""Support vectors of a kernel machine with hinge loss, left out one by one, from one fit.
 
-When sample i is left out, its s_i is distributed among the samples with the greatest slopes. Then SMO makes some steps on the
-support vectors and the samples near the margin. The result is a feasible point of the problem without i. Its gap T, over all
-samples, bounds the distance of its w from the optimal one by :math:`\sqrt T`, and with it the margin of i
-(:mod:`maxmargin.model_selection.transfer`). The steps end when the sign of that margin is proved.
+**What proves a sign.** Let :math:`P_i` be the primal without sample i, and take any s that is balanced and in the box, but for
+:math:`s_i`, which may be anything. Let w = w(s), let b be any offset, and T the sum of the gap terms of all samples but i. If
+
+.. math:: T + s_i (f_i + b) < 0 ,
+
+then every optimum without i has an output of the sign of :math:`-s_i` at sample i. *Proof.* The left side is
+:math:`P_i(w, b) - \psi(s)`, where :math:`\psi(s) = \sum_{j \ne i} y_j s_j - \tfrac12 |w(s)|^2` is at most
+:math:`P_i(w', b') - s_i (f_i' + b')` for all w' and b'. An optimum with :math:`s_i (f_i' + b') \ge 0` would have
+:math:`P_i(w', b') \ge \psi(s) > P_i(w, b)`.
+
+So alpha_i falls until the margin of i is negative, or alpha_i itself: at an optimum of the others, T is zero.
+
+**The walk.** As s_i changes, the optimal s of the others moves on a line until one of them reaches a bound, or one at a bound
+reaches the margin. Then the line changes: T. Hastie, S. Rosset, R. Tibshirani and J. Zhu, "The entire regularization path for
+the support vector machine", JMLR 2004, and G. Cauwenberghs and T. Poggio, "Incremental and decremental support vector machine
+learning", NeurIPS 2000. One factor of the kernel matrix of the free samples serves all walks. A few samples change on each, and
+the lines are sums of a few columns: functions that leave the outputs of the free samples as they are.
 
 **A sample on the wrong side stays there.** Let w, b be optimal with all samples, and w', b' without i. Both are optimal for
-their problems, so that :math:`\ell(m_i) \le \ell(m_i')`: if :math:`m_i < 1`, the margin of i without i is at most :math:`m_i`.
-
-Separate loops (``removal_loops``) compute what a point proves, from the outputs of the fit, which the certificate has computed,
-and from rows of kernel values by the definition of the kernel. All bounds include rounding errors."""
+their problems, so that :math:`\ell(m_i) \le \ell(m_i')`. If :math:`m_i < 1`, the margin of i without i is at most
+:math:`m_i`."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
-from maxmargin.kernel_matrix.matrix import padded
 from maxmargin.model_selection.points import Expansion
-from maxmargin.model_selection.removal_loops import Judged, add_rows, gap_terms
+from maxmargin.model_selection.removal_judge_loops import OPEN, leave_out_each
+from maxmargin.model_selection.removal_loops import (
+    AT_LOWER,
+    AT_UPPER,
+    FREE,
+    Columns,
+    Start,
+    Walk,
+    Work,
+)
 from maxmargin.model_selection.transfer import Fit
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.offset import Interval, excess_of, offset_interval
-from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, best_offset
-from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
-from maxmargin.solvers.kernel.local_solve import solve_local
-from maxmargin.solvers.kernel.pass_on_loop import pass_on
+from maxmargin.problem.offset import excess_of
 
 
 @dataclass(frozen=True)
 class RemovalPolicy:
     """How much work a sample may take."""
 
-    near: float = 0.5
-    """Samples whose margin is below one plus this take part in the steps. The others enter the bounds only."""
     most_megabytes: float = 1000.0
-    """The greatest size of the rows of kernel values of the samples that take part."""
-    violations: tuple[float, ...] = (0.03, 4e-3, 5e-4, 5e-5, 5e-6, 5e-7)
-    """The violations at which SMO pauses for a check, one after the other, until the sign is proved. Differences of margins."""
-    most_steps: int = 2000
-    """Limit on the steps of SMO between two checks."""
-    most_receivers: int = 30
-    """The number of samples among which s_i is distributed before SMO begins."""
-    turns_before_least_squares: int = 3
-    """The number of these pauses before least squares for the samples near the margin precede SMO."""
-    near_margin: float = 1e-3
-    """Members whose margin is within this of one, or of twice the violation, are near."""
-    most_near: int = 1500
-    """Near members up to which their least squares are solved."""
-    most_systems: int = 60
-    """Linear systems of such a solve."""
+    """The greatest size of the columns."""
+    most_free: int = 3000
+    """The greatest number of free samples, whose matrix is inverted."""
+    nears: tuple[float, ...] = (0.5, np.inf)
+    """A walk looks at the samples whose residual is at most this; what it leaves open is tried with the next number."""
+    first_columns: float = 0.1
+    """Samples whose residual is at most this have a column from the beginning. Others get theirs when a walk needs it."""
+    most_rounds: int = 8
+    """Rounds in which missing columns are added."""
+    most_turns: int = 300
+    """Segments of a walk."""
+    most_changes: int = 120
+    """Samples that are in another place than in the fit at one time."""
+    overshoot: float = 0.05
+    """The share of its C by which alpha_i may become negative."""
+    rows_at_once: int = 128
+    """Columns that are made at a time, so that their kernel values stay in a cache. An estimate, not measured."""
+    spare: float = 0.05
+    """Memory for columns that walks may lack, as a share of the number of samples. An estimate, not measured."""
+    few_samples: int = 512
+    """Every sample has a column from the beginning where there are at most this many: 2 MB."""
+    at_bound: float = 1e-9
+    """A sample whose alpha is within this share of its C of a bound counts as at the bound."""
+    independent: float = 1e-9
+    """A free sample takes part in the factor if its pivot is at least this share of the greatest kernel value."""
 
 
-class Margin(NamedTuple):
-    """The least and the greatest that a sample's margin can be when it is left out."""
+class Base(NamedTuple):
+    """The inverse of the matrix of the free samples, bordered by ones where there is an offset; ``n_free`` of them."""
 
-    low: float
-    high: float
-
-    @property
-    def is_decided(self) -> bool:
-        return self.low > 0.0 or self.high <= 0.0
-
-
-UNKNOWN = Margin(-math.inf, math.inf)
-
-
-class Point(NamedTuple):
-    """Where SMO stands, at the samples that take part: v = y - f, s, and its box without the sample that is left out."""
-
-    v: Array
-    s: Array
-    lower: Array
-    upper: Array
+    inverse: Array
+    n_free: int
 
 
 @dataclass(eq=False)
 class Removals:
-    """``fit`` is that of a kernel problem with hinge loss; w is w(alpha)."""
+    """``fit`` is that of a kernel problem with hinge loss; w is w(alpha).
+
+    Samples are in another order here: the free ones first, then all others by their residuals."""
 
     fit: Fit
     policy: RemovalPolicy = field(default_factory=RemovalPolicy)
 
     def __post_init__(self) -> None:
-        problem = self.fit.problem
+        problem, v = self.fit.problem, self.fit.v
         assert isinstance(problem, KernelProblem)
-        assert isinstance(self.fit.v, Expansion)
-        self.problem, self.y = problem, problem.signs
-        self.f = self.fit.v.outputs
-        self.f_errors = np.array(np.broadcast_to(self.fit.v.output_errors, self.f.shape))
-        self.s = self.fit.alpha * self.y
-        self.costs = np.ascontiguousarray(problem.C, np.float64)
-        self.members = np.flatnonzero((self.s != 0.0) | (self.fit.outputs < 1.0 + self.policy.near))
-        self.entry_error = problem.kernel.rounding_error(problem.points, problem.points)
-        self.level = float(self.costs[self.y > 0].sum())
+        assert isinstance(v, Expansion)
+        self.problem, self.kernel = problem, problem.kernel
+        self.b = self.fit.b if problem.has_offset else 0.0
+        s, upper, lower = self.fit.alpha * problem.signs, problem.C * (problem.signs > 0), -problem.C * (problem.signs < 0)
+        self.s, self.upper, self.lower = s, upper, lower
+        self.z = problem.y - (v.outputs + self.b)
+        if problem.has_offset and not len(self._inside):  # another optimal offset, at which a sample is at the margin
+            self.b += float(self.z[self._nearest])
+            self.z = problem.y - (v.outputs + self.b)
+        self.errors = np.broadcast_to(v.output_errors, s.shape) + 8.0 * UNIT_ROUNDOFF * (2.0 + np.abs(self.z) + abs(self.b))
+        self.entry_error = self.kernel.rounding_error(problem.points, problem.points)
+        self.greatest = float(self.fit.lengths.max()) ** 2 * OUTWARDS
 
-    @property
-    def is_possible(self) -> bool:
-        size = len(self.members) * 8e-6 * (len(self.y) + len(self.members))
-        return self.problem.kernel.is_positive_semidefinite and size <= self.policy.most_megabytes
+    def signs(self, candidates: Array) -> Array:
+        """For each of these support vectors 1 if it is proved to be right when it is left out, -1 if it is proved to be wrong,
+        and 0 if neither is proved."""
+        found = np.zeros(len(candidates), np.int64)
+        if not len(candidates) or not self._is_possible(len(candidates)):
+            return found
+        places = self.ranks[candidates]
+        with single_threaded_blas():
+            columns = self._columns(np.flatnonzero(self._has_first_column(places)))
+            for near in self.policy.nears:
+                is_open = (found == OPEN) & self._leaves_both_classes(candidates)
+                columns = self._walk(columns, places, near, is_open, found)
+        return found
+
+    def _walk(self, columns: Columns, places: Array, near: float, is_open: Array, found: Array) -> Columns:
+        """Walk for the open candidates. Those that lack a column are tried again with it."""
+        todo = np.flatnonzero(is_open)
+        for _ in range(self.policy.most_rounds):
+            check_point()
+            results = np.zeros((2, len(todo)), np.int64)
+            work, settings = self._work(), self._settings(near)
+            leave_out_each(columns, self.start, places[todo], work, settings, results)
+            found[todo] = results[0]
+            missing = np.unique(results[1][results[1] >= 0])
+            if not len(missing):
+                break
+            columns = self._with(columns, missing)
+            todo = todo[results[1] >= 0]
+        return columns
+
+    def _is_possible(self, n_candidates: int) -> bool:
+        n, free = len(self.s), self._inside
+        size = 8e-6 * n * (n_candidates + len(free))
+        is_small = size <= self.policy.most_megabytes and len(free) <= self.policy.most_free
+        return self.kernel.is_positive_semidefinite and is_small
 
     @cached_property
-    def rows(self) -> Array:
-        """k(x_i, x_j) for the members i and all j."""
-        rows, kernel, points = np.empty((len(self.members), len(self.y))), self.problem.kernel, self.problem.points
-        for start in range(0, len(rows), 256):
-            check_point()
-            chosen = self.members[start : start + 256]
-            rows[start : start + 256] = (
-                kernel.quick_block(points[chosen], points) if kernel.is_gaussian else self.problem.gram(chosen, slice(None))
-            )
+    def _inside(self) -> Array:
+        """Samples between their bounds, not counting what rounding has kept from a bound."""
+        room = self.policy.at_bound * (self.upper - self.lower)
+        return np.flatnonzero((self.s > self.lower + room) & (self.s < self.upper - room))
+
+    @cached_property
+    def _nearest(self) -> int:
+        return int(np.argmin(np.abs(self.z)))
+
+    @cached_property
+    def free(self) -> Array:
+        """Samples strictly between their bounds, whose kernel functions are independent."""
+        inside = self._inside
+        if not len(inside):
+            return np.array([self._nearest] if self.problem.has_offset else [], np.int64)
+        least = self.policy.independent * self.greatest
+        _, pivots, rank, _ = lapack.dpstrf(self._block(self.problem.points[inside], self.problem.points[inside]), tol=least)
+        return np.sort(inside[pivots[:rank] - 1])
+
+    @cached_property
+    def order(self) -> Array:
+        sizes = np.abs(self.z)
+        sizes[self.free] = -1.0
+        return np.argsort(sizes, kind="stable")
+
+    @cached_property
+    def ranks(self) -> Array:
+        """The place of each sample in the order."""
+        ranks = np.empty(len(self.order), np.int64)
+        ranks[self.order] = np.arange(len(ranks))
+        return ranks
+
+    @cached_property
+    def points(self):  # type: ignore[no-untyped-def]
+        return self.kernel.prepared(self.problem.points)[self.order]
+
+    def _block(self, one, other) -> Array:  # type: ignore[no-untyped-def]
+        return self.kernel.quick_block(one, other) if self.kernel.is_gaussian else self.kernel.block(one, other)
+
+    @cached_property
+    def start(self) -> Start:
+        s, lower, upper = self.s[self.order], self.lower[self.order], self.upper[self.order]
+        places = np.where(s - lower < upper - s, AT_LOWER, AT_UPPER)
+        places[self.ranks[self._inside]] = FREE
+        places[: len(self.free)] = FREE
+        idle = np.flatnonzero(places == FREE)[len(self.free) :]
+        excess = abs(excess_of(s)) + gamma(PAIRWISE_ROUNDINGS) * UNIT_ROUNDOFF * float(np.abs(s).sum())
+        return Start(
+            s,
+            self.z[self.order],
+            self.errors[self.order],
+            lower,
+            upper,
+            places,
+            idle,
+            self.problem.has_offset,
+            excess,
+            abs(self.b),
+            self.greatest,
+        )
+
+    @cached_property
+    def base(self) -> Base:
+        n, border = len(self.free), int(self.problem.has_offset)
+        matrix = np.ones((n + border, n + border))
+        matrix[:n, :n] = self._block(self.points[:n], self.points[:n])
+        matrix[n:, n:] = 0.0
+        return Base(np.linalg.inv(matrix), n)
+
+    @cached_property
+    def _free_rows(self) -> Array:
+        """The kernel functions of the free samples, and the constant one, at all samples."""
+        n = self.base.n_free
+        rows = np.ones((len(self.base.inverse), len(self.s)))
+        rows[:n] = self._block(self.points[:n], self.points)
         return rows
 
-    @cached_property
-    def block(self) -> Array:
-        """The columns of the members, with zeros to a multiple of a run of the loops."""
-        m = len(self.members)
-        block = np.zeros((padded(m), padded(m)))
-        block[:m, :m] = self.rows[:, self.members]
-        return block
+    def _has_first_column(self, places: Array) -> Array:
+        reach = np.inf if len(self.s) <= self.policy.few_samples else self.policy.first_columns
+        is_first = np.abs(self.start.z) <= reach
+        is_first[places] = True
+        is_first[self.start.idle] = True
+        is_first[: self.base.n_free] = False
+        return np.asarray(is_first)
 
-    @cached_property
-    def start(self) -> Point:
-        m, here = len(self.block), self.members
-        bound = self.costs[here] * self.y[here]
-        parts = (self.y[here] - self.f[here], self.s[here], np.minimum(bound, 0.0), np.maximum(bound, 0.0))
-        return Point(*(_lengthened(part, m) for part in parts))
+    def _columns(self, samples: Array) -> Columns:
+        """Those of the free samples and of these."""
+        inverse, n = self.base.inverse, self.base.n_free
+        n_rows = n + len(samples) + int(self.policy.spare * len(self.s))
+        places = np.full(len(self.s), -1)
+        places[:n] = np.arange(n)
+        memory = np.empty((n_rows, len(self.s)))
+        columns = Columns(memory, np.empty((n_rows, n)), np.arange(n_rows), places, np.empty(n_rows), np.empty(n_rows))
+        self.n_columns = n
+        self._fill(columns, slice(0, n), inverse[:n], None)
+        return self._with(columns, samples)
 
-    @cached_property
-    def diagonal(self) -> Array:
-        return np.ascontiguousarray(np.diagonal(self.block), np.float64)
+    def _with(self, columns: Columns, samples: Array) -> Columns:
+        """More columns, of samples that are not free."""
+        first, last = self.n_columns, self.n_columns + len(samples)
+        if last > len(columns.samples):
+            columns = _lengthened(columns, 2 * last)
+        columns.places[samples] = np.arange(first, last)
+        columns.samples[first:last] = samples
+        for start in range(0, len(samples), self.policy.rows_at_once):
+            chosen = samples[start : start + self.policy.rows_at_once]
+            own = self._block(self.points[chosen], self.points)
+            border = np.ones((len(chosen), len(self.base.inverse) - self.base.n_free))
+            weights = -np.hstack([own[:, : self.base.n_free], border]) @ self.base.inverse
+            self._fill(columns, slice(first + start, first + start + len(chosen)), weights, own)
+        self.n_columns = last
+        return columns
 
-    def margin(self, i: int) -> Margin:
-        """Of the support vector i, when it is left out."""
-        with single_threaded_blas():
-            return self._margin(i)
+    def _fill(self, columns: Columns, rows: slice, weights: Array, own: Array | None) -> None:
+        """Set rows to the sums of their own kernel functions and those of the free samples with these weights."""
+        n, values = self.base.n_free, columns.values[rows]
+        np.matmul(weights, self._free_rows, out=values)
+        if own is not None:
+            values += own
+        sums = (1.0 + np.abs(weights[:, :n]).sum(axis=1)) * OUTWARDS
+        sizes = (sums * (1.0 + self.greatest) + np.abs(weights[:, n:]).sum(axis=1)) * OUTWARDS
+        columns.weights[rows], columns.sizes[rows] = weights[:, :n], sizes
+        columns.errors[rows] = (self.entry_error * sums + gamma(n + 8.0) * sizes) * OUTWARDS
 
-    def _margin(self, i: int) -> Margin:
-        if not self._leaves_both_classes(i):
-            return UNKNOWN
-        place, point = int(np.searchsorted(self.members, i)), Point(*(part.copy() for part in self.start))
-        b = self.fit.b if self.problem.has_offset else 0.0
-        check_point()
-        if self.problem.has_offset:
-            if pass_on(self._local(point), place, b, self.policy.most_receivers) != 0.0:
-                return UNKNOWN
-        else:
-            point.v[:] += point.s[place] * self.block[place]
-            point.s[place] = point.lower[place] = point.upper[place] = 0.0
-        for turn, violation in enumerate(self.policy.violations):
-            if turn >= self.policy.turns_before_least_squares:
-                self._least_squares(point, b, violation)
-            solve_local(self._local(point), violation, self.policy.most_steps, self.problem.has_offset)
-            if self.problem.has_offset:
-                b = best_offset(point.v, point.lower, point.upper, 0.0)
-            found = self._proved(i, point.s, b)
-            if found.is_decided:
-                return found
-        return UNKNOWN
+    def _settings(self, near: float) -> Walk:
+        n_near = max(self.base.n_free, int(np.count_nonzero(np.abs(self.start.z) <= near)))
+        return Walk(n_near, self.policy.most_turns, self.policy.overshoot)
 
-    def _local(self, point: Point) -> LocalProblem:
-        return LocalProblem(self.block, self.diagonal, *point)
+    def _work(self) -> Work:
+        n, most = len(self.s), self.policy.most_changes
+        longs = [np.empty(n) for _ in range(4)]
+        places, chosen = np.empty(n, np.int64), np.empty(most, np.int64)
+        return Work(
+            longs[0],
+            longs[1],
+            longs[2],
+            np.empty(self.base.n_free),
+            longs[3],
+            places,
+            chosen,
+            np.empty(self.n_columns),
+            np.empty(most),
+            np.empty(most),
+            np.empty((most, most)),
+        )
 
-    def _least_squares(self, point: Point, b: float, violation: float) -> None:
-        """The optimum over the free members and those near the margin, while the others stay."""
-        v, s, lower, upper = point
-        is_near = ((s > lower) & (s < upper)) | (np.abs(v - b) <= max(self.policy.near_margin, 2.0 * violation))
-        near = np.flatnonzero(is_near & (upper > lower))
-        if not 2 <= len(near) <= self.policy.most_near:
-            return
-        K = self.block[np.ix_(near, near)]
-        work = WorkingSet(K, s[near], v[near], lower[near], upper[near], self.problem.has_offset)
-        found = optimise(work, max_iterations=self.policy.most_systems)
-        v -= (found.s - s[near]) @ self.block[near]
-        s[near] = found.s
-
-    def _leaves_both_classes(self, i: int) -> bool:
-        present = (self.costs > 0.0) & (np.arange(len(self.y)) != i)
-        return bool((self.y[present] > 0).any() and (self.y[present] < 0).any())
-
-    def _proved(self, i: int, s: Array, b: float) -> Margin:
-        """From the ball of the point s of the members, whatever it came from."""
-        change = s[: len(self.members)] - self.s[self.members]
-        moved = np.flatnonzero(change)
-        sizes, lengths = np.abs(change[moved]), self.fit.lengths
-        f = self.f.copy()
-        add_rows(self.rows, moved, change[moved], f)
-        errors = lengths * (gamma(len(moved) + 8.0) * float(sizes @ lengths[self.members[moved]]))
-        errors = self.f_errors + errors + self.entry_error * float(sizes.sum())
-        of_all = self.s.copy()
-        of_all[self.members] = s[: len(self.members)]
-        judged = Judged(self.y, self.costs, of_all, f, (errors + 4.0 * UNIT_ROUNDOFF * np.abs(f)) * OUTWARDS, lengths)
-        return self._margin_of(i, judged, b)
-
-    def _margin_of(self, i: int, judged: Judged, b: float) -> Margin:
-        slack = 8.0 * UNIT_ROUNDOFF * (1.0 + abs(b) + float(np.abs(judged.f).max()))
-        terms = gap_terms(judged, b, i, slack) * (1.0 + gamma(len(self.y) + 8.0))
-        size = float(np.abs(judged.s).sum())
-        share, away = 0.0, 0.0
-        if self.problem.has_offset and size > 0.0:
-            excess = abs(excess_of(judged.s)) + gamma(PAIRWISE_ROUNDINGS) * UNIT_ROUNDOFF * size
-            share = 2.0 * excess / size * OUTWARDS
-            away = share * size * float(judged.lengths.max())
-            terms += share * size * (1.0 + abs(b) + float(np.abs(judged.f).max()))
-        radius = math.sqrt(terms) * OUTWARDS + away
-        reach = (radius * float(judged.lengths[i]) + float(judged.errors[i])) * OUTWARDS
-        if reach >= abs(float(judged.f[i]) + b):
-            return UNKNOWN
-        low_b, high_b = self._offsets(judged, radius, i)
-        ends = sorted((self.y[i] * (judged.f[i] - reach + low_b), self.y[i] * (judged.f[i] + reach + high_b)))
-        return Margin(*(end + sign * 8.0 * UNIT_ROUNDOFF * abs(end) for end, sign in zip(ends, (-1.0, 1.0), strict=True)))
-
-    def _offsets(self, judged: Judged, radius: float, i: int) -> Interval:
-        """Every optimal offset without i."""
-        if not self.problem.has_offset:
-            return Interval(0.0, 0.0)
-        others = np.arange(len(self.y)) != i
-        kinks, costs = (judged.y - judged.f)[others], self.costs[others]
-        farthest = radius * float(judged.lengths.max()) + float(
-            judged.errors.max()
-        )  # one number for all: one quantile is enough
-        reach = farthest * OUTWARDS + 4.0 * UNIT_ROUNDOFF * (1.0 + float(np.abs(kinks).max()))
-        level = self.level - (self.costs[i] if self.y[i] > 0 else 0.0)
-        return offset_interval(kinks, costs, level, reach, gamma(len(kinks) + 8.0) * self.level)
+    def _leaves_both_classes(self, candidates: Array) -> Array:
+        y, present = self.problem.signs, self.problem.C > 0.0
+        counts = {sign: int(np.count_nonzero(present & (y == sign))) for sign in (-1.0, 1.0)}
+        return np.array([counts[float(sign)] > 1 for sign in y[candidates]], dtype=bool)
 
 
-def _lengthened(values: Array, n: int) -> Array:
-    longer = np.zeros(n)
-    longer[: len(values)] = values
-    return longer
+def _lengthened(columns: Columns, n_rows: int) -> Columns:
+    """With memory for more rows."""
+    values, weights, samples, places, errors, sizes = columns
+    longer = [
+        np.concatenate([part, np.empty((n_rows - len(part), *part.shape[1:]), part.dtype)])
+        for part in (values, weights, samples, errors, sizes)
+    ]
+    return Columns(longer[0], longer[1], longer[2], places, longer[3], longer[4])
 
 
 def decided_by_own_margin(fit: Fit) -> Array:

@@ -31,6 +31,8 @@ from maxmargin.problem.crammer_singer import CrammerSingerProblem
 SETS = ("letter.scale", "usps", "sector.scale", "mnist")
 MOST_TOLERANCE, LEAST_TOLERANCE = 10.0**0.5, 1e-5
 MOST_SECONDS = 300.0
+FINE_TARGET = 1e-6
+"""The gap of the fit whose dual value stands for the optimum, whatever cells are measured."""
 MOST_RUNS, SHORT_SECONDS = 5, 3.0
 
 
@@ -66,7 +68,8 @@ def cells_of(name: str, data: Data, C: float, options: argparse.Namespace) -> di
     classes, codes = np.unique(data.y, return_inverse=True)
     cost, prepared = CrammerSingerProblem.build(data.X, codes, C), problem(data.y, data.X)
     fits = {target: [our_fit(data, C, target)] for target in targets}
-    lower = max(runs[0].model.certificate_.dual for runs in fits.values())
+    best = fits[FINE_TARGET][0] if FINE_TARGET in fits else our_fit(data, C, FINE_TARGET)
+    lower = best.model.certificate_.dual
     run = partial(their_fit, prepared, (data.X.shape[1], len(classes)), C)
     grid = 10.0 ** np.arange(np.log10(MOST_TOLERANCE), np.log10(LEAST_TOLERANCE), -options.decades)
     search: Search = loosest_tolerance(
@@ -117,6 +120,7 @@ def main() -> None:
     cells: dict[str, dict[str, Any]] = {} if options.quick or not kept.exists() else json.loads(kept.read_text())
     for name in ("letter.scale",) if options.quick else options.sets:
         data = load_classes(name)
+        our_fit(Data(data.X[:500], data.y[:500]), 1.0, 1e-2)  # compiles what this size needs
         for C in options.costs:
             cells |= cells_of(name, data, C, options)
         if not options.quick:

@@ -53,6 +53,9 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.raw_data
 	$(BIN)/python -m benchmarks.limits
 	$(BIN)/python -m benchmarks.small_fits
+	$(BIN)/python -m benchmarks.crammer_singer
+	$(BIN)/python -m benchmarks.sparse_models
+	$(BIN)/python -m benchmarks.many_labels
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.first_fit

@@ -3,9 +3,9 @@
 LIBLINEAR gets the loosest tolerance on a grid that brings its primal value within the target of the optimum, found beforehand
 and at no cost to it; only its training is timed.
 
-A run measures the sets that it is given; the table has the latest cells of every set, which ``crammer_singer.json`` keeps.
+A run measures the cells that it is given; the table has the latest of every cell, which ``crammer_singer.json`` keeps.
 
-    python -m benchmarks.crammer_singer [--sets letter.scale usps] [--costs 1] [--targets 1e-3]
+    python -m benchmarks.crammer_singer [--sets letter.scale usps] [--costs 1] [--targets 1e-3] [--peer-seconds 30]
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from maxmargin.problem.crammer_singer import CrammerSingerProblem
 
 SETS = ("letter.scale", "usps", "sector.scale", "mnist")
 MOST_TOLERANCE, LEAST_TOLERANCE = 10.0**0.5, 1e-5
-MOST_SECONDS, MOST_PEER_SECONDS = 300.0, 30.0
-"""Our limit; LIBLINEAR's search ends with the first run that takes longer than its own."""
+MOST_SECONDS = 300.0
+FINE_TARGET = 1e-6
+"""The gap of the fit whose dual value stands for the optimum, whatever cells are measured."""
 MOST_RUNS, SHORT_SECONDS = 5, 3.0
 
 
@@ -61,18 +62,23 @@ def their_fit(prepared: Any, shape: tuple[int, int], C: float, tolerance: float)
     return Fit(seconds, np.ctypeslib.as_array(model.w, (shape[0] * shape[1],)).reshape(shape)[:, order].copy())
 
 
-def cells_of(name: str, data: Data, C: float, targets: tuple[float, ...], decades: float) -> list[dict[str, Any]]:
+def cells_of(name: str, data: Data, C: float, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """One line of the table for each target. LIBLINEAR's tolerances are tried once, for the smallest target."""
+    targets = options.targets
     classes, codes = np.unique(data.y, return_inverse=True)
     cost, prepared = CrammerSingerProblem.build(data.X, codes, C), problem(data.y, data.X)
     fits = {target: [our_fit(data, C, target)] for target in targets}
-    lower = max(runs[0].model.certificate_.dual for runs in fits.values())
+    best = fits[FINE_TARGET][0] if FINE_TARGET in fits else our_fit(data, C, FINE_TARGET)
+    lower = best.model.certificate_.dual
     run = partial(their_fit, prepared, (data.X.shape[1], len(classes)), C)
-    grid = 10.0 ** np.arange(np.log10(MOST_TOLERANCE), np.log10(LEAST_TOLERANCE), -decades)
+    grid = 10.0 ** np.arange(np.log10(MOST_TOLERANCE), np.log10(LEAST_TOLERANCE), -options.decades)
     search: Search = loosest_tolerance(
-        run, lambda fit: (cost.primal(fit.w) - lower) / lower, min(targets), grid.tolist(), max_seconds=MOST_PEER_SECONDS
+        run, lambda fit: (cost.primal(fit.w) - lower) / lower, min(targets), grid.tolist(), max_seconds=options.peer_seconds
     )
-    return [_cell(name, C, target, partial(our_fit, data, C, target), fits[target], run, search) for target in targets]
+    return {
+        f"{name} {C:g} {target:g}": _cell(name, C, target, partial(our_fit, data, C, target), fits[target], run, search)
+        for target in targets
+    }
 
 
 def _cell(name: str, C: float, target: float, ours: Any, runs: list[Fitted], theirs: Any, search: Search) -> dict[str, Any]:
@@ -102,6 +108,7 @@ def own(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--costs", nargs="+", type=float, default=(1.0,))
     parser.add_argument("--decades", type=float, default=0.25, help="between two of LIBLINEAR's tolerances")
+    parser.add_argument("--peer-seconds", type=float, default=30.0, help="LIBLINEAR's search ends with the first longer run")
     parser.add_argument("--targets", nargs="+", type=float, default=(1e-3, 1e-6))
 
 
@@ -110,25 +117,28 @@ def main() -> None:
     small = load_classes("letter.scale")
     our_fit(Data(small.X[:200], small.y[:200]), 1.0, 1e-2)  # compiles
     kept = options.results / "crammer_singer.json"
-    cells: dict[str, list[dict[str, Any]]] = {} if options.quick or not kept.exists() else json.loads(kept.read_text())
+    cells: dict[str, dict[str, Any]] = {} if options.quick or not kept.exists() else json.loads(kept.read_text())
     for name in ("letter.scale",) if options.quick else options.sets:
         data = load_classes(name)
-        cells[name] = [row for C in options.costs for row in cells_of(name, data, C, tuple(options.targets), options.decades)]
+        our_fit(Data(data.X[:500], data.y[:500]), 1.0, 1e-2)  # compiles what this size needs
+        for C in options.costs:
+            cells |= cells_of(name, data, C, options)
         if not options.quick:
             kept.write_text(json.dumps(cells, indent=1) + "\n")
     write(options.results / "crammer_singer.md", cells, options.quick)
 
 
-def write(path: Path, cells: dict[str, list[dict[str, Any]]], is_quick: bool) -> None:
+def write(path: Path, cells: dict[str, dict[str, Any]], is_quick: bool) -> None:
     table = Table("set", "C", "gap asked", "ours, s", "gap", "LIBLINEAR -s 4, s", "its tolerance", "ratio")
-    rows = [row for name in SETS if name in cells for row in cells[name]]
+    rows = sorted(cells.values(), key=lambda row: (SETS.index(row["line"][0]), float(row["line"][1]), -float(row["line"][2])))
     for row in rows:
         table.add(*row["line"])
     ratios = [row["ratio"] for row in rows if row["ratio"]]
     least = min(ratios, default=float("nan"))
     line = f"Geometric mean {geometric_mean(ratios):.2f}x over {len(ratios)} cells, least {least:.2f}x."
     note = "Where LIBLINEAR does not get there: its longest run, and its excess."
-    measured = f"Processor seconds beside other work. Runs under {SHORT_SECONDS:g} s: the least of {MOST_RUNS}, in turns."
+    measured = "Processor seconds on one pinned core ahead of other work. "
+    measured += f"Runs under {SHORT_SECONDS:g} s: the least of {MOST_RUNS}, in turns."
     parts = [(__doc__ or "").split("\n\n")[1], table, line, note]
     write_report(path, "Crammer and Singer's machine", parts, is_quick, measured)
 

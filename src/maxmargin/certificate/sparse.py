@@ -42,18 +42,21 @@ class SparseJudge(Judge):
         with np.errstate(all="ignore"):
             if not (np.isfinite(w).all() and np.isfinite(alpha).all() and self.problem.is_feasible(alpha)):
                 return refusal(int(np.count_nonzero(alpha)))
-            quick = self._judged(w, alpha, is_precise=False)
-            if quick.meets(self.tol) or not is_in_doubt(quick):
+            quick, lost = self._judged(w, alpha, is_precise=False)
+            is_sure = not is_in_doubt(quick) and lost <= policy.LINEAR.lost_share * quick.relative_gap
+            if quick.meets(self.tol) or is_sure:
                 return quick
-            precise = self._judged(w, alpha, is_precise=True)
+            precise, _ = self._judged(w, alpha, is_precise=True)
             return precise if precise.gap + precise.rounding_error < quick.gap + quick.rounding_error else quick
 
-    def _judged(self, w: Array, alpha: Array, *, is_precise: bool) -> Certificate:
+    def _judged(self, w: Array, alpha: Array, *, is_precise: bool) -> tuple[Certificate, float]:
+        """The certificate, and the share of alpha that is scaled away only because rounding might hide something."""
         problem, d = self.problem, self.problem.n_penalised
         sums = self._pass(w, alpha, is_precise)
         balance = self._balance(alpha)
         v, errors, spread = self._columns(sums, alpha, balance, is_precise)
         share = problem.penalty.feasible_share((np.abs(v) + errors) * OUTWARDS) / OUTWARDS
+        lost = max(0.0, problem.penalty.feasible_share(np.abs(v)) - share)
         if share < 1.0 / OUTWARDS:
             alpha, v = share * alpha, share * v
         terms = problem.penalty.gap_terms(w[:d], v)
@@ -68,7 +71,7 @@ class SparseJudge(Judge):
             strong_convexity=problem.penalty.strong_convexity,
         )
         is_at_bound = np.zeros(len(alpha), bool)
-        return assemble(parts, self._charge(w, alpha, v, spread), Counts.of(alpha, is_at_bound))
+        return assemble(parts, self._charge(w, alpha, v, spread), Counts.of(alpha, is_at_bound)), lost
 
     def _pass(self, w: Array, alpha: Array, is_precise: bool) -> _Pass:
         """Outputs of all samples, and v = w(alpha); in a precise pass what v lacks is added to it at the end."""

@@ -9,9 +9,11 @@ import pytest
 from scipy import sparse
 
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
-from maxmargin.solvers.linear.class_newton import ClassNewton, ClassNewtonPolicy, _System, suits
+from maxmargin.solvers.linear.class_newton import ClassNewton, suits
 from maxmargin.solvers.linear.class_newton_loop import project
-from maxmargin.solvers.linear.crammer_singer import SequentialDual
+from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
+from maxmargin.solvers.linear.class_system import Known, System
+from maxmargin.solvers.linear.crammer_singer import SequentialDual, SequentialDualPolicy
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 
@@ -103,13 +105,41 @@ def test_every_way_solves_the_newton_system(layout):
     policy = replace(ClassNewtonPolicy(), cg_share=1e-10, most_cg=1000, dense_share=2.0, dense_share_at_work=2.0)
     newton = ClassNewton(problem, policy, W, np.zeros((problem.n_samples, problem.n_classes)))
     gradient = newton.place.W - newton.work.weights(newton.place.b)
-    system = _System(newton, gradient)
+    system = System(newton.work, newton.place, policy, newton.sigma, Known(), None)
+    system.direction(gradient)
     assert system.n_free > 0
     ways = [system._by_conjugate_gradients(), system._by_factor()]
     ways += [] if sparse.issparse(system.X) else [system._by_hessian()]
     assert len(ways) == (3 if layout is np.asarray else 2)
     for direction in ways:
         assert np.linalg.norm(system.times(direction) + gradient) <= 1e-7 * np.linalg.norm(gradient)
+
+
+def test_float32_in_conjugate_gradients_gives_the_same_direction_up_to_its_precision():
+    problem = alike(0.5)
+    W = np.random.default_rng(2).normal(size=(problem.n_weights, problem.n_classes)) * 0.05
+    policy = replace(ClassNewtonPolicy(), cg_share=1e-5, most_cg=1000, most_assembled=0, most_direct=0)
+    newton = ClassNewton(problem, policy, W, np.zeros((problem.n_samples, problem.n_classes)))
+    gradient = newton.place.W - newton.work.weights(newton.place.b)
+    assert newton.single.dtype == np.float32
+    one, other = (
+        System(newton.work, newton.place, policy, newton.sigma, Known(), X).direction(gradient) for X in (newton.single, None)
+    )
+    assert 0.0 < np.linalg.norm(one - other) <= 1e-3 * np.linalg.norm(other)
+
+
+@pytest.mark.parametrize("single_bytes", [0, 2**40])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_the_dual_descent_gets_as_far_in_float32_with_extrapolation(single_bytes, layout):
+    problem = alike(0.1, layout, scaling=0.0)
+    policy = replace(SequentialDualPolicy(), single_bytes=single_bytes, few_coefficients=0)
+    descent = SequentialDual(policy, replace(ClassNewtonPolicy(), most_weights=0))
+    plain = replace(descent, policy=replace(policy, plain_cycles=10**9))
+    answers = [solve(problem, each, tol=1e-6) for each in (descent, plain)]
+    for answer in answers:
+        assert answer.status is Status.CERTIFIED
+        assert answer.trace[-1].solver == "sequential-dual"
+    assert answers[0].steps < 0.7 * answers[1].steps
 
 
 def test_where_it_finds_no_step_the_dual_descent_goes_on(monkeypatch):

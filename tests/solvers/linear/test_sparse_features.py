@@ -10,6 +10,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import SquaredHinge
 from maxmargin.solvers.linear.sparse_newton.features import features_of
 from maxmargin.solvers.linear.sparse_newton.model import QuadraticModel
+from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
 
 
 @pytest.mark.parametrize("screened", [[], [0], [2], [3], [0, 2]])
@@ -32,3 +33,9 @@ def test_a_feature_that_no_active_sample_has_keeps_no_other_feature_from_its_new
     H = np.array([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 3.0]])
     step = QuadraticModel(H, np.ones(3))._solution(np.arange(3), np.array([1.0, 1.0, 3.0]))
     assert np.allclose(step, [0.0, 0.0, 1.0])
+
+
+def test_the_weight_of_a_feature_that_no_active_sample_has_goes_to_zero():
+    H, w = np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([1.0, 0.5])
+    step = QuadraticModel(H, np.ones(2)).best_step(w, np.array([-1.0, 0.0]), SparseNewtonPolicy())
+    assert np.allclose(w + step, [1.0, 0.0])

@@ -14,94 +14,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
-
-
-@dataclass(frozen=True)
-class ClassNewtonPolicy:
-    """When Newton's method takes over, and how exactly it solves what."""
-
-    sweeps: int = 25
-    """Sweeps of the dual descent before. On usps 40 instead of 10 saved a quarter of the time, 150 nothing more; on letter 3,
-    10 and 25 took the same."""
-    sweeps_of_few: int = 500
-    """The same for problems that the dual descent solves to rounding: most are done by then. Where columns have different
-    scales, 50,000 sweeps were not enough: wine at C = 1, iris at C = 1000."""
-    most_weights: int = 10_000
-    """Features times classes up to which it is tried: more were not measured."""
-    dense_share: float = 0.3
-    """Share of stored elements from which X is kept dense for it."""
-    dense_share_at_work: float = 0.1
-    """The same for the samples at work, which are fewer."""
-    growth: float = 3.0
-    """What multiplies sigma after a proximal step."""
-    first_sigma: float = 30.0
-    """The first sigma times the mean of |x_i|^2, at most. It is at most the mean of C too: slacks are near one, b at most C."""
-    inner_share: float = 0.1
-    """A proximal step is done where half the squared gradient is at most this share of what the step cost."""
-    most_inner: int = 30
-    """Newton steps after which a proximal step ends anyway, with the same sigma for the next."""
-    cg_share: float = 0.1
-    """Share of its first residual to which conjugate gradients solve a Newton system."""
-    least_cg: int = 10
-    """Iterations expected of the next system, at least, where its cost is compared with that of a factor."""
-    most_cg: int = 100
-    """Iterations of conjugate gradients for one Newton system."""
-    most_block: int = 1000
-    """Features up to which the preconditioner has a block for each class, and not the diagonal alone."""
-    block_age: float = 2.0
-    """New blocks are made where conjugate gradients take this many times the iterations that they took with new ones."""
-    most_assembled: int = 1000
-    """Features times classes up to which a Newton system may be solved by a Cholesky factor of the whole Hessian."""
-    reach: float = 1.5
-    """A sample with all of C_i on one class, or none, is left out while the change of outputs that would free another class is
-    greater than this many times the root-mean-square change since the last pass over all samples."""
-    most_at_work: float = 0.7
-    """Share of the samples from which none is left out."""
-    most_direct: int = 2500
-    """Free coefficients up to which a Newton system may be solved by a Cholesky factor in them."""
-    factor_speed: float = 4.0
-    """How many operations of a factor take as long as one of conjugate gradients, which wait for memory: an estimate."""
-    slope_share: float = 0.2
-    """Share of the first slope at which a line search ends."""
-    most_trials: int = 12
-    """Trials of one line search."""
-
-
-class Place(NamedTuple):
-    """W with the outputs of the samples at work, their b(W), how many of each row of b are free, how far the others are from
-    that, and the sums of ``project``."""
-
-    W: Array
-    outputs: Array
-    b: Array
-    counts: Array
-    clear: Array
-    sums: tuple[float, float, float, float, float]
-
-
-class Work(NamedTuple):
-    """Samples. ``rest`` is the part of W(b) that belongs to the others, whose b stays, ``moved`` their squared distance from
-    the centre."""
-
-    ids: Array
-    X: Any
-    y: Array
-    C: Array
-    centre: Array
-    rest: Any
-    moved: float
-
-    def weights(self, b: Array) -> Array:
-        return np.asarray(self.X.T @ b + self.rest)
+from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
+from maxmargin.solvers.linear.class_system import Blocks, Known, Place, System, Work, dense_where_full
 
 
 @dataclass
@@ -127,6 +49,7 @@ class ClassNewton:
     def __post_init__(self) -> None:
         problem = self.problem
         X = _columns(problem, self.policy.dense_share)
+        self.single = self.policy.in_single(X, problem.n_classes)
         lengths = float(np.mean(problem.rows.squared_norms(problem.intercept_scaling)))
         self.sigma = min(float(np.mean(problem.C)), self.policy.first_sigma / max(lengths, 1e-300))
         self.all = Work(np.arange(problem.n_samples), X, problem.y, problem.C, self.b, 0.0, 0.0)
@@ -137,7 +60,11 @@ class ClassNewton:
     def step(self, target: float) -> None:
         """One Newton step. ``gap`` is that of the last pass over all samples."""
         gradient = self.place.W - self.work.weights(self.place.b)
-        direction = _System(self, gradient).direction()
+        system = System(self.work, self.place, self.policy, self.sigma, Known(self.blocks, self.last_cg), self.single)
+        direction = system.direction(gradient)
+        self.blocks, self.last_cg = system.blocks, system.last_cg
+        if system.struggles:
+            self.single, self.blocks = None, None
         slope = float(np.sum(gradient * direction))
         if not slope < 0.0:
             self.has_failed = self.work is self.all
@@ -175,7 +102,7 @@ class ClassNewton:
         self.reach = self.policy.reach * math.sqrt(float(np.mean(np.square(np.max(np.abs(outputs - before.outputs), axis=1)))))
         if is_done or (self.inner >= self.policy.most_inner and cost > rest):
             if is_done and self.gap > target * self.scale:
-                self.sigma *= self.policy.growth
+                self.sigma *= self.policy.growth_for(self.problem)
             self.work = self.all = self.all._replace(centre=whole.b)
             whole, kept = self._at(W, outputs, outputs, 0.0), np.zeros_like(kept)
         if is_done or self.inner >= self.policy.most_inner:
@@ -193,7 +120,7 @@ class ClassNewton:
         others = np.flatnonzero(~at_work & whole.b.any(axis=1))
         rest = np.asarray(self.all.X[others].T @ whole.b[others])
         moved = float(np.sum(np.square(whole.b - self.all.centre)[~at_work]))
-        X = _dense_where_full(self.all.X[ids], self.policy.dense_share_at_work)
+        X = dense_where_full(self.all.X[ids], self.policy.dense_share_at_work)
         work = Work(ids, X, self.all.y[ids], self.all.C[ids], self.all.centre[ids], rest, moved)
         self.whole = whole
         part = Place(whole.W, whole.outputs[ids], whole.b[ids], whole.counts[ids], whole.clear[ids], whole.sums)
@@ -233,144 +160,6 @@ class ClassNewton:
         return place._replace(outputs=outputs + step * along)
 
 
-class Blocks(NamedTuple):
-    """The inverses of the Hessian's blocks of each class, at one sigma, and the iterations they took at first."""
-
-    inverses: Array
-    sigma: float
-    iterations: int
-
-
-class _System:
-    """H d = -gradient at one place, in the samples with two or more free classes."""
-
-    def __init__(self, newton: ClassNewton, gradient: Array) -> None:
-        self.newton, self.gradient, self.policy = newton, gradient, newton.policy
-        place, work = newton.place, newton.work
-        self.act = np.flatnonzero(place.counts >= 2)
-        self.X, self.sigma = _dense_where_full(work.X[self.act], newton.policy.dense_share_at_work), newton.sigma
-        self.counts = place.counts[self.act]
-        bounds = np.zeros((len(self.act), place.b.shape[1]))
-        bounds[np.arange(len(self.act)), work.y[self.act]] = work.C[self.act]
-        self.free = (place.b[self.act] < bounds).astype(np.float64)
-        self.shares = self.free / self.counts[:, None]
-        self.n_free = int(np.sum(self.counts - 1))
-        self.iterations = 0
-
-    def direction(self) -> Array:
-        """By a Cholesky factor of the Hessian or in the free coefficients, or by conjugate gradients: what takes least."""
-        if self.n_free == 0:  # H is the identity
-            return -self.gradient
-        costs = self._costs()
-        cheapest = min(costs, key=lambda way: costs[way])
-        try:
-            return cheapest()
-        except LinAlgError:
-            return self._by_conjugate_gradients()
-
-    def _costs(self) -> dict[Any, float]:
-        """Operations of each way that is open."""
-        policy, stored, (d, k) = self.policy, _stored(self.X), self.gradient.shape
-        m, size = float(self.n_free), float(d * k)
-        iterations = max(self.newton.last_cg, policy.least_cg)
-        costs = {self._by_conjugate_gradients: iterations * 4.0 * k * (stored + 0.5 * d * d)}
-        if self.n_free <= policy.most_direct:
-            costs[self._by_factor] = (m**3 / 3.0 + 2.0 * m * m * (d + k)) / policy.factor_speed
-        if d * k <= policy.most_assembled and not sparse.issparse(self.X):
-            pairs = 0.5 * float(np.sum(self.counts * (self.counts + 1)))
-            costs[self._by_hessian] = 2.0 * pairs * d * d + size**3 / 3.0 / policy.factor_speed
-        return costs
-
-    def times(self, V: Array) -> Array:
-        z = np.asarray(self.X @ V) * self.free
-        z -= self.shares * z.sum(axis=1)[:, None]
-        return np.asarray(V + self.sigma * (self.X.T @ z))
-
-    def _by_hessian(self) -> Array:
-        from maxmargin.solvers.linear.class_newton_loop import add_hessian
-
-        d, k = self.gradient.shape
-        H = np.zeros((k, d, k, d))
-        add_hessian(self.X, self.free, self.counts, H)
-        square = H.reshape(k * d, k * d)
-        square *= self.sigma
-        square[np.diag_indices(k * d)] += 1.0
-        factor = cho_factor(square, lower=True, overwrite_a=True, check_finite=False)
-        return np.asarray(cho_solve(factor, -self.gradient.T.reshape(-1), check_finite=False).reshape(k, d).T)
-
-    def _by_conjugate_gradients(self) -> Array:
-        solve = self._preconditioner()
-        x, r = np.zeros_like(self.gradient), -self.gradient
-        s = solve(r)
-        q, now = s, float(np.sum(r * s))
-        goal = self.policy.cg_share**2 * now
-        while now > goal and self.iterations < self.policy.most_cg:
-            check_point()
-            Hq = self.times(q)
-            length = now / float(np.sum(q * Hq))
-            x, r = x + length * q, r - length * Hq
-            s, before = solve(r), now
-            now = float(np.sum(r * s))
-            q = s + (now / before) * q
-            self.iterations += 1
-        self.newton.last_cg = self.iterations
-        self._note_age()
-        return x
-
-    def _preconditioner(self) -> Any:
-        """The blocks of H for each class, of this place or an earlier one, or its diagonal."""
-        d = len(self.gradient)
-        own = self.free * (1.0 - 1.0 / self.counts[:, None])
-        if d > self.policy.most_block or sparse.issparse(self.X):
-            squares = self.X.multiply(self.X) if sparse.issparse(self.X) else np.square(self.X)
-            diagonal = 1.0 + self.sigma * np.asarray(squares.T @ own)
-            return lambda r: r / diagonal
-        blocks = self.newton.blocks
-        if blocks is None or blocks.sigma != self.sigma:
-            blocks = self.newton.blocks = Blocks(self._inverses(own), self.sigma, 0)
-        return lambda r: np.matmul(blocks.inverses, r.T[:, :, None])[:, :, 0].T
-
-    def _inverses(self, own: Array) -> Array:
-        d, k = self.gradient.shape
-        inverses = np.empty((k, d, d))
-        for m in range(k):
-            check_point()
-            ids = np.flatnonzero(own[:, m])
-            rows = np.sqrt(self.sigma * own[ids, m])[:, None] * self.X[ids]
-            block = rows.T @ rows
-            block[np.diag_indices(d)] += 1.0
-            inverses[m] = np.linalg.inv(block)
-        return inverses
-
-    def _note_age(self) -> None:
-        blocks = self.newton.blocks
-        if blocks is None:
-            return
-        if blocks.iterations == 0:
-            self.newton.blocks = blocks._replace(iterations=max(1, self.iterations))
-        elif self.iterations > self.policy.block_age * blocks.iterations:
-            self.newton.blocks = None
-
-    def _by_factor(self) -> Array:
-        """By the formula of Sherman, Morrison and Woodbury in the free coefficients, with one refinement."""
-        from maxmargin.solvers.linear.class_newton_loop import bases
-
-        basis, owner = bases(self.free, self.n_free)
-        gram = self.X @ self.X.T
-        gram = gram.toarray() if sparse.issparse(gram) else gram
-        S = gram[owner][:, owner] * (basis @ basis.T)
-        S[np.diag_indices(self.n_free)] += 1.0 / self.sigma
-        factor = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
-        starts = np.concatenate([[0], np.cumsum(self.counts - 1)[:-1]])
-
-        def solved(g: Array) -> Array:
-            r = cho_solve(factor, np.sum(np.asarray(self.X @ g)[owner] * basis, axis=1), check_finite=False)
-            return np.asarray(g - self.X.T @ np.add.reduceat(r[:, None] * basis, starts, axis=0))
-
-        x = solved(-self.gradient)
-        return np.asarray(x + solved(-self.gradient - self.times(x)))
-
-
 def suits(problem: CrammerSingerProblem, policy: ClassNewtonPolicy) -> bool:
     """Whether W is small enough, beside the samples."""
     return problem.n_weights * problem.n_classes <= policy.most_weights and problem.n_weights <= problem.n_samples
@@ -378,17 +167,9 @@ def suits(problem: CrammerSingerProblem, policy: ClassNewtonPolicy) -> bool:
 
 def _columns(problem: CrammerSingerProblem, dense_share: float) -> Any:
     """X with a column for the intercept, dense where most elements are stored."""
-    X, n = _dense_where_full(problem.rows.matrix, dense_share), problem.n_samples
+    X, n = dense_where_full(problem.rows.matrix, dense_share), problem.n_samples
     X = X.astype(np.float64, copy=False)
     if problem.intercept_scaling == 0.0:
         return X
     constant = np.full((n, 1), problem.intercept_scaling)
     return sparse.hstack([X, constant], format="csr") if sparse.issparse(X) else np.hstack([X, constant])
-
-
-def _dense_where_full(X: Any, share: float) -> Any:
-    return X.toarray() if sparse.issparse(X) and X.nnz > share * X.shape[0] * X.shape[1] else X
-
-
-def _stored(X: Any) -> float:
-    return float(X.nnz if sparse.issparse(X) else X.size)

@@ -1,8 +1,9 @@
 """The sequential dual method for the machine of Crammer and Singer, with shrinking of classes within samples and of samples.
 
 S. S. Keerthi, S. Sundararajan, K.-W. Chang, C.-J. Hsieh, C.-J. Lin, "A sequential dual method for large scale multi-class
-linear SVMs", KDD 2008. Every sweep adds up the gap terms of its samples at their visits. When that sum is small, all classes
-and samples return, and the next sum over all of them is an estimate of the whole gap."""
+linear SVMs", KDD 2008. After a cycle of a few sweeps b is extrapolated along the change of this cycle and of the last, as in
+the method of conjugate gradients. All outputs are brought up to date then: they tell the gap, and which samples and classes
+return."""
 
 from __future__ import annotations
 
@@ -15,19 +16,34 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.class_newton import ClassNewton, ClassNewtonPolicy, suits
+from maxmargin.solvers.linear.class_newton import ClassNewton, suits
+from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
 
 
 @dataclass(frozen=True)
 class SequentialDualPolicy:
-    """When shrunk samples and classes return, and how far a problem is solved."""
+    """How long a cycle of sweeps is, what is kept in float32, and how far a problem is solved."""
 
-    first_share: float = 0.1
-    """Gap of the active samples, as a share of the objective, at which shrunk samples and classes first return."""
-    next_share: float = 0.2
-    """Factor on that share after each return that found the gap too large."""
-    target_share: float = 0.5
+    sweeps_a_cycle: int = 2
+    """Sweeps between two looks at all samples. A look costs about half a sweep over all of them."""
+    most_sweeps_a_cycle: int = 10
+    """The same where few samples are at work: a cycle lasts until its sweeps have visited as many samples as there are."""
+    plain_cycles: int = 4
+    """Cycles before the first extrapolation: until then the signs of b change too much."""
+    least_gain: float = 1e-3
+    """An extrapolation must promise this share of the requested gap. Below that the dual value is good enough, and plain sweeps
+    bring the primal value closer: on sector, extrapolation to the end stood still at a gap of 3e-6."""
+    near: float = 2.0
+    """No extrapolation where the gap terms at the visits of the last sweep add up to at most this many times the requested gap:
+    the extrapolated point has a greater gap at first."""
+    single_bytes: int = 2**20
+    """Size of V in float64 from which it is kept in float32. On sector (49 MB) that halved the time of a sweep."""
+    refresh_share: float = 3e-4
+    """Where V is float32, all outputs are computed in float64 again when the gap has fallen to this share of the gap then."""
+    target_share: float = 0.9
     """The solver asks for a certificate when its gap is at most this share of the requested gap."""
+    next_share: float = 0.5
+    """Factor on that share after each certificate that found the gap too large."""
     few_coefficients: int = 1000
     """Samples times classes up to which a problem is solved to ``fine_target``, whatever gap is requested."""
     fine_target: float = 1e-11
@@ -49,35 +65,27 @@ class SequentialDual:
 
     def init(self, problem: CrammerSingerProblem, warm_start: Array | None, seed: int) -> SequentialDualState:
         b = np.zeros((problem.n_samples, problem.n_classes)) if warm_start is None else _feasible(problem, warm_start)
-        W = problem.weights(b) if b.any() else np.zeros((problem.n_weights, problem.n_classes))
-        has_constant = problem.intercept_scaling != 0.0
-        rows = _loop_rows(problem)
-        W = np.ascontiguousarray(W if has_constant else np.vstack([W, np.zeros(problem.n_classes)]))
-        squares = problem.rows.squared_norms(problem.intercept_scaling)
-        state = SequentialDualState(problem, rows, W, b, squares, np.random.default_rng(seed), self.policy.first_share)
-        state.look_at_all()
+        state = SequentialDualState(problem, self.policy, b, np.random.default_rng(seed))
         if suits(problem, self.newton_policy):
-            is_small = b.size <= self.policy.few_coefficients
-            state.sweeps_to_newton = self.newton_policy.sweeps_of_few if is_small else self.newton_policy.sweeps
+            state.sweeps_to_newton = self.newton_policy.sweeps_before(problem, self.policy.few_coefficients)
         return state
 
     def advance(self, problem: CrammerSingerProblem, state: SequentialDualState, budget: Budget) -> None:
         """Sweep over the active samples until the budget of steps is used."""
-        if state.looks_done:
-            state.share, state.looks_done = state.share * self.policy.next_share, False
+        state.go_on()
         end = state.steps + budget.steps
         while state.steps < end and not state.looks_done:
             if state.newton is None and state.n_sweeps >= state.sweeps_to_newton:
                 state.begin_newton(self.newton_policy)
             if state.newton is None:
-                state.sweep(budget.target, self.policy)
+                state.cycle(budget.target)
             else:
-                state.newton_step(budget.target, self.policy)
+                state.newton_step(budget.target)
 
     def candidate(self, problem: CrammerSingerProblem, state: SequentialDualState) -> tuple[Array, Array]:
         if state.newton is not None:
             return state.newton.W, state.newton.b
-        return state.W[: problem.n_weights], state.b
+        return problem.weights(state.b), state.b
 
 
 class LoopRows(NamedTuple):
@@ -92,78 +100,167 @@ class LoopRows(NamedTuple):
 
 @dataclass
 class SequentialDualState:
-    """The coefficients, their W, and the active samples and classes."""
+    """The coefficients, their outputs at the last look, how W has changed since, and the active samples and classes."""
 
     problem: CrammerSingerProblem
-    rows: LoopRows
-    W: Array
+    policy: SequentialDualPolicy
     b: Array
-    squares: Array
     random: np.random.Generator
-    share: float
     steps: int = 0
     looks_done: bool = False
     is_stuck: bool = False
     has_best_w: bool = True
     stage: Stage = field(default_factory=lambda: Stage("sequential-dual", "several classes at once"))
-    order: Array = field(default_factory=lambda: np.empty(0, np.int64))
     active: int = 0
-    is_whole: bool = True
     n_sweeps: int = 0
+    n_cycles: int = 0
     sweeps_to_newton: float = math.inf
     newton: ClassNewton | None = None
-    newton_share: float = 1.0
+    share: float = 1.0
+    refreshed_gap: float = math.inf
+    visited_gap: float = math.inf
+    dual: float = 0.0
+
+    def __post_init__(self) -> None:
+        problem, (n, k) = self.problem, self.b.shape
+        lane, size = 64 // 8, problem.rows.n_features + 1
+        is_single = 8 * size * k > self.policy.single_bytes
+        stride = -(-k // (2 * lane)) * 2 * lane if k > lane else lane
+        dtype: Any = np.float32 if is_single else np.float64
+        self.rows = _loop_rows(problem, dtype)
+        self.V: Array = np.zeros(size * stride, dtype)
+        self.last_V: Array = np.zeros(size * stride, dtype)
+        self.work = np.zeros(stride, dtype), np.zeros(stride), np.zeros(stride), np.zeros(stride, dtype)
+        self.samples = problem.rows.squared_norms(problem.intercept_scaling), problem.C, problem.y
+        self.last_move = np.zeros((n, k))
+        self.base = problem.outputs(problem.weights(self.b)) if self.b.any() else np.zeros((n, k))
+        self.look_at_all()
 
     def look_at_all(self) -> None:
         """Make all samples and classes active. The own class of a sample is the first of its list."""
         n, k = self.b.shape
-        self.classes = np.tile(np.arange(k, dtype=np.int32), (n, 1))
-        self.classes[np.arange(n), self.problem.y], self.classes[:, 0] = 0, self.problem.y
-        self.sizes = np.full(n, k, np.int64)
-        self.order, self.active, self.is_whole = np.arange(n), n, True
+        classes = np.tile(np.arange(k, dtype=np.int32), (n, 1))
+        classes[np.arange(n), self.problem.y], classes[:, 0] = 0, self.problem.y
+        self.lists = np.arange(n), classes, np.full(n, k, np.int64)
+        self.active = n
 
-    def sweep(self, target: float, policy: SequentialDualPolicy) -> None:
+    def go_on(self) -> None:
+        """After a certificate that was not enough: with outputs in float64, and to a smaller gap."""
+        if self.looks_done:
+            self.looks_done = False
+            self.share *= self.policy.next_share
+            if self.newton is None:
+                self.refresh()
+
+    def cycle(self, target: float) -> None:
+        """A few sweeps, an extrapolation, and a look at all samples."""
+        before = self.b.copy()
+        self.V.fill(0.0)
+        end = self.steps + len(self.b)
+        for turn in range(self.policy.most_sweeps_a_cycle):
+            if turn >= self.policy.sweeps_a_cycle and self.steps >= end:
+                break
+            self._sweep()
+        self.n_cycles += 1
+        self._extrapolate(before, target)
+        self._look(target)
+
+    def _sweep(self) -> None:
         from maxmargin.solvers.linear.crammer_singer_loop import sweep
 
-        k = self.problem.n_classes
         self.n_sweeps += 1
-        self.random.shuffle(self.order[: self.active])
-        samples = self.squares, self.problem.C, self.problem.y
-        work = self.classes, self.sizes, np.empty(2 * k), np.empty(k), np.empty(k, np.int64), np.empty(k)
         self.steps += max(self.active, 1)
-        gap, self.active = sweep(self.rows, samples, (self.W, self.b), work, self.order, self.active, True)
-        was_whole, self.is_whole = self.is_whole, False
-        dual = float(self.b[self.problem.own].sum()) - 0.5 * float(np.sum(np.square(self.W)))
-        if self.b.size <= policy.few_coefficients and self.steps < policy.fine_sweeps * len(self.b):
-            target = min(target, policy.fine_target)
-        asked = policy.target_share * target * max(dual, 1e-300)
-        if was_whole and gap <= asked:
-            self.looks_done = True
-        elif gap <= max(asked, self.share * max(dual, 1e-300)) and not was_whole:
-            self.look_at_all()
-            self.share *= policy.next_share
+        self.random.shuffle(self.lists[0][: self.active])
+        point = self.V, self.base, self.b
+        self.visited_gap, self.active = sweep(self.rows, self.samples, point, self.lists, self.work, self.active)
+
+    def _extrapolate(self, before: Array, target: float) -> None:
+        """Along the change of this cycle and the last, to the greatest value of the dual on that plane; what is not feasible
+        moves back. The dual is quadratic, and its slopes are known from ``base``. Where the value falls, b stays."""
+        from maxmargin.solvers.linear.crammer_singer_loop import add_outputs, extrapolate, slopes
+
+        V, last, move = self.V, self.last_V, before
+        first, second = slopes(self.problem.y, self.base, self.b, move, self.last_move)
+        uu, ud, dd = float(V @ V), float(V @ last), float(last @ last)
+        here = first - 0.5 * uu
+        steps, gain = _best_steps((uu, ud, dd), (first - uu, second - ud))
+        if self._is_worth(gain, target * max(self.dual, 0.0)):
+            b = self.b.copy()
+            np.multiply(last, last.dtype.type(steps[1]), out=last)
+            last += V.dtype.type(1.0 + steps[0]) * V
+            extrapolate(self.rows, self.samples, b, (move, self.last_move), steps, last, self.work)
+            moved = b - (self.b - move)
+            there = float(np.sum(moved[self.problem.own])) - float(np.vdot(moved, self.base)) - 0.5 * float(last @ last)
+            if there > here:
+                self.b, self.last_move = b, moved
+                add_outputs(self.rows, last, self.base, self.work[0])
+                return
+        self.last_move, self.V, self.last_V = move, last, V
+        add_outputs(self.rows, V, self.base, self.work[0])
+
+    def _is_worth(self, gain: float, asked: float) -> bool:
+        policy = self.policy
+        is_near = self.visited_gap <= policy.near * asked
+        return self.n_cycles > policy.plain_cycles and gain > policy.least_gain * asked and not is_near
+
+    def _look(self, target: float) -> None:
+        gap = self._gap()
+        if self.rows.values.dtype == np.float32 and gap <= self.policy.refresh_share * self.refreshed_gap:
+            self.refresh()
+            gap = self.refreshed_gap = self._gap()
+        if self.b.size <= self.policy.few_coefficients and self.n_sweeps < self.policy.fine_sweeps:
+            target = min(target, self.policy.fine_target)
+        self.looks_done = gap <= self.policy.target_share * self.share * target * max(self.dual, 0.0)
+
+    def _gap(self) -> float:
+        """The gap of b and its W by the outputs. Samples and classes that violate their conditions return to work."""
+        from maxmargin.solvers.linear.crammer_singer_loop import look
+
+        at_work = np.zeros(len(self.b), bool)
+        at_work[self.lists[0][: self.active]] = True
+        gap, self.dual = look(self.samples, self.base, self.b, self.lists, at_work)
+        order = np.concatenate([np.flatnonzero(at_work), np.flatnonzero(~at_work)])
+        self.lists, self.active = (order, *self.lists[1:]), int(np.count_nonzero(at_work))
+        if self.refreshed_gap == math.inf:
+            self.refreshed_gap = gap
+        return float(gap)
+
+    def refresh(self) -> None:
+        """All outputs from b, in float64."""
+        self.base = self.problem.outputs(self.problem.weights(self.b))
 
     def begin_newton(self, policy: ClassNewtonPolicy) -> None:
         """Newton's method goes on from here."""
-        self.newton = ClassNewton(self.problem, policy, self.W[: self.problem.n_weights].copy(), self.b)
+        self.newton = ClassNewton(self.problem, policy, self.problem.weights(self.b), self.b)
         self.active = len(self.b)
         self.stage = Stage("class-newton", "few weights, and the dual descent is not done")
 
-    def newton_step(self, target: float, policy: SequentialDualPolicy) -> None:
+    def newton_step(self, target: float) -> None:
         """One step of Newton's method. Where it fails, the dual descent goes on from its b, to the end."""
         newton = self.newton
         assert newton is not None
-        newton.step(policy.target_share * self.newton_share * target)
+        newton.step(self.policy.next_share * self.share * target)
         self.steps += len(self.b)
-        self.looks_done = newton.least <= self.newton_share * target * max(newton.dual, 0.0)
-        if self.looks_done:
-            self.newton_share *= policy.target_share
+        self.looks_done = newton.least <= self.share * target * max(newton.dual, 0.0)
         if newton.has_failed:
             self.newton, self.sweeps_to_newton = None, math.inf
             self.b = _feasible(self.problem, newton.b)
-            self.W[: self.problem.n_weights] = self.problem.weights(self.b)
+            self.refresh()
+            self.last_move.fill(0.0)
+            self.last_V.fill(0.0)
             self.stage = Stage("sequential-dual", "Newton's method found no step")
             self.look_at_all()
+
+
+def _best_steps(products: tuple[float, float, float], slopes: tuple[float, float]) -> tuple[tuple[float, float], float]:
+    """The greatest value of slopes . t - t'Gt / 2 and its t; the second move is left out where both are alike."""
+    uu, ud, dd = products
+    determinant = uu * dd - ud * ud
+    if determinant > 1e-6 * uu * dd:
+        steps = (dd * slopes[0] - ud * slopes[1]) / determinant, (uu * slopes[1] - ud * slopes[0]) / determinant
+    else:
+        steps = (slopes[0] / uu if uu > 0.0 else 0.0), 0.0
+    return steps, 0.5 * (steps[0] * slopes[0] + steps[1] * slopes[1])
 
 
 def _feasible(problem: CrammerSingerProblem, b: Array) -> Array:
@@ -176,13 +273,13 @@ def _feasible(problem: CrammerSingerProblem, b: Array) -> Array:
     return np.ascontiguousarray(others)
 
 
-def _loop_rows(problem: CrammerSingerProblem) -> LoopRows:
+def _loop_rows(problem: CrammerSingerProblem, dtype: Any) -> LoopRows:
     matrix: Any = problem.rows.matrix
     bias = float(problem.intercept_scaling)
     if problem.rows.is_sparse:
         indices = matrix.indices.astype(np.uint32, copy=False).view(np.uint32)
         indptr = matrix.indptr.astype(np.int64, copy=False).view(np.uint64)
-        return LoopRows(matrix.data.astype(np.float64, copy=False), indices, indptr, bias, False)
+        return LoopRows(matrix.data.astype(dtype, copy=False), indices, indptr, bias, False)
     n, d = matrix.shape
-    values = matrix.astype(np.float64, copy=False).reshape(-1)
+    values = matrix.astype(dtype, copy=False).reshape(-1)
     return LoopRows(values, np.zeros(1, np.uint32), np.arange(0, n * d + 1, d).astype(np.uint64), bias, True)

@@ -1,9 +1,14 @@
-"""One sweep of the sequential dual method for the machine of Crammer and Singer.
+"""The loops of the sequential dual method for the machine of Crammer and Singer.
 
 For sample i all b_i^m of the classes that are not shrunk are set to their joint optimum: with Q = |x_i|^2, G_m = e_m + z_m and
 B_m = G_m - Q b_m the new ones are min(c_m, (t - B_m) / Q), c_m = C_i for the class of the sample and 0 for the others, and t is
 where they add up to zero (S. S. Keerthi, S. Sundararajan, K.-W. Chang, C.-J. Hsieh, C.-J. Lin, "A sequential dual method for
 large scale multi-class linear SVMs", KDD 2008). The greatest of D_m = B_m, plus Q C_i for the class of the sample, decide t.
+
+``base`` has the outputs z of all samples at the beginning of a cycle of sweeps, and V is how W has changed since: an output is
+base[i, m] + v_m . x_i. V may be float32, because its rounding errors are relative to the change. V is flat: the weights
+of feature j are V[j * stride : j * stride + n_classes], ``stride`` is rounded up to whole vector registers, and a row adds or
+reads all of them. That is faster than a few classes one by one.
 
 A row is ``values[start:stop]``; its columns are 0, 1, ... where X is dense, else ``indices[start:stop]``. ``order`` lists the
 samples at work, ``classes[i, :sizes[i]]`` their classes at work; its own class is always the first."""
@@ -14,33 +19,39 @@ import numpy as np
 
 from maxmargin.data.caching import njit
 
+LEAST_VIOLATION = 1e-13
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def outputs_of(rows, i, W, ids, z):
-    """z[q] = w_m . x_i for the classes m = ids[q]; all of them in memory order where they are many."""
+
+@njit(inline="always")
+def outputs_of(rows, i, V, z):
+    """z[m] = v_m . x_i for all classes m."""
     values, indices, indptr, bias, is_dense = rows
-    start, stop = indptr[i], indptr[i + 1]
-    size, k, last = ids.shape[0], W.shape[1], W.shape[0] - 1
-    many = 3 * size >= k
-    if many:
-        for m in range(k):
-            z[k + m] = bias * W[last, m]
-        for e in range(start, stop):
-            value, row = values[e], W[e - start if is_dense else indices[e]]
-            for m in range(k):
-                z[k + m] += value * row[m]
-        for q in range(size):
-            z[q] = z[k + ids[q]]
-        return
-    for q in range(size):
-        z[q] = bias * W[last, ids[q]]
+    stride = np.uint64(z.shape[0])
+    start, stop, last = indptr[i], indptr[i + 1], np.uint64(V.shape[0]) - stride
+    for m in range(stride):
+        z[m] = bias * V[last + m]
     for e in range(start, stop):
-        value, row = values[e], W[e - start if is_dense else indices[e]]
-        for q in range(size):
-            z[q] += value * row[ids[q]]
+        value, place = values[e], stride * (e - start if is_dense else np.uint64(indices[e]))
+        for m in range(stride):
+            z[m] += value * V[place + m]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(inline="always")
+def add_row(rows, i, V, change):
+    """v_m += change[m] x_i for all classes m."""
+    values, indices, indptr, bias, is_dense = rows
+    stride = np.uint64(change.shape[0])
+    start, stop, last = indptr[i], indptr[i + 1], np.uint64(V.shape[0]) - stride
+    for e in range(start, stop):
+        value, place = values[e], stride * (e - start if is_dense else np.uint64(indices[e]))
+        for m in range(stride):
+            V[place + m] += value * change[m]
+    if bias != 0.0:
+        for m in range(stride):
+            V[last + m] += bias * change[m]
+
+
+@njit(inline="always")
 def threshold(D, size, total):
     """The t with sum_q max(0, D_q - t) = total (C. Michelot, J. Optim. Theory Appl. 50, 1986).
 
@@ -57,81 +68,152 @@ def threshold(D, size, total):
         t, n = (added - total) / count, count
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def add_row(rows, i, W, changed, changes, n_changed):
-    values, indices, indptr, bias, is_dense = rows
-    start, stop, last = indptr[i], indptr[i + 1], W.shape[0] - 1
-    for e in range(start, stop):
-        value, row = values[e], W[e - start if is_dense else indices[e]]
-        for q in range(n_changed):
-            row[changed[q]] += value * changes[q]
-    if bias != 0.0:
-        for q in range(n_changed):
-            W[last, changed[q]] += bias * changes[q]
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def sweep(rows, samples, point, work, order, n_active, shrinks):
+@njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def sweep(rows, samples, point, lists, work, n_active):
     """One step for each sample at work. Returned are the sum of their gap terms before their steps, and how many are left."""
     squares, C, y = samples
-    W, b = point
-    classes, sizes, z, D, changed, changes = work
+    V, base, b = point
+    order, classes, sizes = lists
+    found, z, D, change = work
     gap, p = 0.0, 0
     while p < n_active:
         i = order[p]
         p += 1
-        if C[i] <= 0.0 or squares[i] <= 0.0:
-            gap += C[i]
+        c, Q, own, size = C[i], squares[i], y[i], sizes[i]
+        if c <= 0.0 or Q <= 0.0:
+            gap += c
             continue
-        size = sizes[i]
-        ids = classes[i, :size]
-        outputs_of(rows, i, W, ids, z)
-        own, A = z[0], b[i, y[i]]
+        outputs_of(rows, i, V, found)
+        level, A = found[own] + base[i, own] - 1.0, b[i, own]
         slack, least = -np.inf, np.inf
         for q in range(1, size):
-            z[q] += 1.0 - own
+            m = classes[i, q]
+            z[q] = found[m] + base[i, m] - level
             slack = max(slack, z[q])
-            if b[i, ids[q]] < 0.0:
+            if b[i, m] < 0.0:
                 least = min(least, z[q])
         xi = max(slack, 0.0)
-        term = (C[i] - A) * xi
+        gap += (c - A) * xi
         for q in range(1, size):
-            term -= b[i, ids[q]] * (xi - z[q])
-        gap += term
-        if A < C[i]:
+            gap -= b[i, classes[i, q]] * (xi - z[q])
+        if A < c:
             least = min(least, 0.0)
-        if shrinks:
-            q = 1
-            while q < size:
-                if b[i, ids[q]] == 0.0 and z[q] < least:
-                    size -= 1
-                    ids[q], ids[size] = ids[size], ids[q]
-                    z[q], z[size] = z[size], z[q]
-                else:
-                    q += 1
-            sizes[i] = size
-            if (size == 1 and A <= 0.0) or (size == 2 and A >= C[i] and z[1] > 0.0):  # zero, or all of C_i on one class
-                n_active -= 1
-                p -= 1
-                order[p], order[n_active] = order[n_active], order[p]
-                continue
-        if max(xi, 0.0) - least <= 1e-13 or size == 1:
+        q = 1
+        while q < size:
+            m = classes[i, q]
+            if b[i, m] == 0.0 and z[q] < least:
+                size -= 1
+                classes[i, q], classes[i, size] = classes[i, size], m
+                z[q] = z[size]
+            else:
+                q += 1
+        sizes[i] = size
+        if (size == 1 and A <= 0.0) or (size == 2 and A >= c and z[1] > 0.0):  # zero, or all of C_i on one class
+            n_active -= 1
+            p -= 1
+            order[p], order[n_active] = order[n_active], order[p]
             continue
-        Q = squares[i]
+        if xi - least <= LEAST_VIOLATION or size == 1:
+            continue
         z[0] = 0.0
         for q in range(size):
-            z[q] -= Q * b[i, ids[q]]
+            z[q] -= Q * b[i, classes[i, q]]
             D[q] = z[q]
-        D[0] += Q * C[i]
-        t = threshold(D, size, Q * C[i])
-        n_changed = 0
+        D[0] += Q * c
+        t = threshold(D, size, Q * c)
         for q in range(size):
-            bound = C[i] if q == 0 else 0.0
-            new = min(bound, (t - z[q]) / Q)
-            change = new - b[i, ids[q]]
-            if change != 0.0:
-                b[i, ids[q]] = new
-                changed[n_changed], changes[n_changed] = ids[q], change
-                n_changed += 1
-        add_row(rows, i, W, changed, changes, n_changed)
+            m = classes[i, q]
+            new = min(c if q == 0 else 0.0, (t - z[q]) / Q)
+            change[m] = new - b[i, m]
+            b[i, m] = new
+        add_row(rows, i, V, change)
+        for q in range(size):
+            change[classes[i, q]] = 0.0
     return gap, n_active
+
+
+@njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def add_outputs(rows, V, base, found):
+    """base += X V, for all samples."""
+    n, k = base.shape
+    for i in range(n):
+        outputs_of(rows, i, V, found)
+        for m in range(k):
+            base[i, m] += found[m]
+
+
+@njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def look(samples, base, b, lists, at_work):
+    """Samples and classes that violate their conditions return to work. ``base`` must have the outputs of b. Returned are the
+    sum of all gap terms, and the value of the dual."""
+    _, C, y = samples
+    _, classes, sizes = lists
+    n, k = b.shape
+    gap, dual = 0.0, 0.0
+    for i in range(n):
+        c, own = C[i], y[i]
+        A, level = b[i, own], base[i, own] - 1.0
+        xi, least, shrunk = 0.0, np.inf if A >= c else 0.0, -np.inf
+        squared = A * (level + 1.0)
+        for m in range(k):
+            if m != own:
+                slack = base[i, m] - level
+                xi = max(xi, slack)
+                if b[i, m] < 0.0:
+                    least = min(least, slack)
+                    squared += b[i, m] * base[i, m]
+        gap += (c - A) * xi
+        for m in range(k):
+            if b[i, m] < 0.0:
+                gap -= b[i, m] * (xi - (base[i, m] - level)) if m != own else 0.0
+        dual += A - 0.5 * squared
+        for q in range(sizes[i], k):
+            shrunk = max(shrunk, base[i, classes[i, q]] - level)
+        if shrunk >= least:
+            sizes[i] = k
+        if xi - least > LEAST_VIOLATION:
+            at_work[i] = True
+    return gap, dual
+
+
+@njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def slopes(y, base, b, before, moved):
+    """``before`` becomes the change of b since. Returned are the slopes of the dual at the beginning of the cycle, along that
+    change and along ``moved``."""
+    n, k = b.shape
+    first, second = 0.0, 0.0
+    for i in range(n):
+        for m in range(k):
+            before[i, m] = b[i, m] - before[i, m]
+            first -= before[i, m] * base[i, m]
+            second -= moved[i, m] * base[i, m]
+        first += before[i, y[i]]
+        second += moved[i, y[i]]
+    return first, second
+
+
+@njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def extrapolate(rows, samples, b, moves, steps, V, work):
+    """b moves by steps[0] and steps[1] times the two moves, and to the nearest feasible point from there. V += X'r, where r is
+    what the way back changes."""
+    _, C, y = samples
+    first, second = moves
+    _, z, D, change = work
+    n, k = b.shape
+    for i in range(n):
+        own, c, above = y[i], C[i], 0.0
+        for m in range(k):
+            z[m] = b[i, m] + steps[0] * first[i, m] + steps[1] * second[i, m]
+            D[m] = (c if m == own else 0.0) - z[m]
+            above = min(above, D[m])
+        if above < 0.0:
+            t = threshold(D, k, c)
+            for m in range(k):
+                b[i, m] = (c if m == own else 0.0) - max(0.0, D[m] - t)
+                change[m] = b[i, m] - z[m]
+            add_row(rows, i, V, change)
+            for m in range(k):
+                change[m] = 0.0
+        else:
+            for m in range(k):
+                b[i, m] = z[m]

@@ -40,7 +40,10 @@ class QuadraticModel(NamedTuple):
             if worst <= tol and (turn > 0 or is_rough):
                 break
             self._solve_on_support(u, gradient)
-        return u - w if is_rough else (u - w) + self._polish(u, gradient)
+        if is_rough:
+            return u - w
+        flat = (np.diag(self.H) <= 0.0) & (np.abs(gradient) < self.l1)  # no active sample has them: the L1 norm alone counts
+        return np.where(flat, -w, (u - w) + self._polish(u, gradient))
 
     def _polish(self, u: Array, gradient: Array) -> Array:
         """The Newton step on the support, if it changes no sign."""

@@ -1,0 +1,91 @@
+"""The settings of Newton's method on the proximal dual of Crammer and Singer's machine: see ``class_newton``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.data.rows import Array
+from maxmargin.problem.crammer_singer import CrammerSingerProblem
+
+
+@dataclass(frozen=True)
+class ClassNewtonPolicy:
+    """When Newton's method takes over, and how exactly it solves what."""
+
+    sweeps: int = 25
+    """Sweeps of the dual descent before. On usps 40 instead of 10 saved a quarter of the time, 150 nothing more."""
+    sweeps_of_assembled: int = 4
+    """The same where the whole Hessian may be factored, so that a Newton step costs a few sweeps: on letter 2, 4, 8 and 25 took
+    0.30, 0.25, 0.29 and 0.42 s to 1e-3."""
+    sweeps_of_few: int = 500
+    """The same for problems that the dual descent solves to rounding: most are done by then. Where columns have different
+    scales, 50,000 sweeps were not enough: wine at C = 1, iris at C = 1000."""
+    most_weights: int = 10_000
+    """Features times classes up to which it is tried: more were not measured."""
+    dense_share: float = 0.3
+    """Share of stored elements from which X is kept dense for it."""
+    dense_share_at_work: float = 0.1
+    """The same for the samples at work, which are fewer."""
+    growth: float = 1.3
+    """What multiplies sigma after a proximal step. With 3 the next one took twenty Newton steps on mnist, with 1.3 three: usps
+    4.9 and 2.8 s to 1e-6, mnist more than 200 and 91 s."""
+    growth_of_assembled: float = 3.0
+    """The same where the whole Hessian may be factored, and Newton steps are cheap: letter 0.51 s to 1e-6, 0.76 s with 1.3."""
+    first_sigma: float = 30.0
+    """The first sigma times the mean of |x_i|^2, at most. It is at most the mean of C too: slacks are near one, b at most C."""
+    inner_share: float = 0.1
+    """A proximal step is done where half the squared gradient is at most this share of what the step cost."""
+    most_inner: int = 30
+    """Newton steps after which a proximal step ends anyway, with the same sigma for the next."""
+    cg_share: float = 0.1
+    """Share of its first residual to which conjugate gradients solve a Newton system."""
+    least_cg: int = 10
+    """Iterations expected of the next system, at least, where its cost is compared with that of a factor."""
+    most_cg: int = 100
+    """Iterations of conjugate gradients for one Newton system."""
+    most_block: int = 1000
+    """Features up to which the preconditioner has a block for each class, and not the diagonal alone."""
+    block_work: float = 1.0
+    """New blocks are made when the iterations beyond those that new blocks took have cost this share of making them."""
+    most_single_bytes: int = 2**30
+    """Size of X, dense and in float32, up to which conjugate gradients work with it: on mnist 188 MB."""
+    most_assembled: int = 1000
+    """Features times classes up to which a Newton system may be solved by a Cholesky factor of the whole Hessian."""
+    reach: float = 1.5
+    """A sample with all of C_i on one class, or none, is left out while the change of outputs that would free another class is
+    greater than this many times the root-mean-square change since the last pass over all samples."""
+    most_at_work: float = 0.7
+    """Share of the samples from which none is left out."""
+    most_direct: int = 4500
+    """Free coefficients up to which a Newton system may be solved by a Cholesky factor in them."""
+    factor_speed: float = 4.0
+    """How many operations of a factor take as long as one of conjugate gradients, which wait for memory: an estimate."""
+    slope_share: float = 0.2
+    """Share of the first slope at which a line search ends."""
+    most_trials: int = 12
+    """Trials of one line search."""
+
+    def is_assembled(self, problem: CrammerSingerProblem) -> bool:
+        return problem.n_weights * problem.n_classes <= self.most_assembled
+
+    def growth_for(self, problem: CrammerSingerProblem) -> float:
+        return self.growth_of_assembled if self.is_assembled(problem) else self.growth
+
+    def sweeps_before(self, problem: CrammerSingerProblem, few_coefficients: int) -> int:
+        """How many sweeps of the dual descent come before Newton's method."""
+        if problem.n_samples * problem.n_classes <= few_coefficients:
+            return self.sweeps_of_few
+        return self.sweeps_of_assembled if self.is_assembled(problem) else self.sweeps
+
+    def in_single(self, X: Any, n_classes: int) -> Array | None:
+        """X in float32 and dense, for conjugate gradients; None where they are not used, or X is mostly zero or too large."""
+        n, d = X.shape
+        is_full = not sparse.issparse(X) or X.nnz > self.dense_share_at_work * n * d
+        if not is_full or d * n_classes <= self.most_assembled or d > self.most_block or 4 * n * d > self.most_single_bytes:
+            return None
+        single = X.astype(np.float32)
+        return np.asarray(single.toarray() if sparse.issparse(single) else single)

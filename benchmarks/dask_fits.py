@@ -89,6 +89,7 @@ def main() -> None:
         parser.add_argument("--sets", nargs="+", default=[*SETS])
         parser.add_argument("--partitions", type=int, default=2)
         parser.add_argument("--memory", type=int, default=None, help="the client's memory for rows in bytes")
+        parser.add_argument("--costs", nargs="+", type=float, default=[*COSTS])
         parser.add_argument("--losses", nargs="+", default=[*LOSSES])
         parser.add_argument("--busy", action="store_true", help="say in the table that other work ran beside")
 
@@ -105,7 +106,7 @@ def main() -> None:
             data = load(name)
             X, y = chunks_of(data, options.partitions, client)
             for loss in options.losses:
-                for C in COSTS:
+                for C in options.costs:
                     add_row(table, name, loss, C, (X, y, data, client, options.memory))
     words = "Each fit was made once, after a short one." + (
         " **Other work ran on the machine at the same time.**" if options.busy else ""

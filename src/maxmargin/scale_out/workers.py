@@ -42,12 +42,13 @@ class Keeper:
     def answer(self, passes: dict[int, Pass]) -> Answered:
         """All passes on all partitions, added up."""
         with single_threaded_blas():
-            sums = {which: added([self._visit(number, which, passed) for number in self.partitions]) for which, passed in passes.items()}
+            sums = {which: added(self._visits(which, passed)) for which, passed in passes.items()}
         return Answered(sums, size_of(sums))
 
-    def _visit(self, number: int, which: int, passed: Pass) -> Any:
-        part = self.framings[which], self.memories[number][which], number, True
-        return visit(self.partitions[number], part, passed)
+    def _visits(self, which: int, passed: Pass) -> list[Any]:
+        framing, memories = self.framings[which], self.memories
+        blocks = self.partitions.items()
+        return [visit(block, (framing, memories[number][which], number, True), passed) for number, block in blocks]
 
 
 def size_of(content: Any) -> int:
@@ -61,12 +62,14 @@ def size_of(content: Any) -> int:
     return int(content.nbytes) if isinstance(content, np.ndarray) else 8
 
 
-class Post(NamedTuple):
-    """A keeper as the client knows it: its worker, its partitions, and the future of the actor."""
+@dataclass
+class Post:
+    """A keeper as the client knows it: its worker, its partitions, the future of the actor, and the actor once it is there."""
 
     worker: str
     numbers: list[int]
-    actor: Any
+    future: Any
+    actor: Any = None
 
 
 @dataclass
@@ -114,9 +117,10 @@ class OnWorkers:
 
     def _ask(self, post: Post, passes: dict[int, Pass]) -> Any:
         """What will be the answer of a keeper; None if it is gone."""
-        keeper = self._outcome(post, post.actor)
+        if post.actor is None:
+            post.actor = self._outcome(post, post.future)
         try:
-            return None if keeper is None else keeper.answer(passes)
+            return None if post.actor is None else post.actor.answer(passes)
         except RuntimeError:  # the worker of this actor was lost
             return None
 
@@ -134,7 +138,7 @@ class OnWorkers:
             except (OSError, CancelledError):
                 return None
             except Exception:
-                if self._is_there(post.worker) and post.actor.status in ("finished", "error"):
+                if self._is_there(post.worker) and post.future.status in ("finished", "error"):
                     raise
             if not self._is_there(post.worker):
                 return None

@@ -55,7 +55,7 @@ NUMBERS = {
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/presolve.py": {"MIXER"},
     "solvers/linear/newton/small_newton.py": {"LINE", "MIXER", "STRIP"},
-    "solvers/linear/newton/state.py": {"ROUNDING"},
+    "solvers/linear/newton/standing.py": {"ROUNDING"},
     "solvers/linear/pegasos.py": {"TINY"},
     "cli/outcome.py": {"CERTIFIED", "BAD_INPUT", "UNCERTIFIED"},
     "cli/switches.py": {"EPSILON_SVR", "KERNEL_ONE_CLASS", "NU_SVC", "NU_SVR", "ONE_CLASS"},

@@ -352,12 +352,12 @@ def test_the_samples_near_a_kink_alone_give_the_sums_of_all_while_the_others_sta
     X, y, outputs = data()
     y = outputs if loss.is_regression else y
     w = solve(LinearProblem.build(X, y, 1.0, loss, 1.0), tol=1e-3).w
-    direction = 0.01 * np.random.default_rng(2).normal(size=13)
+    direction = 0.003 * np.random.default_rng(2).normal(size=13)
     first, second = Line(0, -1, w, np.zeros(13)), Line(1, 0, w, direction)
     begin, order = Order(20.0, 0.0, anchors_in_middle=True, restarts=True), Order(20.0, 0.0)
     whole, zoomed = part_of(X, y, loss), part_of(X, y, loss)
     answer_part(whole, first, 0.0, begin)
-    answer_part(zoomed, first, 0.0, begin._replace(reach=0.3))
+    answer_part(zoomed, first, 0.0, begin._replace(reach=0.08))
     assert 0 < len(zoomed.memory.kept["near"].places) < 150
     lengths = np.array([0.5, 1.0])
     slopes = [slopes_part(part, second, lengths, order).values for part in (whole, zoomed)]

@@ -126,7 +126,7 @@ def main() -> None:
 
     options = arguments(__doc__, own)
     path = options.results / "dask_fits.json"
-    record = json.loads(path.read_text()) if path.exists() else {"rows": {}, "how": ""}
+    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"rows": {}, "how": ""}
     record["how"] = options.how or record["how"]
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,

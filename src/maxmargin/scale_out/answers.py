@@ -146,7 +146,7 @@ def matrix_part(part: Part, n_weights: int) -> Outer:
     near: Nearby | None = part.memory.kept.get("near")
     parts = [part] if near is None else [part, near.part]
     with single_threaded_blas():
-        changes = [packed(_passes(each).hessian.change()) for each in parts if _has_news(each)]
+        changes = [packed(_passes(each).matrix_change()) for each in parts if _has_news(each)]
     return Outer(sum(changes[1:], changes[0]) if changes else np.zeros(n_weights * (n_weights + 1) // 2))
 
 

@@ -13,6 +13,7 @@ With a smooth loss there is no proximal term, and a partition need not remember 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -141,7 +142,7 @@ class NewtonByPasses(Standing):
             else:
                 yield from self._answer(self.length)
 
-    def _answer(self, length: float, **orders: bool | float) -> Solving[None]:
+    def _answer(self, length: float, **orders: Any) -> Solving[None]:
         """Let the partitions answer a point of the line. Where one has lost its memory, all report from the beginning."""
         self.length, self.w = length, self.line.point(length)
         reply = yield Pass(answer_part, (self.line, length, self._order._replace(**orders)))

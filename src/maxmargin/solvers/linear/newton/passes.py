@@ -178,14 +178,18 @@ class CompiledPasses:
         linear, gap_terms, loss, n_free = self._sums.sum(axis=0).tolist()
         return Response(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
 
+    def matrix_change(self) -> Array:
+        """What the matrix of few features changed by since this was last asked."""
+        assert isinstance(self.hessian, FreeHessian)
+        return self.hessian.change()
+
     def changes(self, margin: Array, prox: Prox, alpha: Array, free: Array, *, has_matrix: bool) -> Changes:
         """Respond to the margins of the samples of one partition: ``alpha`` and ``free`` change in place. Without the matrix,
         the Hessian remembers what changed."""
         self._w_alpha[:] = 0.0
         response = self.respond(margin, prox, alpha, free)
-        assert isinstance(self.hessian, FreeHessian)
         sums = np.array([response.linear, response.gap_terms, response.loss, response.n_free], dtype=np.float64)
-        return Changes(sums, response.w_alpha, packed(self.hessian.change()) if has_matrix else np.empty(0))
+        return Changes(sums, response.w_alpha, packed(self.matrix_change()) if has_matrix else np.empty(0))
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
         kernel, known = self._kernels.slope, (SearchLine(margin, along), self.curve, prox, t)

@@ -3,15 +3,21 @@
 covtype.binary.scale is repeated with noise, in dense float64, until it has ``--gigabytes``; it is written as blocks on a disk
 by a generator, and fitted with a budget of a tenth of its size. Each fit runs in a process of its own. Memory is the greatest
 resident set above that of the process before the fit, with everything imported and compiled. A pass reads all blocks once. The
-system may keep blocks in its own cache: what is measured is not the disk, but the work of a fit by passes.
+system may keep blocks in its own cache: what is measured is not the disk, but the work of a fit by passes. Seconds are those of
+the processor, in all threads together; the ratio is that of both columns.
 
 The wide set has at least ``--wide-gigabytes``: each of its rows has the stored elements of two rows of news20_bigram of one
 class, each of them with probability one half, scaled to length one. The optimum is compared with that of the fit in memory.
 
 Text to blocks is measured on a file of svmlight text of ``--text-megabytes``.
 
-    python -m benchmarks.out_of_core                  # 4 GB: more than ten minutes
-    python -m benchmarks.out_of_core --gigabytes 0.4  # three minutes
+    python -m benchmarks.out_of_core --folder /some/disk --make       # writes both sets there, 6 GB: five minutes
+    python -m benchmarks.out_of_core --folder /some/disk --cell covtype hinge 1e-6            # both fits of one row
+    python -m benchmarks.out_of_core --folder /some/disk --cell covtype hinge 1e-6 --only blocks
+    python -m benchmarks.out_of_core --folder /some/disk --text-megabytes 500                 # text to blocks
+    python -m benchmarks.out_of_core                                  # the table of what was measured so far
+
+Each call adds what it measured to results/out_of_core.json, from which the table is made.
 """
 
 from __future__ import annotations
@@ -19,7 +25,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,13 +37,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from benchmarks.datasets import load
+from benchmarks.datasets import load, write_text
 from benchmarks.measure import Table, arguments, seconds_text, write_report
 from maxmargin import LinearSVC
 from maxmargin.io import Blocks, to_blocks, write_svmlight
 
-LOSSES = ("squared_hinge", "hinge")
-TARGETS = (1e-3, 1e-6)
+HOW = "Seconds of the processor, each fit made once: covtype pinned to one core ahead of other work, news20 beside other work."
+EARLIER = "[out_of_core_earlier.md](out_of_core_earlier.md) has smaller sets, and what was tried with many features."
 NOISE = 0.02
 """The standard deviation of what is added to every element: columns are scaled to [0, 1]."""
 
@@ -158,54 +163,96 @@ def text_speed(folder: Path, megabytes: float) -> str:
     return f"Text to blocks: {size / 1e6:.0f} MB of svmlight text at {speed:.0f} MB/s, checksums and fsync included."
 
 
+class Record:
+    """What was measured so far, in a file beside the table."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"sets": {}, "fits": {}}
+
+    def note(self, name: str, cell: tuple[str, float], kind: str, measured: Measured) -> None:
+        """``kind`` is "blocks" or "memory"."""
+        fits = self.content["fits"].setdefault(name, {}).setdefault(f"{cell[0]} {cell[1]:.0e}", {})
+        fits[kind] = measured._asdict()
+        self.save()
+
+    def describe(self, name: str, blocks: Blocks) -> None:
+        shape = [blocks.n_samples, blocks.n_features, blocks.n_bytes, len(blocks)]
+        self.content["sets"][name] = dict(zip(("rows", "features", "bytes", "blocks"), shape, strict=True))
+
+    def save(self) -> None:
+        write_text(self.path, json.dumps(self.content, indent=1, sort_keys=True) + "\n")
+
+    def parts(self) -> list[Any]:
+        """A sentence and a table for each set, and the speed of text."""
+        found = [part for name in self.content["fits"] for part in self._section(name)]
+        return [*found, *([self.content["text"]] if "text" in self.content else [])]
+
+    def _section(self, name: str) -> list[Any]:
+        shape = self.content["sets"][name]
+        table = Table(
+            "loss", "target", "proved gap", "difference", "passes", "by blocks [s]", "in memory [s]", "ratio", "MB of budget"
+        )
+        for cell, fits in sorted(self.content["fits"][name].items()):
+            if "blocks" in fits:
+                table.add(*cell.split(), *_row(Measured(**fits["blocks"]), fits.get("memory"), 0.1 * shape["bytes"]))
+        size = f"{shape['rows']:,} rows of {shape['features']:,} features, {shape['bytes'] / 1e9:.2f} GB"
+        return [f"**{name}**: {size} in {shape['blocks']:,} blocks, C = 1. Each fit was made once.", table]
+
+
+def _row(ours: Measured, other: dict[str, Any] | None, budget: float) -> list[str]:
+    used = f"{ours.megabytes:.0f} of {budget / 1e6:.0f}"
+    seconds = seconds_text(ours.processor_seconds)
+    if other is None:
+        return [f"{ours.gap:.1e}", "-", str(ours.n_passes), seconds, "-", "-", used]
+    plain = Measured(**other)
+    difference = f"{abs(ours.primal - plain.primal) / plain.primal:.1e}"
+    times = [seconds, seconds_text(plain.processor_seconds), f"{ours.processor_seconds / plain.processor_seconds:.2f}"]
+    return [f"{ours.gap:.1e}", difference, str(ours.n_passes), *times, used]
+
+
+def make(folder: Path, gigabytes: float, wide_gigabytes: float) -> None:
+    """Write both sets. A call that was interrupted goes on where it stopped."""
+    for name, pieces, size in (("covtype", copies, gigabytes), ("news20", resampled, wide_gigabytes)):
+        to_blocks(pieces(size * 1e9), folder / name, block_bytes=2_000_000)
+
+
+def measure_cell(record: Record, options: Any) -> None:
+    name, loss, tol = options.cell[0], options.cell[1], float(options.cell[2])
+    folder = options.folder / name
+    blocks = Blocks(folder)
+    record.describe(name, blocks)
+    for kind, memory in (("blocks", 0.1 * blocks.n_bytes), ("memory", 0.0)):
+        if options.only in (None, kind):
+            record.note(name, (loss, tol), kind, in_a_process(folder, loss, tol, memory))
+
+
 def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == "--one":
         print(json.dumps(one_fit(sys.argv[2], sys.argv[3], float(sys.argv[4]), float(sys.argv[5]))._asdict()))
         return
 
     def own(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--gigabytes", type=float, default=4.0)
+        parser.add_argument("--gigabytes", type=float, default=4.02)
         parser.add_argument("--wide-gigabytes", type=float, default=2.0)
-        parser.add_argument("--text-megabytes", type=float, default=500.0)
+        parser.add_argument("--text-megabytes", type=float, default=0.0)
         parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-        parser.add_argument("--busy", action="store_true", help="say in the table that other work ran beside")
+        parser.add_argument("--make", action="store_true", help="write the sets into the folder")
+        parser.add_argument("--cell", nargs=3, metavar=("SET", "LOSS", "TARGET"), help="measure one row")
+        parser.add_argument("--only", choices=("blocks", "memory"), help="one of the two fits of a row")
 
     options = arguments(__doc__, own)
-    folder = Path(tempfile.mkdtemp(dir=options.folder))
-    parts: list[Any] = [__doc__.partition("\n\n    python")[0]]
-    if options.busy:
-        parts.append("**Other work ran on the machine at the same time**: seconds are those of the processor.")
-    try:
-        for name, pieces, gigabytes in (
-            ("covtype", copies, options.gigabytes),
-            ("news20", resampled, options.wide_gigabytes),
-        ):
-            if gigabytes > 0.0:
-                blocks = to_blocks(pieces(gigabytes * 1e9), folder / name, block_bytes=2_000_000)
-                parts += section(blocks, folder / name, options.busy)
-                shutil.rmtree(folder / name)
-        parts.append(text_speed(folder, options.text_megabytes))
-        write_report(options.results / "out_of_core.md", "Larger than memory", parts, options.quick)
-    finally:
-        shutil.rmtree(folder)
-
-
-def section(blocks: Blocks, folder: Path, is_busy: bool) -> list[Any]:
-    """A sentence and a table for one set."""
-    budget = 0.1 * blocks.n_bytes
-    table = Table(
-        "loss", "target", "proved gap", "difference", "passes", "by blocks [s]", "in memory [s]", "ratio", "MB used of budget"
-    )
-    for loss in LOSSES:
-        for tol in TARGETS:
-            ours, plain = in_a_process(folder, loss, tol, budget), in_a_process(folder, loss, tol, 0.0)
-            seconds = [each.processor_seconds if is_busy else each.seconds for each in (ours, plain)]
-            times = *map(seconds_text, seconds), f"{seconds[0] / seconds[1]:.2f}"
-            difference = f"{abs(ours.primal - plain.primal) / plain.primal:.1e}"
-            used = f"{ours.megabytes:.0f} of {budget / 1e6:.0f}"
-            table.add(loss, f"{tol:.0e}", f"{ours.gap:.1e}", difference, str(ours.n_passes), *times, used)
-    shape = f"{blocks.n_samples} rows of {blocks.n_features} features"
-    return [f"{shape}, {blocks.n_bytes / 1e9:.2f} GB in {len(blocks)} blocks. Each fit was made once.", table]
+    record = Record(options.results / "out_of_core.json")
+    if options.make:
+        make(options.folder, options.gigabytes, options.wide_gigabytes)
+    if options.cell:
+        measure_cell(record, options)
+    if options.text_megabytes > 0.0:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            record.content["text"] = text_speed(Path(folder), options.text_megabytes)
+        record.save()
+    parts = [__doc__.partition("\n\n    python")[0], *record.parts(), EARLIER]
+    write_report(options.results / "out_of_core.md", "Larger than memory", parts, options.quick, HOW)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ NUMBERS = {
     "solvers/presolve.py": {"MIXER"},
     "solvers/samples.py": {"MIXER"},
     "solvers/linear/newton/small_newton.py": {"LINE", "STRIP"},
-    "solvers/linear/newton/state.py": {"ROUNDING"},
+    "solvers/linear/newton/standing.py": {"ROUNDING"},
     "solvers/linear/pegasos.py": {"TINY"},
     "cli/outcome.py": {"CERTIFIED", "BAD_INPUT", "UNCERTIFIED"},
     "cli/switches.py": {"EPSILON_SVR", "KERNEL_ONE_CLASS", "NU_SVC", "NU_SVR", "ONE_CLASS"},

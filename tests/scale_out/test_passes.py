@@ -26,10 +26,12 @@ from maxmargin.certificate.linear_verdict import ProblemShape, certificate_of_pa
 from maxmargin.data.limits import Stop
 from maxmargin.io import to_blocks
 from maxmargin.scale_out import policy
+from maxmargin.scale_out.answers import Line, Order, answer_part, slopes_part
 from maxmargin.scale_out.blocks import Block
 from maxmargin.scale_out.descent import Descent, Visit, descend_part, dual_point_part, take_step_part
 from maxmargin.scale_out.executors import InMemory, OnDisk
 from maxmargin.scale_out.fitting import PassesRun, Plan
+from maxmargin.scale_out.guessing import Sampling, guess_part
 from maxmargin.scale_out.judging import judge_part
 from maxmargin.scale_out.passes import Deal, Framing, Memory, Part, Pass, run_together
 from maxmargin.scale_out.remainder import settle_part
@@ -339,3 +341,45 @@ def test_a_hand_holds_what_fits_and_the_worst_samples_stay_in_every_hand(tmp_pat
     assert all(memory.alpha[1] >= 1.0 + len(second.rows) for memory in executor.memories[0])
     other = executor.run({0: Pass(sizes_part, (), deal._replace(look=2))})[0].value
     assert sum(other.rows) < sum(second.rows)
+
+
+def part_of(X, y, loss):
+    return Part(LinearProblem.build(X, y, 1.0, loss, 1.0), Memory.empty(len(y)), 0, True)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1), Quantile(0.3)], ids=repr)
+def test_the_samples_near_a_kink_alone_give_the_sums_of_all_while_the_others_stay_on_their_side(loss):
+    X, y, outputs = data()
+    y = outputs if loss.is_regression else y
+    w = solve(LinearProblem.build(X, y, 1.0, loss, 1.0), tol=1e-3).w
+    direction = 0.003 * np.random.default_rng(2).normal(size=13)
+    first, second = Line(0, -1, w, np.zeros(13)), Line(1, 0, w, direction)
+    begin, order = Order(20.0, 0.0, anchors_in_middle=True, restarts=True), Order(20.0, 0.0)
+    whole, zoomed = part_of(X, y, loss), part_of(X, y, loss)
+    answer_part(whole, first, 0.0, begin)
+    answer_part(zoomed, first, 0.0, begin._replace(reach=0.08))
+    assert 0 < len(zoomed.memory.kept["near"].places) < 150
+    lengths = np.array([0.5, 1.0])
+    slopes = [slopes_part(part, second, lengths, order).values for part in (whole, zoomed)]
+    assert np.allclose(*slopes, rtol=1e-9, atol=1e-9)
+    answers = [answer_part(part, second, 1.0, order) for part in (whole, zoomed)]
+    for one, other in zip(*answers, strict=True):
+        assert np.allclose(one, other, rtol=1e-9, atol=1e-9)
+    assert np.allclose(whole.memory.alpha, zoomed.memory.alpha, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_matrix_that_is_asked_for_when_needed_leads_to_the_certified_optimum(loss):
+    X, y, _ = data(500, policy.PASSES.light_weights + 20, density=0.1)
+    executor = InMemory(partitions(X, y, [0, 200, 500]), [framing(loss, X.shape[1])])
+    assert fitted(executor).status is Status.CERTIFIED
+
+
+def test_a_guess_is_the_solution_for_a_sample_and_needs_both_classes():
+    X, y, _ = data(4000, 5)
+    wanted = solve(LinearProblem.build(X, y, 1.0, Hinge(), 1.0), tol=1e-6).w
+    sampling = Sampling(0.5, 100, 4000, 1e-4, math.inf, 0)
+    guess = guess_part(part_of(X, y, Hinge()), framing(Hinge(), 5), sampling)
+    assert guess is not None
+    assert np.linalg.norm(guess.w / guess.n_rows - wanted) <= 0.2 * np.linalg.norm(wanted)
+    assert guess_part(part_of(X, np.ones(4000), Hinge()), framing(Hinge(), 5), sampling) is None

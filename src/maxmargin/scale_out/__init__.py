@@ -12,7 +12,8 @@ writing them, from files, arrays and generators                          ``writi
 partitions, passes, and the executors of this machine                    ``passes.py``, ``executors.py``
 the executor of a Dask cluster                                           ``workers.py``
 the certificate as one pass                                              ``judging.py``
-Newton's method by passes, for few features                              ``newton.py``
+Newton's method by passes, for few features                              ``newton.py``, ``answers.py``
+  its first w; the rows near a kink, visited alone                       ``guessing.py``, ``nearby.py``
 coordinate descent on partitions, for many features;                     ``descent.py``
   the step of C.-P. Lee and D. Roth, "Distributed box-constrained
   quadratic optimization for dual linear SVM", ICML 2015, eq. (9)

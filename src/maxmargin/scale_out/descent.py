@@ -111,7 +111,7 @@ class Grid(NamedTuple):
         """Multiples are dense about one, where the best one is when alpha is nearly optimal."""
         steps = limits.finest_multiple ** np.linspace(0.0, 1.0, limits.multiples)
         multiples = np.concatenate([1.0 - 0.5 * steps[:: limits.lower_multiples], [1.0], 1.0 + steps])
-        return cls(multiples, np.linspace(0.0, 1.0, limits.line_points // 2))
+        return cls(multiples, np.linspace(0.0, 1.0, limits.grid_shares))
 
     def squares(self, best: Array, w: Array) -> Array:
         """|point|^2 of all pairs."""

@@ -22,13 +22,13 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.problem.losses import Loss
 from maxmargin.scale_out import policy
+from maxmargin.scale_out.guessing import Guessed, Sampling, guess_part, solved
 from maxmargin.scale_out.judging import judged, settled
 from maxmargin.scale_out.newton import NewtonByPasses
 from maxmargin.scale_out.passes import Deal, Executor, Framing, Given, Interrupted, Pass, Solving
 from maxmargin.scale_out.remainder import Remainder, Survey, gather_part, sample_part, settle_part, survey_part
 from maxmargin.scale_out.wide import DescentByPasses
-from maxmargin.solvers.registry import solver_named
-from maxmargin.solving.driver import Limits, drive
+from maxmargin.solving.driver import Limits
 from maxmargin.solving.incumbent import status_of
 from maxmargin.solving.solution import Progress, Solution, Status
 
@@ -184,7 +184,7 @@ class PassesRun:
         first = np.zeros(self.framing.n_features + 1)
         first[: len(guess.w)] = guess.w
         state = NewtonByPasses(first, softness_of(self.framing.loss), guess.width)
-        yield from self._counted(state.begin())
+        yield from self._counted(state.begin(is_cold=self.start is None))
         return (yield from self._newton_steps(state))
 
     def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:
@@ -215,6 +215,8 @@ class PassesRun:
         """The w of a sample of the rows, if there is memory for one."""
         if self._has_cheap_rounds:
             return Guess()
+        if self.plan.room_bytes <= 0.0:
+            return (yield from self._guessed())
         room = policy.SHARES.sample / policy.SHARES.rows * self.plan.room_bytes
         share = min(1.0, room / self.plan.total_bytes)
         if share * self.executor.n_samples < self.framing.n_features + 2:
@@ -224,7 +226,20 @@ class PassesRun:
             return Guess()
         n_rows = sum(len(each.places) for each in remainder.chosen)
         solution = self._solved(remainder, max(self.tol, policy.PASSES.sample_tol), is_warm=False)
-        return Guess(solution.w, min(1.0, 3.0 * math.sqrt(self.shape.n_weights / n_rows)))
+        return Guess(solution.w, width_of(self.shape.n_weights, n_rows))
+
+    def _guessed(self) -> Solving[Guess]:
+        """The mean w of samples that the partitions solve for themselves, where rows stay on their workers."""
+        limits, d = self.plan.policy, self.shape.n_weights
+        tol, seconds = max(self.tol, limits.guess_tol), self.plan.stop.seconds_left
+        n, fewest = self.executor.n_samples, limits.guess_rows * d
+        found: Guessed | None = None
+        if fewest <= limits.guess_share * n:
+            sampling = Sampling(limits.guess_share, fewest, n, tol, seconds, self.plan.seed)
+            found = yield from self.asked(Pass(guess_part, (self.framing, sampling)))
+        if found is None:
+            return Guess()
+        return Guess(found.w / found.n_rows, width_of(d, found.n_rows))
 
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
@@ -276,11 +291,7 @@ class PassesRun:
         """By an ordinary solver in memory. The rows of the remainder are given up as soon as the problem has copies of them."""
         problem, alpha = remainder.problem(self.framing)
         remainder.chosen.clear()
-        limits = Limits(tol, math.inf, self.plan.stop.seconds_left)
-        start = alpha if is_warm else None
-        return drive(
-            problem, solver_named("auto"), limits, warm_start=start, callback=None, seed=self.plan.seed, stop=self.plan.stop
-        )
+        return solved(problem, tol, self.plan.stop, self.plan.seed, alpha if is_warm else None)
 
     def _solution(self, status: Status) -> Solution:
         if not self.trace:
@@ -297,6 +308,11 @@ class PassesRun:
             steps=self.n_passes * self.shape.n_samples,
             epochs=float(self.n_passes),
         )
+
+
+def width_of(n_weights: int, n_rows: int) -> float:
+    """About how far the margins of a solution for a sample of rows are from those of the solution for all."""
+    return min(1.0, 3.0 * math.sqrt(n_weights / n_rows))
 
 
 def softness_of(loss: Loss) -> float:

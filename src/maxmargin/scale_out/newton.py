@@ -4,150 +4,78 @@ In memory a Newton step makes several passes: products with the direction, looks
 reads a disk or waits for a network, so that a step is one pass. Each partition answers w: it sets its alpha to a(w), and
 reports what that changes in w(alpha) and in the sum of outer products of the free samples, :math:`d^2 / 2` numbers. The full
 step is tried at once, as its slope :math:`F'(1)` comes with the next gradient. Only where that says that the step went too far,
-one more pass looks at a dozen shorter lengths together.
+one more pass looks at several shorter lengths together.
 
-The answer, the matrix, the proximal term, and when an inner problem is solved are those of ``Newton``. With a smooth loss there
-is no proximal term, and a partition need not remember anything but its alpha."""
+What follows from an answer, the matrix, the proximal term, its penalty, and when an inner problem is solved are those of
+``Newton`` (``standing.py``, ``hessian.py``, ``passes.py``). Here is the order of the passes; ``answers.py`` has the tasks.
+With a smooth loss there is no proximal term, and a partition need not remember anything but its alpha."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.data.threads import single_threaded_blas
+from maxmargin.scale_out.answers import Line, Order, Outer, Slopes, answer_part, matrix_part, slopes_part
 from maxmargin.scale_out.descent import dual_point_part
-from maxmargin.scale_out.passes import Part, Pass, Reply, Solving
+from maxmargin.scale_out.passes import Pass, Solving
 from maxmargin.scale_out.policy import PASSES, PassPolicy
 from maxmargin.solvers.linear.newton.hessian import Regulariser, SummedHessian
+from maxmargin.solvers.linear.newton.line_search import Parabola
 from maxmargin.solvers.linear.newton.newton import Newton
-from maxmargin.solvers.linear.newton.passes import Changes, CompiledPasses, Prox, curve_of
+from maxmargin.solvers.linear.newton.passes import Changes
+from maxmargin.solvers.linear.newton.standing import Standing
 
 
-class Order(NamedTuple):
-    """What the partitions are told: the proximal term, whether alpha or the middle of the box becomes its anchor before they
-    answer, and whether they report from the beginning."""
-
-    penalty: float
-    softness: float
-    moves_anchor: bool = False
-    anchors_in_middle: bool = False
-    restarts: bool = False
-
-    def prox(self, anchor: Array) -> Prox:
-        return Prox.of(anchor, self.penalty, self.softness)
-
-
-def answer_part(part: Part, w: Array, order: Order) -> Changes:
-    """The task: set alpha to the answer to w, and report what changes."""
-    problem, memory = part.problem, part.memory
-    if not problem.C.any():
-        return Changes.none(len(w))
-    if memory.free is None:
-        memory.free = np.zeros(problem.n_samples, bool)
-    has_prox = math.isfinite(order.penalty)
-    if has_prox and memory.anchor is None:
-        memory.anchor = memory.alpha.copy()
-    if has_prox and order.anchors_in_middle:
-        memory.anchor = 0.5 * (problem.box.L + problem.box.U)
-    elif has_prox and order.moves_anchor:
-        np.copyto(memory.anchor, memory.alpha)  # type: ignore[arg-type]
-    if order.restarts:
-        memory.alpha[:], memory.free[:] = 0.0, False
-    with single_threaded_blas(), np.errstate(all="ignore"):
-        passes = _passes(part)
-        anchor = memory.alpha if memory.anchor is None else memory.anchor
-        return passes.changes(w, order.prox(anchor), memory.alpha, memory.free)
-
-
-def _passes(part: Part) -> CompiledPasses:
-    """The compiled passes of a partition, which keep the memory that they work in where the rows stay."""
-    passes: CompiledPasses | None = part.memory.kept.get("passes")
-    if passes is None:
-        passes = CompiledPasses(part.problem, curve_of(part.problem), Newton().policy)
-        passes.hessian.in_float32 = False
-        if part.stays:
-            part.memory.kept["passes"] = passes
-    return passes
-
-
-class Slopes(NamedTuple):
-    """Values and slopes of the derivative of the loss along a line, at several lengths."""
-
-    values: Array
-
-    def plus(self, other: Slopes) -> Slopes:
-        return Slopes(self.values + other.values)
-
-
-def slopes_part(part: Part, w: Array, direction: Array, lengths: Array, order: Order) -> Slopes:
-    """The task: the derivative of sum_i phi_i along a direction, at several lengths."""
-    if not part.problem.C.any():
-        return Slopes(np.zeros((len(lengths), 2)))
-    passes, n = _passes(part), part.problem.n_samples
-    margin, along = np.empty(n), np.empty(n)
-    passes.products(w, margin)
-    passes.products(direction, along)
-    prox = order.prox(part.memory.alpha if part.memory.anchor is None else part.memory.anchor)
-    return Slopes(np.array([passes.slope(margin, along, prox, float(t)) for t in lengths]))
-
-
-@dataclass
-class NewtonByPasses:
+class NewtonByPasses(Standing):
     """Where the iteration stands. Weights have a last element for the constant feature, used or not."""
 
-    w: Array
-    softness: float
-    width: float | None = None
-    """About how far margins are from those of the optimum, where w is a good guess."""
-    settings: Newton = field(default_factory=Newton)
-    policy: PassPolicy = PASSES
-
-    def __post_init__(self) -> None:
-        size = len(self.w)
+    def __init__(self, w: Array, softness: float, width: float | None = None, policy: PassPolicy = PASSES) -> None:
+        """``width`` is about how far margins are from those of the optimum, where w is a good guess."""
+        size = len(w)
+        self.w, self.softness, self.width = w, softness, width
+        self.settings, self.policy = Newton(), policy
         self.regulariser = Regulariser(np.ones(size))
         self.hessian = SummedHessian(size, self.settings.policy.matrix)
+        self.line, self.length = Line(0, -1, w, np.zeros(size)), 0.0
         self.w_alpha, self.gradient = np.zeros(size), np.zeros(size)
-        self.best_w = self.w.copy()
+        self.best_w = w.copy()
         self.least_primal, self.dual, self.anchor_dual = math.inf, -math.inf, 0.0
         self.inner_gap = self.pair_gap = math.inf
         self.inner_steps = self.n_free = self.generation = self.n_tight = 0
-        penalty = self.settings.cold_penalty if self.width is None else 0.5 / self.width
-        self.penalty = math.inf if self.softness > 0.0 else penalty
-        self.is_stuck = self.looks_first = self.has_been_long = False
+        penalty = self.settings.cold_penalty if width is None else 0.5 / width
+        self.penalty = math.inf if softness > 0.0 else penalty
+        self.is_stuck = self.looks_first = self.has_been_long = self.lacks_matrix = False
 
     @property
     def gap(self) -> float:
         """Of the better of the two points that ``candidate`` chooses between, with the present alpha."""
-        return min(self.pair_gap, self._difference)
-
-    @property
-    def _difference(self) -> float:
-        difference = self.least_primal - self.dual
-        return difference if difference > self.settings.policy.trusted_difference * abs(self.dual) else math.inf
+        return min(self.pair_gap, self._difference_from(self.dual))
 
     @property
     def candidate(self) -> Array:
         """The w that is best beside the present alpha."""
-        return self.w if self.pair_gap <= self._difference else self.best_w
+        return self.w if self.pair_gap <= self._difference_from(self.dual) else self.best_w
 
-    def begin(self) -> Solving[None]:
-        """The first answer. The partitions' alpha is the first anchor. Where w is a good guess the middle of the box is: the
-        hinge is then rounded over ``width`` on both sides of its kink, and a few steps from w solve that."""
-        if self.width is None:
+    def begin(self, *, is_cold: bool) -> Solving[None]:
+        """The first answer. The partitions' alpha is the first anchor, and zero if the start is cold. Where w is a good guess
+        the middle of the box is the anchor: the hinge is then rounded over ``width`` on both sides of its kink, and a few steps
+        from w solve that."""
+        if self.width is None and not is_cold:
             yield from self._find_anchor_dual()
-        yield from self._answer(restarts=True, anchors_in_middle=self.width is not None)
+        yield from self._answer(0.0, restarts=True, anchors_in_middle=self.width is not None)
 
     def resume(self, w: Array) -> Solving[None]:
         """Go on from another w, after others have changed the partitions' alpha, which becomes the anchor."""
-        self.w = np.zeros(len(self.w))
+        size = len(self.w)
+        self.w = np.zeros(size)
         self.w[: len(w)] = w
+        self.line = Line(self.line.number + 1, -1, self.w, np.zeros(size))
         self.w_alpha[:] = 0.0
         self.hessian.forget()
-        yield from self._answer(moves_anchor=True, restarts=True)
+        yield from self._answer(0.0, moves_anchor=True, restarts=True)
         yield from self._find_anchor_dual()
 
     def _find_anchor_dual(self) -> Solving[None]:
@@ -156,31 +84,36 @@ class NewtonByPasses:
 
     def step(self) -> Solving[None]:
         """One Newton step, or one move of the anchor."""
-        if math.isfinite(self.penalty) and self.inner_gap <= self.settings.acceptance * (self.dual - self.anchor_dual):
+        if self.solves_inner_problem(self.settings.acceptance):
             self.anchor_dual = self.dual
-            self._change_penalty()
+            self.penalty = self._limited(self.penalty * self.settings.factor(self.inner_steps))
+            self.inner_steps = 0
             self.looks_first = self.has_been_long
-            yield from self._answer(moves_anchor=True)
+            yield from self._answer(self.length, moves_anchor=True, reach=self.policy.near_reach / self.penalty)
             return
-        before = self.w
+        yield from self._complete_matrix()
         with np.errstate(all="ignore"):
             direction = self.hessian.solve(self._rate, self.regulariser, self.gradient, np.empty(0))
-        slope = 0.0 if direction is None else float(self.gradient @ direction)
-        if direction is None or not slope < -self.settings.policy.converged * abs(self.least_primal) * 1e-3:
+        decrement = 0.0 if direction is None else -float(self.gradient @ direction)
+        if direction is None or self._gains_nothing(decrement):
             yield from self._tighten()
             return
         self.inner_steps += 1
+        yield from self._move(direction, decrement)
+
+    def _move(self, direction: Array, decrement: float) -> Solving[None]:
+        """Try the full step, or look for the best length first where the last steps were shorter."""
         generation, length = self.generation, 1.0
+        self.line = Line(self.line.number + 1, self.line.number, self.w, direction)
+        along = self._penalty_along(direction)
         if self.looks_first:
-            length = yield from self._length(before, direction)
+            length = yield from self._best_length(along)
             self.looks_first = length < self.policy.nearly_full
-        self.w = before + length * direction
-        yield from self._answer()
-        is_too_long = float(self.gradient @ direction) > -self.policy.good_slope * slope
+        yield from self._answer(length)
+        is_too_long = float(self.gradient @ direction) > self.policy.good_slope * decrement
         if is_too_long and length == 1.0 and generation == self.generation:
             self.looks_first = self.has_been_long = True
-            self.w = before + (yield from self._length(before, direction)) * direction
-            yield from self._answer()
+            yield from self._answer((yield from self._best_length(along)))
 
     def _tighten(self) -> Solving[None]:
         """No step lowers F any more: move the anchor, or give up where that has not helped."""
@@ -189,63 +122,60 @@ class NewtonByPasses:
             self.is_stuck = True
             return
         self.anchor_dual = max(self.dual, self.anchor_dual)
-        yield from self._answer(moves_anchor=True)
-
-    def _change_penalty(self) -> None:
-        limits = self.settings.policy
-        wanted = self.penalty * self.settings.factor(self.inner_steps)
-        self.penalty = max(limits.least_penalty, min(wanted, limits.greatest_penalty))
-        self.inner_steps = 0
+        yield from self._answer(self.length, moves_anchor=True)
 
     @property
     def _order(self) -> Order:
-        return Order(self.penalty, self.softness)
+        return Order(self.penalty, self.softness, has_matrix=len(self.w) <= self.policy.light_weights)
 
     @property
     def _rate(self) -> float:
         return self._order.prox(np.empty(0)).rate
 
-    def _answer(self, **orders: bool) -> Solving[None]:
-        """Let the partitions answer the present w. Where one has lost its memory, all report from the beginning."""
-        order = self._order._replace(**orders)
-        reply = yield Pass(answer_part, (self.w, order))
+    def _complete_matrix(self) -> Solving[None]:
+        """Ask for the matrix, where it did not come with the last answers."""
+        while self.lacks_matrix:
+            reply = yield Pass(matrix_part, (len(self.w),))
+            if reply.generation == self.generation:
+                outer: Outer = reply.value
+                self.hessian.add(outer.values)
+                self.lacks_matrix = False
+            else:
+                yield from self._answer(self.length)
+
+    def _answer(self, length: float, **orders: Any) -> Solving[None]:
+        """Let the partitions answer a point of the line. Where one has lost its memory, all report from the beginning."""
+        self.length, self.w = length, self.line.point(length)
+        reply = yield Pass(answer_part, (self.line, length, self._order._replace(**orders)))
         while reply.generation != self.generation:
             self.generation = reply.generation
             yield from self._find_anchor_dual()
             self.w_alpha = np.zeros(len(self.w))
             self.hessian.forget()
-            reply = yield Pass(answer_part, (self.w, self._order._replace(restarts=True)))
-        self._take(reply)
-
-    def _take(self, reply: Reply) -> None:
+            reply = yield Pass(answer_part, (self.line, length, self._order._replace(restarts=True)))
         changes: Changes = reply.value
-        linear, gap_terms, loss, n_free = changes.sums.tolist()
-        self.n_free = int(n_free)
         self.w_alpha = self.w_alpha + changes.w_alpha
-        self.hessian.add(changes.outer)
-        self.gradient = self.w - self.w_alpha
-        self.inner_gap = 0.5 * float(self.gradient @ self.gradient)
-        self.pair_gap = gap_terms + self.inner_gap
-        self.dual = linear - 0.5 * float(self.w_alpha @ self.w_alpha)
-        primal = 0.5 * float(self.w @ self.w) + loss
-        if primal < self.least_primal:
-            self.least_primal, self.best_w = primal, self.w.copy()
+        self.lacks_matrix = len(changes.outer) == 0
+        if not self.lacks_matrix:
+            self.hessian.add(changes.outer)
+        self.take(changes.response(self.w_alpha))
 
-    def _length(self, before: Array, direction: Array) -> Solving[float]:
-        """The length of a step at which F' is zero, between the two of a dozen at which it changes sign."""
-        lengths = self.policy.shorter ** np.arange(self.policy.line_points)
-        slopes: Slopes = (yield Pass(slopes_part, (before, direction, lengths, self._order))).value
-        along, square = float(before @ direction), float(direction @ direction)
-        first = slopes.values[:, 0] + along + lengths * square
-        negative = np.flatnonzero(first < 0.0)
-        low = int(negative[0]) if len(negative) else len(lengths) - 1
-        return (
-            float(lengths[low] - min(0.0, first[low]) / (slopes.values[low, 1] + square))
-            if low == 0
-            else _between(lengths[low], first[low], lengths[low - 1], first[low - 1])
-        )
+    def _best_length(self, along: Parabola) -> Solving[float]:
+        """About where F' is zero on the line: between two lengths at which it changes sign. A pass looks at several lengths,
+        and another pass at shorter ones if F' is positive at all of them."""
+        shortest, above = 1.0, (math.inf, 0.0)
+        for _ in range(self.policy.line_passes):
+            lengths = shortest * self.policy.shorter ** np.arange(self.policy.line_points)
+            slopes: Slopes = (yield Pass(slopes_part, (self.line, lengths, self._order))).value
+            for t, values in zip(lengths.tolist(), slopes.values.tolist(), strict=True):
+                first, second = along.added_to(t, *values)
+                if first < 0.0:
+                    return t - first / second if math.isinf(above[0]) else _between(t, first, *above)
+                above = t, first
+            shortest = float(lengths[-1]) * self.policy.shorter
+        return shortest
 
 
 def _between(low: float, value: float, high: float, other: float) -> float:
-    """Where the line through two points is zero; the lower end if it has the sign of the other."""
-    return float(low - value * (high - low) / (other - value)) if value < 0.0 < other else float(low)
+    """Where the line through two points is zero, the first of which is below zero and the second not."""
+    return float(low - value * (high - low) / (other - value))

@@ -28,11 +28,23 @@ class PassPolicy:
     """Passes after which a fit ends, certified or not."""
     certificate_share: float = 0.7
     """Share of the target that the solver's own gap must reach before a certificate is computed."""
-    line_points: int = 24
-    """Step lengths that one pass of a line search tries. Each takes some nanoseconds per sample."""
+    line_points: int = 6
+    """Step lengths that one pass of a line search tries. Each takes 3 ns per sample, as much as two stored elements of its
+    row. Nearly all roots are within the first six."""
+    line_passes: int = 4
+    """Passes of a line search, each with shorter lengths than the one before."""
     shorter: float = 0.45
     """The ratio of one such length to the next longer one: the shortest is 1e-8. At w = 0 no sample may be free, and the first
     step is then a gradient, far too long."""
+    grid_shares: int = 12
+    """Points between two w that a look for a better primal point tries."""
+    light_weights: int = 200
+    """Weights up to which the matrix comes with every answer. Beyond, partitions in memory send it only when a direction is
+    computed: with 785 weights it is 2.5 MB, and 10 ms."""
+    near_reach: float = 4.0
+    """A sample is near a kink if its residual is within this many times 1 / penalty of it. The free ones are within one."""
+    near_share: float = 0.25
+    """Share of the samples of a partition up to which those near a kink are copied and visited alone."""
     nearly_full: float = 0.9
     """If a step was at least this long, the next step is tried in full, without a line search."""
     good_slope: float = 0.5
@@ -41,6 +53,8 @@ class PassPolicy:
     sweeps_a_visit: int = 3
     """Sweeps of coordinate descent on a partition at each visit. Reading a block costs more than a sweep over it, so one sweep
     would waste reads; many sweeps would fit w to one partition. Three is an estimate, not measured."""
+    sweeps_side_by_side: int = 2
+    """Sweeps of a visit where all partitions descend from one w at the same time."""
     most_sweeps: int = 100
     """The same where all samples that can move are in one hand: it is solved to the end."""
     multiples: int = 12
@@ -66,6 +80,12 @@ class PassPolicy:
     sample_tol: float = 1e-4
     """Relative gap to which the problem of a random sample of rows is solved. The solution for 3% of the rows differs from the
     solution for all rows by more than that."""
+    guess_share: float = 0.1
+    """Share of all rows that the samples of the partitions take, where rows do not leave their workers."""
+    guess_rows: int = 20
+    """Rows for each weight that the sample of a partition has, at least. With fewer the guess says little."""
+    guess_tol: float = 1e-3
+    """Relative gap to which these samples are solved."""
     idle_passes: int = 60
     """Passes in a row, none of which lowered the gap to ``idle_share`` of the least so far, that end a fit."""
     checkpoint_seconds: float = 5.0

@@ -140,7 +140,7 @@ class DescentByPasses:
         state.n_rounds += 1
         if not run.executor.is_sequential and state.length is None:
             state.length = 1.0
-        sweeps = self.limits.most_sweeps if state.is_one_hand else max(state.sweeps, self.limits.sweeps_a_visit)
+        sweeps = self._sweeps(state)
         target = max(0.1 * run.tol, 0.02 * state.relative_gap) if state.is_one_hand else 0.02 * run.tol
         visit = Visit(sweeps, target, run.plan.seed + 1000 * state.n_rounds, state.length)
         run.n_passes += 1
@@ -151,6 +151,12 @@ class DescentByPasses:
             state.restart((yield from self._dual_point()))
         elif reply.value is not None:
             state.take(reply.value)
+
+    def _sweeps(self, state: Rounds) -> int:
+        """Sweeps of a visit. Partitions that descend at the same time do not hear of each other meanwhile."""
+        if not self.run.executor.is_sequential:
+            return self.limits.sweeps_side_by_side
+        return self.limits.most_sweeps if state.is_one_hand else max(state.sweeps, self.limits.sweeps_a_visit)
 
     def _dual_point(self) -> Solving[DualPoint]:
         point: DualPoint = yield from self.run.asked(Pass(dual_point_part, (), self._deal(0)))

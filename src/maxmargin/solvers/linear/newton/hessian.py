@@ -133,7 +133,7 @@ class FreeHessian:
         if self.pending:
             self._add(np.concatenate(self.pending))
         self.pending.clear()
-        return np.asarray(self.sums.sum(axis=0))
+        return np.asarray(self.sums[0] if len(self.sums) == 1 else self.sums.sum(axis=0))
 
     def rebuild(self, free: Array) -> None:
         self.pending.clear()
@@ -226,6 +226,17 @@ class FreeHessian:
             self.sums[0] += sign * (part.T @ part)
 
 
+@cache
+def _triangle(size: int) -> Array:
+    """The places of the lower triangle of a square matrix, row by row."""
+    return np.flatnonzero(np.tri(size, dtype=bool))
+
+
+def packed(matrix: Array) -> Array:
+    """The lower triangle, row by row: half of what a message would have."""
+    return np.asarray(matrix.reshape(-1)[_triangle(len(matrix))])
+
+
 class SummedHessian(FreeHessian):
     """The Hessian of a problem whose samples are in partitions: S is the sum of what the partitions report
     (``FreeHessian.change``)."""
@@ -236,7 +247,8 @@ class SummedHessian(FreeHessian):
         self._allocate(size, 1)
 
     def add(self, change: Array) -> None:
-        self.sums[0] += change
+        """A change, packed."""
+        self.sums[0].reshape(-1)[_triangle(self.size)] += change
 
     def forget(self) -> None:
         """All parts report from the beginning."""

@@ -15,17 +15,16 @@ class Parabola(NamedTuple):
     linear: float
     quadratic: float
 
+    def added_to(self, t: float, first: float, second: float) -> tuple[float, float]:
+        """The first two derivatives at t of a function and this parabola together, from those of the function."""
+        return first + self.linear + t * self.quadratic, second + self.quadratic
+
 
 def least_along(
     slope: Callable[[float], tuple[float, float]], penalty: Parabola, enough: float, policy: LineSearchPolicy
 ) -> float:
     """The t > 0 where a loss and a penalty along a line are least; ``slope`` gives the first two derivatives of the loss."""
-
-    def look(t: float) -> tuple[float, float]:
-        first, second = slope(t)
-        return first + penalty.linear + t * penalty.quadratic, second + penalty.quadratic
-
-    return rising_root(look, enough, policy)
+    return rising_root(lambda t: penalty.added_to(t, *slope(t)), enough, policy)
 
 
 def rising_root(look: Callable[[float], tuple[float, float]], enough: float, policy: LineSearchPolicy) -> float:

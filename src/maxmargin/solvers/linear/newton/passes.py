@@ -13,7 +13,7 @@ from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.curves import Curve, Tube
-from maxmargin.solvers.linear.newton.hessian import FreeHessian, HessianOfFew
+from maxmargin.solvers.linear.newton.hessian import FreeHessian, HessianOfFew, packed
 from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy
 
 
@@ -84,7 +84,8 @@ class Response(NamedTuple):
 
 class Changes(NamedTuple):
     """What a partition of the samples contributes at a new w: the sums of its ``Response``, and the changes of w(alpha) and of
-    the sum of C_i x_i x_i' over the free samples (its lower triangle). The contributions of several partitions are added."""
+    the sum of C_i x_i x_i' over the free samples (its lower triangle, packed, or nothing). The contributions of several
+    partitions are added."""
 
     sums: Array
     w_alpha: Array
@@ -96,9 +97,14 @@ class Changes(NamedTuple):
             mine += its
         return self
 
+    def response(self, w_alpha: Array) -> Response:
+        """What all partitions answer together, with their w(alpha)."""
+        linear, gap_terms, loss, n_free = self.sums.tolist()
+        return Response(linear, gap_terms, loss, int(n_free), w_alpha)
+
     @classmethod
-    def none(cls, n_weights: int) -> Changes:
-        return cls(np.zeros(4), np.zeros(n_weights), np.zeros((n_weights, n_weights)))
+    def none(cls, n_weights: int, has_matrix: bool) -> Changes:
+        return cls(np.zeros(4), np.zeros(n_weights), np.zeros(n_weights * (n_weights + 1) // 2 if has_matrix else 0))
 
 
 class Passes(Protocol):
@@ -187,15 +193,18 @@ class CompiledPasses:
         linear, gap_terms, loss, n_free = self._sums.sum(axis=0).tolist()
         return Response(linear, gap_terms, loss, int(n_free), self._w_alpha.sum(axis=0))
 
-    def changes(self, w: Array, prox: Prox, alpha: Array, free: Array) -> Changes:
-        """Respond to w, for the samples of one partition: ``alpha`` and ``free`` change in place."""
-        margin = np.empty(self.problem.n_samples)
-        self.products(w, margin)
+    def matrix_change(self) -> Array:
+        """What the matrix of few features changed by since this was last asked."""
+        assert isinstance(self.hessian, FreeHessian)
+        return self.hessian.change()
+
+    def changes(self, margin: Array, prox: Prox, alpha: Array, free: Array, *, has_matrix: bool) -> Changes:
+        """Respond to the margins of the samples of one partition: ``alpha`` and ``free`` change in place. Without the matrix,
+        the Hessian remembers what changed."""
         self._w_alpha[:] = 0.0
         response = self.respond(margin, prox, alpha, free)
-        assert isinstance(self.hessian, FreeHessian)
         sums = np.array([response.linear, response.gap_terms, response.loss, response.n_free], dtype=np.float64)
-        return Changes(sums, response.w_alpha, self.hessian.change())
+        return Changes(sums, response.w_alpha, packed(self.matrix_change()) if has_matrix else np.empty(0))
 
     def slope(self, margin: Array, along: Array, prox: Prox, t: float) -> tuple[float, float]:
         kernel, known = self._kernels.slope, (SearchLine(margin, along), self.curve, prox, t)

@@ -16,10 +16,11 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.linear.newton.frame import Reduction, reduced, regulariser_of
 from maxmargin.solvers.linear.newton.hessian import Regulariser
-from maxmargin.solvers.linear.newton.line_search import Parabola, least_along
+from maxmargin.solvers.linear.newton.line_search import least_along
 from maxmargin.solvers.linear.newton.pair import PrimalDualPair
 from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
 from maxmargin.solvers.linear.newton.scale import Scale
+from maxmargin.solvers.linear.newton.standing import ROUNDING, Standing
 from maxmargin.solvers.patience import IdleRounds
 from maxmargin.solvers.presolve import CentredColumns
 from maxmargin.solvers.scaled_targets import ScaledTargets
@@ -27,11 +28,8 @@ from maxmargin.solvers.scaled_targets import ScaledTargets
 if TYPE_CHECKING:
     from maxmargin.solvers.linear.newton.newton import Newton
 
-ROUNDING = 2.0**-52
-"""The distance from 1.0 to the next float64: mathematics, not a setting."""
 
-
-class NewtonState:
+class NewtonState(Standing):
     """w with its margins, the answer ``alpha`` to them, and the ``anchor`` of the proximal term: the best dual point so far."""
 
     has_best_w = True
@@ -83,8 +81,8 @@ class NewtonState:
 
     def _set_penalty(self, penalty: float) -> None:
         """A smooth loss needs no proximal term until rounding asks for one."""
-        limited = max(self.policy.least_penalty, min(penalty, self.policy.greatest_penalty))
-        self.penalty = np.inf if self.curve.is_smooth and self.refusals == 0 and not self.is_stiff else limited
+        is_without = self.curve.is_smooth and self.refusals == 0 and not self.is_stiff
+        self.penalty = np.inf if is_without else self._limited(penalty)
         self.prox = Prox.of(self.anchor, self.penalty, self.curve.softness)
 
     def _start_at_zero_if_better(self, penalty: float) -> None:
@@ -118,8 +116,7 @@ class NewtonState:
 
     @property
     def _difference(self) -> float:
-        difference = self.least_primal - self.best_dual
-        return difference if difference > self.policy.trusted_difference * abs(self.best_dual) else np.inf
+        return self._difference_from(self.best_dual)
 
     def answer(self) -> tuple[Array, Array]:
         """The best pair so far, or the best w with the better of the two dual points if their gap is less. After a refused
@@ -157,13 +154,6 @@ class NewtonState:
             w += direction
             alpha = np.clip(alpha - scales * along, self.problem.box.L, self.problem.box.U)
         return w, alpha
-
-    def solves_inner_problem(self, acceptance: float) -> bool:
-        return np.isfinite(self.penalty) and self.inner_gap <= acceptance * self._rise
-
-    @property
-    def _rise(self) -> float:
-        return self.dual - self.anchor_dual
 
     def go_outside(self, factor: float) -> None:
         """The proximal-point step: alpha becomes the anchor of the next inner problem."""
@@ -308,7 +298,7 @@ class NewtonState:
             self.is_stuck = self.looks_done = True
             return
         decrement = -float(self.gradient @ direction)
-        self.is_at_rounding = not decrement > ROUNDING * self.least_primal
+        self.is_at_rounding = self._gains_nothing(decrement)
         if decrement > 0.0:
             before = self.inner_gap, self.pair_gap
             self.passes.products(direction, self.along)
@@ -368,32 +358,20 @@ class NewtonState:
 
     def _search(self, direction: Array) -> float:
         """The t > 0 with F'(w + t direction) = 0."""
-        linear = float(self.regulariser.times(self.w) @ direction) + self.price * float(direction[-1])
         accuracy = self.policy.line_search.rough_accuracy if self.passes.hessian.is_rough else self.policy.line_search.accuracy
         enough = accuracy * abs(float(self.gradient @ direction))
         slope = partial(self.passes.slope, self.margin, self.along, self.prox)
-        return least_along(slope, Parabola(linear, self.regulariser.sqnorm(direction)), enough, self.policy.line_search)
+        return least_along(slope, self._penalty_along(direction), enough, self.policy.line_search)
 
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""
-        sums = self.passes.respond(self.margin, self.prox, self.alpha, self.free)
-        w_alpha, self.n_free = sums.w_alpha, sums.n_free
-        self.gradient = self._gradient(self.w, w_alpha)
-        imbalance = self.scale.cost_of_imbalance(float(self.gradient[-1]), float(self.w[-1]))
-        self.inner_gap = 0.5 * self.regulariser.conjugate(self.gradient) + imbalance
-        self.pair_gap = sums.gap_terms + self.inner_gap
-        self.dual = sums.linear - 0.5 * self.regulariser.conjugate(w_alpha) - imbalance
-        self.primal = 0.5 * self.regulariser.sqnorm(self.w) + sums.loss + self.price * float(self.w[-1])
-        if self.primal < self.least_primal:
-            self.least_primal = self.primal
-            np.copyto(self.best_w, self.w)
+        self.take(self.passes.respond(self.margin, self.prox, self.alpha, self.free))
         if self.pair_gap < self.policy.better_pair * self.best_pair.gap:
             self.best_pair.take(self.pair_gap, self.w, self.alpha)
 
-    def _gradient(self, w: Array, w_alpha: Array) -> Array:
-        gradient = self.regulariser.times(w) - w_alpha
-        gradient[-1] += self.price
-        return gradient
+    @property
+    def _imbalance(self) -> float:
+        return self.scale.cost_of_imbalance(float(self.gradient[-1]), float(self.w[-1]))
 
     def _balanced(self, alpha: Array) -> Array:
         return alpha if self.problem.penalizes_intercept else self.problem.balanced(alpha)

@@ -75,10 +75,7 @@ def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None, tol: floa
         support = np.flatnonzero(coefficients)
         verdict = _verdict(problem, alpha, coefficients, outputs_of(problem.samples, coefficients, support), thresholds)
         certificate = verdict.certificate
-        is_hopeless = (
-            tol is not None and certificate.relative_gap > tol and certificate.rounding_error <= tol * certificate.scale
-        )
-        if tol is None or certificate.meets(tol) or is_hopeless:
+        if tol is None or certificate.meets(tol) or _is_hopeless(certificate, tol):
             return verdict
         samples, everyone = problem.samples, np.arange(n)
         precise = precise_sums(samples.kernel, samples.points, support, coefficients[support], everyone)

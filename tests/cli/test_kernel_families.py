@@ -100,10 +100,11 @@ def test_a_checkpoint_is_kept_and_removed(run, data, tmp_path, kind):
 
 
 def test_quantiles_have_kernels_too(run, data, tmp_path):
-    assert run("train", "-t", "rbf", "--loss", "quantile", "--quantile", 0.9, "-c", 10, data)[0] == 0
+    assert run("train", "-t", "rbf", "--loss", "quantile", "--quantile", 0.9, "-c", 10, "-e", 1e-8, data)[0] == 0
     model, (X, y) = load_model(tmp_path / "data.model"), drawn(3)
     assert (type(model), model.loss, model.quantile) == (SVR, "quantile", 0.9)
-    assert np.mean(y <= model.predict(X)) == pytest.approx(0.9, abs=0.06)
+    below = y - model.predict(X)  # many samples are on the line, up to rounding
+    assert np.mean(below < -1e-3) <= 0.9 <= np.mean(below < 1e-3)
 
 
 @pytest.mark.parametrize("kind", [1])

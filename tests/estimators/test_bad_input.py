@@ -186,7 +186,7 @@ BAD_X = {
 
 BAD_Y = {
     "one-class": (np.zeros(N, dtype=int), r"number of classes.*1 class.*0"),
-    "one-class-of-words": (np.full(N, "only"), r"number of classes.*1 class.*'only'"),
+    "one-class-of-words": (np.full(N, "only"), r"number of classes.*1 class: only"),
     "continuous": (X[:, 0], "continuous"),
     "nan": (np.where(CODES == 0, np.nan, 1.0), "NaN"),
     "infinity": (np.where(CODES == 0, np.inf, 1.0), "infinity"),

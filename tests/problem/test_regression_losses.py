@@ -183,7 +183,7 @@ def test_bad_settings_and_targets_are_named():
     X, y = drawn(10, 2, 7)
     with pytest.raises(ValueError, match=r"epsilon must be finite and not negative; got -1"):
         EpsilonInsensitive(-1)
-    with pytest.raises(ValueError, match=r"between 0 and 1; got 1.0"):
+    with pytest.raises(ValueError, match=r"greater than 0 and less than 1; got 1.0"):
         Quantile(1.0)
     y[3] = np.nan
     with pytest.raises(ValueError, match=r"y\[3\] is nan"):

@@ -18,6 +18,7 @@ RUN = np.uint64(64)
 NO_RATE = 1e-10
 """A rate of change below this is rounding."""
 FAR = 1e300
+"""Beyond the end of every segment."""
 SINGULAR = 1e-11
 """A pivot below this is rounding."""
 

@@ -70,9 +70,10 @@ def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0) -> 
 
 def balanced(s: Array, is_inside: Array) -> Array:
     """The signed dual variables with sum_i s_i = 0. Those of the heavier sign are scaled down; if that suffices, only those
-    inside their box. One of them takes up what rounding leaves of the sum. If all have one sign, the answer is zero."""
+    inside their box. One of them takes up what rounding leaves of the sum. If all have one sign, the answer is zero. Numbers
+    that are not finite stay as they are, for the judge to refuse."""
     excess = excess_of(s)
-    if excess == 0.0:
+    if excess == 0.0 or not np.isfinite(excess):
         return s
     heavier = s > 0.0 if excess > 0.0 else s < 0.0
     if np.all(heavier | (s == 0.0)):

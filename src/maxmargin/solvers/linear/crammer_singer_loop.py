@@ -20,6 +20,7 @@ import numpy as np
 from maxmargin.data.caching import njit
 
 LEAST_VIOLATION = 1e-13
+"""A smaller violation is rounding: slacks near one are known to about 1e-16 times the number of features. Not a setting."""
 
 
 @njit(inline="always")

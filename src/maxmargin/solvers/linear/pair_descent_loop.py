@@ -14,9 +14,6 @@ from maxmargin.data.rows import Array
 ZERO, ONE, THREE = np.uint64(0), np.uint64(1), np.uint64(3)
 ROUNDING = 2.0**-53
 """The largest relative error of one rounding to float64."""
-HALVINGS = 10
-"""Halvings of the interval that holds rho. A rough rho is enough to tell the two sides apart, and every rho gives a bound. Few
-halvings leave samples on both sides, down to the last digits of their outputs."""
 OPTIONS: dict[str, Any] = {
     "cache": True,
     "nogil": True,
@@ -49,13 +46,14 @@ class Task(NamedTuple):
     """What ends the steps on a working set: the relative gap to reach, a number of rows read, or a w that is nothing but
     rounding, where w = 0 is optimal. ``total`` is the sum of all alpha. Where ``spread`` is not zero, the gap does not count:
     the outputs of two samples that can be paired are to differ by at most ``spread`` times |w| |x|. A round computes the
-    outputs, and pairs each violator ``sweeps`` times."""
+    outputs, halves the interval that holds rho ``halvings`` times, and pairs each violator ``sweeps`` times."""
 
     target: float
     most_read: float
     total: float
     spread: float
     sweeps: int
+    halvings: int
 
 
 @njit(**OPTIONS)
@@ -134,7 +132,7 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             i = chosen[k]
             wanted += alpha[i] - (upper[i] if outputs[k] < low else 0.0)
         least, greatest = low, high
-        for _ in range(HALVINGS):
+        for _ in range(task.halvings):
             rho, weight = 0.5 * (least + greatest), 0.0
             for k in range(n):
                 weight += upper[chosen[k]] if (outputs[k] >= low) & (outputs[k] < rho) else 0.0

@@ -28,6 +28,9 @@ class PairPolicy:
     wide_sweeps: int = 2
     """The same where X has more features than samples, so that an output depends on few other samples: on sector.scale 2 sweeps
     take half the time of 10."""
+    halvings: int = 10
+    """Halvings of the interval that holds rho. A rough rho is enough to tell the two sides apart, and every rho gives a bound.
+    Few halvings leave samples on both sides, down to the last digits of their outputs. An estimate, not measured."""
     most_read: float = 2.0
     """Rows read on a working set, as a share of all rows, before all samples are looked at, or another method is considered."""
     least_read: int = 100_000
@@ -189,7 +192,8 @@ class PairPoint:
         working_set = WorkingSet(self.chosen, self.near, memory[0], memory[1])
         most_read = max(policy.least_read, policy.most_read * self.rows.n_samples)
         is_small = self.rows.n_samples * self.rows.n_features <= policy.small_elements
-        task = Task(target, most_read, self.total, policy.small_spread if is_small else 0.0, self._sweeps)
+        spread = policy.small_spread if is_small else 0.0
+        task = Task(target, most_read, self.total, spread, self._sweeps, policy.halvings)
         found = Descended(*descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task))
         self._settle(total)
         self.n_read += found.n_read

@@ -49,8 +49,9 @@ def accuracies(found: race.Race, Cs: Array) -> Array:
         for k, C in enumerate(Cs):
             fold.track.place = fold.start(float(C))
             solution = fold.track.solve(float(C), Limits(TOL), stop=Stop())
-            totals[k] += fold.validation.weight * np.count_nonzero(fold.validation.y * outputs(fold, solution.w) > 0.0)
-            totals[k] += fold.validation.weight * np.count_nonzero((fold.validation.lengths == 0.0) & (fold.validation.y < 0))
+            is_right = fold.validation.y * outputs(fold, solution.w) > 0.0
+            is_right |= (fold.validation.lengths == 0.0) & (fold.validation.y < 0)
+            totals[k] += fold.validation.weights[is_right].sum()
     return totals
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_classification
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold
 
 from maxmargin import LinearSVC, LinearSVCCV
@@ -41,6 +42,23 @@ def test_no_C_of_the_range_is_above_its_ceiling(parameters, is_sparse):
         exact = accuracy(X, y, C, **parameters)
         assert exact <= search.ceilings_[k] + 1e-9
         assert exact <= search.best_score_ + 0.02 + 1e-9
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_balanced_accuracy_of_unequal_classes_is_proved_over_the_range_too(loss):
+    X, y = make_classification(250, 5, weights=[0.85], flip_y=0.1, random_state=3)
+    search = LinearSVCCV(C_range=(1e-2, 10.0), regret=0.05, loss=loss, scoring="balanced_accuracy").fit(X, y)
+    assert search.regret_ <= 0.05
+    assert search.proof_.startswith("Cross-validated balanced accuracy at C =")
+    assert "has a balanced accuracy above" in search.proof_
+    splits = list(StratifiedKFold(5).split(X, y))
+    for C in np.exp(np.random.default_rng(1).uniform(np.log(1e-2), np.log(10.0), 20)):
+        fits = [LinearSVC(C=C, tol=1e-11, loss=loss).fit(X[train], y[train]).predict(X[test]) for train, test in splits]
+        exact = np.mean([balanced_accuracy_score(y[test], labels) for labels, (_, test) in zip(fits, splits, strict=True)])
+        assert exact <= search.ceilings_[int(np.searchsorted(search.Cs_, C)) - 1] + 1e-9
+    at_best = list(search.Cs_).index(search.C_)
+    low, high = search.score_bounds_[:, :, at_best].mean(axis=1)
+    assert low - 1e-9 <= search.best_score_ <= high + 1e-9
 
 
 def test_the_bounds_at_the_knots_hold_and_the_winner_is_proved():

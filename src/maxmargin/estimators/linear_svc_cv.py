@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,11 +17,24 @@ from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
 from maxmargin.model_selection.path import checked_range
 from maxmargin.model_selection.race import Race
-from maxmargin.model_selection.race_fold import race_fold
+from maxmargin.model_selection.race_fold import race_fold, weights_of_accuracy, weights_of_balanced_accuracy
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
 IN_RANGE = "trained as far as the proof over the range needs"
+
+
+class RangeScore(NamedTuple):
+    """A score that ``C_range`` proves: its name in a sentence, and what each validation sample counts."""
+
+    name: str
+    weights: Callable[[Array, int], Array]
+
+
+RANGE_SCORES = {
+    "accuracy": RangeScore("accuracy", weights_of_accuracy),
+    "balanced_accuracy": RangeScore("balanced accuracy", weights_of_balanced_accuracy),
+}
 
 
 class LinearSVCCV(Searching, LinearSVC):
@@ -36,8 +50,8 @@ class LinearSVCCV(Searching, LinearSVC):
         The values to try. A number means that many values from 1e-3 to 1e3, at equal ratios.
     C_range : (float, float), optional
         Instead of a list: the least and the greatest C. Fits are added until it is proved that no C of the range has a
-        cross-validated accuracy that is better by more than ``regret``. Only for two classes and accuracy, with a penalised
-        intercept or none. ``tol`` applies to the final model.
+        cross-validated accuracy that is better by more than ``regret``. Only for two classes, with a penalised intercept or
+        none; ``scoring`` may be accuracy (the default) or "balanced_accuracy". ``tol`` applies to the final model.
     regret : float, default 0.005
         With ``C_range``: how much better another C may be, in accuracy.
     cv : int, splitter or iterable, optional
@@ -155,8 +169,12 @@ solver, max_seconds, penalize_intercept, sharp_proofs
     def _search_range(self, samples: Samples, given: Any) -> list[Solution]:
         low, high = checked_range(self.C_range)
         checks.number("regret", self.regret, at_least=0.0)
-        if self.scoring not in (None, "accuracy") or given.scorer.score.get("sample_weight") is not None:
-            raise ValueError("C_range proves accuracy, of samples of equal weight: leave scoring and sample_weight out.")
+        if self.scoring not in (None, *RANGE_SCORES) or given.scorer.score.get("sample_weight") is not None:
+            raise ValueError(
+                "C_range proves accuracy or balanced_accuracy, of samples of equal weight: other scores take a list Cs=[...], "
+                "and leave sample_weight out."
+            )
+        score = RANGE_SCORES[self.scoring or "accuracy"]
         if self.penalty != "l2":
             raise ValueError(f"C_range is proved for penalty='l2'; got penalty={self.penalty!r}. Cs takes a list of values.")
         classes = checks.two_classes_of(samples.y)
@@ -166,19 +184,25 @@ solver, max_seconds, penalize_intercept, sharp_proofs
                 fold.estimator.binary_problem(fold.X, fold.y, fold.sample_weight),
                 fold.X_test,
                 np.where(fold.y_test == classes[1], 1, -1),
-                len(folds),
+                score.weights(fold.y_test, len(folds)),
             )
             for fold in folds
         ]
-        self._keep_race(Race(races, solver=self.solver).run(low, high, float(self.regret)))
+        race = Race(races, solver=self.solver, score_name=score.name)
+        self._keep_race(race.run(low, high, float(self.regret)))
         return []
 
     def _keep_race(self, race: Race) -> None:
         self.Cs_, self.C_ = np.array(race.knots), race.best
         at_knots = np.array([[fold.at(C) for C in race.knots] for fold in race.folds])
         self.score_bounds_ = 1.0 - len(race.folds) * np.moveaxis(at_knots, 2, 0)[::-1]
-        margins = [[fold.scores[C][0] > 0.0 for C in race.knots] for fold in race.folds]
-        self.scores_ = np.array([[float(right.mean()) for right in fold] for fold in margins])
+        n_folds = len(race.folds)
+        self.scores_ = np.array(
+            [
+                [n_folds * float(fold.validation.weights[fold.scores[C][0] > 0.0].sum()) for C in race.knots]
+                for fold in race.folds
+            ]
+        )
         self.best_score_ = float(self.scores_[:, race.knots.index(race.best)].mean())
         self.ceilings_ = np.array([stretch.ceiling for stretch in race.stretches.values()])
         self.regret_, self.proof_ = race.regret, race.proof()

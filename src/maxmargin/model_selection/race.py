@@ -1,4 +1,4 @@
-r"""Cross-validated accuracy over a whole range of C: a proof that no C in it is much better than the one that was found.
+r"""Cross-validated accuracy, plain or balanced, over a range of C: a proof that no C in it is much better than the one found.
 
 Knots are values of C at which every fold is fitted. Between two knots the optimum of each fold is in a ball around the
 mixture of two fits, whose squared radius is at most a parabola g of the position
@@ -89,6 +89,8 @@ class Race:
     n_fits: int = 0
     asked: float = 0.0
     """The regret that is asked for."""
+    score_name: str = "accuracy"
+    """What the weights of the validation samples add up to."""
     enough: float = -math.inf
     """The accuracy below which a ceiling need not be made any lower."""
 
@@ -222,30 +224,29 @@ class Race:
         if found <= self.enough + ROUNDING or not all(len(part.losses) for part in parts):
             return 2
         for pieces in range(2, self.policy.most_pieces):
-            shares = [
-                fold.validation.weight * part.share_open(pieces**-self.policy.power)
-                for fold, part in zip(self.folds, parts, strict=True)
-            ]
+            shares = [part.share_open(pieces**-self.policy.power) for part in parts]
             if float(np.sum(shares, axis=0).max()) <= self.enough + ROUNDING:
                 return pieces
         return self.policy.most_pieces
 
     def _greatest(self, parts: list[Parts]) -> float:
-        each = [fold.validation.weight for fold in self.folds]
-        weights = np.concatenate([np.full(len(part.samples), weight) for part, weight in zip(parts, each, strict=True)])
-        always = sum(part.n_open * weight for part, weight in zip(parts, each, strict=True))
+        weights, always = np.concatenate([part.weights for part in parts]), sum(part.always for part in parts)
         greatest = 0.0
         for opens in zip(*(part.opens for part in parts), strict=True):
             low, high = (np.concatenate(ends) for ends in zip(*opens, strict=True))
             greatest = max(greatest, float(sweep(low, high, weights).sums.max()))
         return always + greatest
 
+    @property
+    def _a_score(self) -> str:
+        return f"{'an' if self.score_name[0] in 'aeiou' else 'a'} {self.score_name}"
+
     def proof(self) -> str:
         """What is proved, in two sentences."""
         best = self.best
         return (
-            f"Cross-validated accuracy at C = {best:.4g} is proved to be between {self.floors[best]:.4f} and "
-            f"{self.ceilings[best]:.4f}. No C between {self.knots[0]:g} and {self.knots[-1]:g} has an accuracy above "
+            f"Cross-validated {self.score_name} at C = {best:.4g} is proved to be between {self.floors[best]:.4f} and "
+            f"{self.ceilings[best]:.4f}. No C between {self.knots[0]:g} and {self.knots[-1]:g} has {self._a_score} above "
             f"{self.ceiling:.4f}. {len(self.knots)} values of C, {self.n_fits} fits."
         )
 

@@ -28,22 +28,22 @@ NOTHING = np.empty(0)
 
 @dataclass(eq=False)
 class Validation:
-    """The validation samples of one fold: y is +1 or -1, and ``weight`` what one of them counts."""
+    """The validation samples of one fold: y is +1 or -1, and ``weights`` what each counts in the score of all folds."""
 
     X: Any
     y: Array
     lengths: Array
-    weight: float
+    weights: Array
 
     @classmethod
-    def of(cls, problem: LinearProblem, X: Any, y: Array, n_folds: int) -> Validation:
+    def of(cls, problem: LinearProblem, X: Any, y: Array, weights: Array) -> Validation:
         """Features that no training sample has do not count: their weight is zero at every C."""
         present = (problem.rows.column_magnitudes() > 0.0).astype(X.dtype)
         X = X.multiply(present).tocsr() if problem.rows.is_sparse else X * present
         constant = problem.intercept_scaling if problem.penalizes_intercept else 0.0
         is_empty = np.asarray(abs(X).max(axis=1).todense() if problem.rows.is_sparse else np.abs(X).max(axis=1)).ravel() == 0.0
         lengths = np.where(is_empty, constant, np.hypot(norms(X), constant) * OUTWARDS)
-        return cls(X, y, lengths, 1.0 / (n_folds * len(y)))
+        return cls(X, y, lengths, weights)
 
     def scores(self, fit: Fit) -> tuple[Array, Array]:
         """y times the value of the middle between w and v, and how wrong it can be. A row without features has the score zero
@@ -108,9 +108,8 @@ class RaceFold:
         fit = self.fits[C]
         radius = math.sqrt(fit.terms + 0.25 * fit.apart(1.0) ** 2) * OUTWARDS
         reach = (radius * self.validation.lengths + errors) * OUTWARDS
-        weight = self.validation.weight
-        is_wrong, is_right = margins < -reach, margins > reach
-        return weight * float(np.count_nonzero(is_wrong)), weight * float(np.count_nonzero(~is_right))
+        weights, is_wrong, is_right = self.validation.weights, margins < -reach, margins > reach
+        return float(weights[is_wrong].sum()), float(weights[~is_right].sum())
 
     def parts(self, low: float, high: float, sign: float, n_parts: int, is_inverse: bool = False) -> Parts:
         """Where each sample is not proved wrong (``sign`` is -1) or not proved right (+1) between two knots, for each part of
@@ -120,10 +119,11 @@ class RaceFold:
         tried = np.flatnonzero(np.maximum(sign * scores[0][0], sign * scores[1][0]) > 0.0)
         (one, error), (two, other_error) = ((each[tried] for each in score) for score in scores)
         slack = np.maximum(error, other_error) + SLACK * (np.abs(one) + np.abs(two))
-        lengths, n_open = self.validation.lengths[tried], len(self.validation.y) - len(tried)
+        lengths, weights = self.validation.lengths[tried], self.validation.weights[tried]
+        always = float(np.delete(self.validation.weights, tried).sum())
         by_ball = open_interval(sign * one - slack, sign * two - slack, lengths, parabola_of(pair))
         if low not in self.slopes or high not in self.slopes:
-            return Parts(tried, n_open, [by_ball])
+            return Parts(tried, weights, always, [by_ball])
         gradients = Gradients((pair.first, pair.second), (self.slopes[low], self.slopes[high]), n_parts, is_inverse)
         by_ball = by_ball.in_inverse(high / low) if is_inverse else by_ball
         apart = 0.5 * max(pair.first.apart(1.0), pair.second.apart(1.0))  # the scores are those of the middle of w and v
@@ -131,7 +131,7 @@ class RaceFold:
         p = sign * ((1.0 - ends) * one + ends * two) - slack - apart * lengths * OUTWARDS
         opens, losses = self._opens(p, tried, lengths, gradients.ball, sign)
         met = [each.met(by_ball.on_part(k, n_parts)) for k, each in enumerate(opens)]
-        return Parts(tried, n_open, met, sign, p, gradients, losses)
+        return Parts(tried, weights, always, met, sign, p, gradients, losses)
 
     def lift_length(self, low: float, high: float, is_inverse: bool) -> float:
         """How long the gradient is between two knots, up to a factor, where no sample crosses the margin."""
@@ -173,11 +173,12 @@ class RaceFold:
 
 
 class Parts(NamedTuple):
-    """Some validation samples and where each is open, for each part of an interval, with their scores at the ends of the
-    parts. ``n_open`` others are open everywhere."""
+    """Some validation samples with their weights, and where each is open, for each part of an interval, with their scores at
+    the ends of the parts. The others are open everywhere, and weigh ``always``."""
 
     samples: Array
-    n_open: int
+    weights: Array
+    always: float
     opens: list[Open]
     sign: float = -1.0
     scores: Array = NOTHING
@@ -186,16 +187,28 @@ class Parts(NamedTuple):
     """What the bound takes from each score at each end of the parts. It falls like the square of the interval's length."""
 
     def share_open(self, factor: float) -> Array:
-        """How many samples would be open at each end of the parts, were the losses multiplied by this factor."""
-        return np.asarray(self.n_open + np.count_nonzero(self.scores <= factor * self.losses, axis=1))
+        """The weight of the samples that would be open at each end of the parts, were the losses multiplied by this factor."""
+        return np.asarray(self.always + (self.scores <= factor * self.losses) @ self.weights)
 
 
-def race_fold(problem: LinearProblem, X_test: Any, y_test: Array, n_folds: int) -> RaceFold:
-    """``y_test`` is +1 or -1."""
+def race_fold(problem: LinearProblem, X_test: Any, y_test: Array, weights: Array) -> RaceFold:
+    """``y_test`` is +1 or -1, and ``weights`` says what each validation sample counts in the score of all folds."""
     if has_free_offset(problem):
         raise ValueError("A proof over a range needs an intercept that is penalised, or none.")
     problem, X_test = _dense_where_small(problem, X_test)
-    return RaceFold(problem, Validation.of(problem, X_test, y_test, n_folds))
+    return RaceFold(problem, Validation.of(problem, X_test, y_test, weights))
+
+
+def weights_of_accuracy(y_test: Array, n_folds: int) -> Array:
+    """What a validation sample counts in the mean accuracy of all folds."""
+    return np.full(len(y_test), 1.0 / (n_folds * len(y_test)))
+
+
+def weights_of_balanced_accuracy(y_test: Array, n_folds: int) -> Array:
+    """The same for scikit-learn's balanced accuracy, the mean over the classes of the share that is right. A class that the
+    fold does not have does not count."""
+    labels, codes, counts = np.unique(y_test, return_inverse=True, return_counts=True)
+    return 1.0 / (n_folds * len(labels) * counts[codes])
 
 
 def _dense_where_small(problem: LinearProblem, X_test: Any) -> tuple[LinearProblem, Any]:

@@ -312,8 +312,9 @@ class NewtonState(Standing):
     def _looks_stiff(self) -> bool:
         """Whether C |x|^2 is so large that only the kinks decide, but not beyond float64, and the answer is still far away."""
         may_be = self.problem.penalizes_intercept and not (self.is_stiff or self.passes.hessian.is_rough)
+        is_far = self.dual < 0.0 and self.anchor_dual < self.policy.stiff_dual * self.least_primal
         stiffness = self.scale.stiffness
-        return may_be and self.dual < 0.0 and stiffness < 1.0 / ROUNDING and self.penalty * stiffness >= self.policy.stiff
+        return may_be and is_far and stiffness < 1.0 / ROUNDING and self.penalty * stiffness >= self.policy.stiff
 
     def _begin_with_proximal_term(self) -> None:
         """Begin again at the anchor, with a proximal term of the size of K: on separable data at large C the loss is as good

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import sys
@@ -17,6 +18,13 @@ compiled = [path for path in sorted(SOURCES.rglob("*.py")) if "_loop" in path.st
 digest = hashlib.sha256(b"".join(path.read_bytes() for path in compiled)).hexdigest()[:16]
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".cache" / f"numba-{digest}")
 sys.path.insert(0, str(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def liblinear_begins_alike():
+    """LIBLINEAR draws its order by the C library's rand: a test must not depend on how often others drew before it."""
+    c_library = ctypes.CDLL(None) if os.name == "posix" else ctypes.cdll.msvcrt
+    c_library.srand(1)
 
 
 @pytest.fixture

@@ -47,7 +47,11 @@ def test_any_two_solvers_agree_within_their_certified_distances(problem_name, lo
 
 
 def liblinear(problem: LinearProblem) -> np.ndarray:
-    """The w of LIBLINEAR for the same problem, at its tightest."""
+    """The w of LIBLINEAR for the same problem, at its tightest: the best of five runs, because some orders end it early."""
+    return min((liblinear_once(problem) for _ in range(5)), key=problem.primal)
+
+
+def liblinear_once(problem: LinearProblem) -> np.ndarray:
     from liblinear.liblinear import liblinear as library
     from liblinear.liblinear import parameter, toPyModel
     from liblinear.liblinear import problem as training_set

@@ -211,7 +211,7 @@ class _Capped(NamedTuple):
 
 
 def _capped(q: Array, lengths: Array, size: int) -> _Capped | None:
-    """None where A is too large for any proof."""
+    """The curvatures that rounding allows; None where A is too large for any proof."""
     trace = float(q @ np.square(lengths))
     share = (gamma(len(q) + 6.0) + 2.0 * gamma(size + 2.0)) * OUTWARDS
     room = GREATEST_SHIFT / (4.0 * share) - size

@@ -10,8 +10,9 @@ from maxmargin.data.rows import Array
 
 
 def equal_points(matrix: Any) -> tuple[Array, Array]:
-    """For each row of a CSR matrix the number of its set of equal rows, and the first row of each set. Rows that have the same
-    product with a fixed vector are compared, neighbour by neighbour; equal rows between which another one comes are missed."""
+    """Find, for each row of a CSR matrix, the number of its set of equal rows, and the first row of each set. Rows that have
+    the same product with a fixed vector are compared, neighbour by neighbour; equal rows between which another one comes are
+    missed."""
     n, lengths = matrix.shape[0], np.diff(matrix.indptr)
     products = matrix @ np.cos(np.arange(1.0, matrix.shape[1] + 1.0))
     order = np.argsort(products, kind="stable")

@@ -249,7 +249,7 @@ class _Totals(NamedTuple):
 
     @classmethod
     def of(cls, found: tuple[float, ...]) -> _Totals:
-        """From what ``hinge_sums`` returns."""
+        """The totals from what ``hinge_sums`` returns."""
         loss, gap, rounding, sqnorm, total, excess, slope, n_at_bound = found
         return cls(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), int(n_at_bound))
 

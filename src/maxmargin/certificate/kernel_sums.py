@@ -122,8 +122,8 @@ def _rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples
 
 
 def _prepared(points: Points, is_large: bool) -> Points:
-    """With norms that are right to the last digit. A large dense matrix becomes CSR where enough of it is zero; a small sparse
-    one becomes dense, which needs less compiled code."""
+    """The points with norms that are right to the last digit. A large dense matrix becomes CSR where enough of it is zero; a
+    small sparse one becomes dense, which needs less compiled code."""
     from maxmargin.problem.kernel_loops import dense_sqnorms, sparse_sqnorms
 
     matrix = points.matrix
@@ -149,7 +149,7 @@ def _are_narrow(points: Points, samples: Points) -> bool:
 
 
 def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float) -> float:
-    """Of a sum, relative to that of the magnitudes: see the head of this module."""
+    """The error of a sum, relative to the sum of the magnitudes: see the head of this module."""
     greatest = float(max(points.sqnorms.max(initial=0.0), samples.sqnorms.max(initial=0.0)))
     m = max(_dot_roundings(points.matrix), _dot_roundings(samples.matrix))
     exponent = kernel.gamma * greatest * (22.0 + 2.0 * m) * UNIT_ROUNDOFF
@@ -157,7 +157,8 @@ def _rbf_error(kernel: Any, points: Points, samples: Points, n_additions: float)
 
 
 def _dot_roundings(matrix: Any) -> float:
-    """That a term of a dot product meets: one for each element, or in the compiled code four, and one for each four."""
+    """The roundings that a term of a dot product meets: one for each element, or in the compiled code four, and one for each
+    four."""
     if not sparse.issparse(matrix):
         n_features = matrix.shape[1]
         return float(n_features // 4 + 8 if n_features <= policy.KERNEL.few_features else n_features + 1)
@@ -183,7 +184,7 @@ def _sparse_sums(
 
 
 def _samples_a_task(n_vectors: int) -> int:
-    """A multiple of what a vector holds, unless a task may have fewer."""
+    """Samples of a task: a multiple of what a vector holds, unless a task may have fewer."""
     fitting = policy.KERNEL.values_a_task // max(1, n_vectors) // TASK_STEP * TASK_STEP
     return min(policy.KERNEL.samples_a_task, max(TASK_STEP, fitting))
 
@@ -208,7 +209,7 @@ def _symmetric_sums(kernel: Any, points: Points, chosen: Array, signed: Array) -
 
 
 def _sums_among_rows(kernel: Any, vectors: Points, scales: Array, n_first: int) -> tuple[Array, int]:
-    """At the vectors, those over the first of them and those over the others."""
+    """The sums at the vectors: those over the first of them, and those over the others."""
     from maxmargin.certificate.kernel_sum_loops import LANES, JudgedSums, judge_among
 
     n, rows, size = len(vectors), _elements(vectors.matrix), _samples_a_task(len(vectors))
@@ -248,7 +249,7 @@ def _positive_sums(kernel: Any, points: Points, chosen: Array, scales: Array, sa
 
 
 def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Points | None) -> KernelSums:
-    """From tiles of kernel values, and their products with the coefficients and with the magnitudes of those."""
+    """The sums from tiles of kernel values, and their products with the coefficients and with the magnitudes of those."""
     vectors, scales = points[chosen], np.stack([signed, np.abs(signed)])
     others = points if samples is None else samples
     with single_threaded_blas():
@@ -322,8 +323,8 @@ def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, s
 
 
 def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) -> KernelSums | None:
-    """In the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64 with
-    that."""
+    """The sums in the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64
+    with that."""
     number, roundoff = np.longdouble, 0.5 * float(np.finfo(np.longdouble).eps)
     if roundoff > LONG_ROUNDOFF or vectors.matrix.shape[1] > problem_policy.KERNEL.dense_features:
         return None
@@ -345,7 +346,7 @@ def _dense(points: Points) -> Array:
 
 
 def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
-    """Right to nearly the last digit of float64."""
+    """RBF sums that are right to nearly the last digit of float64."""
     from maxmargin.certificate.precise_kernel_loops import WIDTH, Gaussian, NormedRows, precise_rbf_sums, precise_sqnorms
 
     if points.matrix.shape[1] > problem_policy.KERNEL.dense_features:

@@ -94,7 +94,7 @@ class Judge:
             return precise if precise.gap + precise.rounding_error < quick.gap + quick.rounding_error else quick
 
     def _sums(self, output: PassOutput) -> PartSums:
-        """Of all rows."""
+        """The sums over all rows."""
         totals = shared_sums(self.problem, self._crew, output)
         linear = self._linear(output.alpha, float(output.w[-1]) * self.problem.intercept_scaling)
         rests = None if output.rests is None else output.rests[0]
@@ -116,8 +116,8 @@ class Judge:
         return verdict(self.problem, sums, comparison, self._imbalance(comparison))
 
     def _compare_precisely(self, w: Array, alpha: Array, sums: PartSums) -> Comparison:
-        """From pairs. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c of X: w(alpha) becomes
-        w(alpha) - r c, and the offset b + w . c."""
+        """Compare w with w(alpha) from pairs of floats. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c
+        of X: w(alpha) becomes w(alpha) - r c, and the offset b + w . c."""
         moved = None if self.problem.penalizes_intercept else self._moved(w, alpha, sums)
         return compared_precisely(self.problem, w, sums, moved)
 

@@ -109,7 +109,7 @@ class MeasuredRows(NamedTuple):
         return cls(X, own, np.hypot(own, constant) * OUTWARDS, _stored(X) + 4.0)
 
     def decisions(self, coef: Array, intercept: Array, bounds: Bounds) -> Decisions:
-        """As ``linear_decisions``, a little less sharp."""
+        """Decisions as ``linear_decisions`` makes them, a little less sharp."""
         with np.errstate(all="ignore"):
             values = self.X @ coef.T + intercept
             sizes = np.linalg.norm(coef, axis=1) * (1.0 + gamma(coef.shape[1] + 8.0))

@@ -42,7 +42,7 @@ class ScalingOptions:
     quiet: of.Quiet = False
 
     def bounds(self) -> Interval:
-        """By default -1 and 1, as in svm-scale."""
+        """The range to scale to: -1 to 1 by default, as in svm-scale."""
         lower = -1.0 if self.lower is None else self.lower
         upper = 1.0 if self.upper is None else self.upper
         return _interval(lower, upper, f"-l {lower:g} and -u {upper:g}")

@@ -26,7 +26,7 @@ ONE_CLASS = 21
 """LIBLINEAR's -s for its one-class SVM."""
 REGRESSION_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive", "quantile")
 KERNEL_LOSSES = ("epsilon_insensitive", "quantile")
-"""Of regression with a kernel."""
+"""The losses of regression with a kernel."""
 TYPES_WITH_NU, KERNEL_TYPES_WITH_NU = ("21",), ("1", "2", "4")
 """Values of -s with which -n is nu, and not the number of threads: LIBLINEAR's without -t, LIBSVM's with it."""
 MISSING_LINEAR_TYPES = {

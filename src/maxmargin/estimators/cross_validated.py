@@ -160,7 +160,7 @@ class Searching:
         return list(search.solutions)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """By ``scoring``."""
+        """The score of the predictions for X, by ``scoring``."""
         return float(scorer_of(self)(self, X, y, **({} if sample_weight is None else {"sample_weight": sample_weight})))
 
     def get_metadata_routing(self) -> Any:

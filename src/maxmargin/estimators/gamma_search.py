@@ -53,7 +53,7 @@ class GammaSearching(Searching):
         return {"C": self.C_, "gamma": self.gamma_}
 
     def _gammas(self, X: Any, sample_weight: Any) -> Array:
-        """As numbers; the names of scikit-learn mean what they do on all samples."""
+        """The values of gamma as numbers; the names of scikit-learn mean what they do on all samples."""
         if self.kernel in ("linear", "precomputed") or callable(self.kernel):
             return np.ones(1)
         wanted = ["scale"] if self.gammas is None else np.atleast_1d(np.asarray(self.gammas, dtype=object)).tolist()

@@ -134,7 +134,7 @@ class KernelRegressor(KernelMachine):
         return values[:, 0] if self._is_one_ else values
 
     def _certified_values(self, X: Any, diagonal: Array | None) -> CertifiedValues:
-        """For X that is known to be sound."""
+        """Predictions and radii for an X that is known to be sound."""
         decisions = self._decisions(X, diagonal)
         return CertifiedValues(self._shaped(decisions.values), self._shaped(decisions.reach))
 

@@ -66,7 +66,7 @@ class SharedFold:
 
     @cached_property
     def problem(self) -> KernelProblem:
-        """At C = 1."""
+        """The problem of this fold at C = 1."""
         fold = self.fold
         costs = checks.sample_costs(1.0, self.class_weight, fold.sample_weight, fold.X, fold.classes, fold.y)
         signs = np.where(fold.y == fold.classes[1], 1, -1)
@@ -81,19 +81,19 @@ class SharedFold:
         return kernel_lengths(self.kernel, Points.of(self.fold.X_test))
 
     def begin(self, K: Array, n: int) -> None:
-        """With no steps made, on the kernel matrix K of all n samples."""
+        """Begin with no steps made, on the kernel matrix K of all n samples."""
         y, costs, rows = np.zeros(n), np.zeros(n), self.fold.train_rows
         y[rows], costs[rows] = self.problem.signs, self.problem.C
         self.smo = FoldSMO(K, np.diagonal(K).copy(), y, costs, self.has_offset)
 
     def train(self, C: float, tol: float) -> Trained:
-        """From where the last C ended."""
+        """Train at the next C, from where the last C ended."""
         assert self.smo is not None
         self.smo.move_to(C)
         return self._steps(tol)
 
     def train_again(self, C: float, model: Trained, outputs: Array, tol: float) -> Trained:
-        """From a model whose outputs are exact."""
+        """Train again, from a model whose outputs are exact."""
         assert self.smo is not None
         self.smo.move_to(C)
         s = np.zeros(len(outputs))
@@ -111,12 +111,12 @@ class SharedFold:
         return Trained(alpha, reached.stretch, float(np.mean(is_right)))
 
     def fit(self, C: float, model: Trained, sums: ManySums, k: int) -> Fit:
-        """Model k of the sums, judged."""
+        """Judge model k of the sums."""
         problem = with_costs(self.problem, self.problem.C * C)
         return stretched_fit(problem, model.alpha, sums.of(self.fold.train_rows, k), model.stretch, C, self.lengths)
 
     def labels(self, fit: Fit, model: Trained, sums: ManySums, k: int) -> CertifiedLabels:
-        """Of the validation samples."""
+        """Labels of the validation samples, and which of them are proved."""
         values, errors = sums.of(self.fold.test_rows, k)
         middle, ball = 0.5 * (1.0 + model.stretch), fit.ball_at(fit.C)
         errors = middle * errors + 4.0 * np.finfo(np.float64).eps * np.abs(values)

@@ -87,7 +87,7 @@ class LinearOneClass(checks.PickledByName, Watched):
         keep_proofs(self, [solution])
 
     def _certified_labels(self, X: Any) -> CertifiedLabels:
-        """For X that is known to be sound."""
+        """Labels and proofs for an X that is known to be sound."""
         decisions = linear_decisions(X, self.coef_, self.intercept_, bounds_of(self), 0.0)
         labels = np.where(decisions.values[:, 0] >= 0.0, 1, -1)
         return CertifiedLabels(labels, decisions.is_proved[:, 0])

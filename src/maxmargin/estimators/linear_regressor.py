@@ -111,7 +111,7 @@ class LinearRegressor(checks.PickledByName, Watched):
         keep_proofs(self, solutions)
 
     def _certified_values(self, X: Any) -> CertifiedValues:
-        """For X that is known to be sound."""
+        """Predictions and radii for an X that is known to be sound."""
         constant = scaling_of(self) if self.penalize_intercept else 0.0
         decisions = linear_decisions(X, np.atleast_2d(self.coef_), np.asarray(self.intercept_), bounds_of(self), constant)
         shape = (X.shape[0], *self.coef_.shape[:-1])

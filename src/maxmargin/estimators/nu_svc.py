@@ -126,7 +126,7 @@ class NuSVC(SVC):
         return nu_fit.nu_solver(self)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
-        """With class weights in two fits: nu says what C is, and the weights multiply it."""
+        """Train; with class weights in two fits: nu says what C is, and the weights multiply it."""
         if self.class_weight is None:
             return super()._train(X, y, sample_weight, limits)
         classes = checks.classes_of(y)

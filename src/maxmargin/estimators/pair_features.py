@@ -74,8 +74,8 @@ class FeatureProblems:
     def where_it_pays(
         cls, X: Any, kernel: Kernel, costs: Array, has_offset: bool, solver: Any, n_samples: int, cache_mb: float
     ) -> FeatureProblems | None:
-        """None where the kernel has no short feature map, the solver has no form for linear problems, or kernel values are far
-        cheaper for the largest pair of classes, of ``n_samples``."""
+        """The linear problems; None where the kernel has no short feature map, the solver has no form for linear problems, or
+        kernel values are far cheaper for the largest pair of classes, of ``n_samples``."""
         found, linear = feature_map(kernel, X.shape[1], has_offset), solver.for_features()
         if found is None or linear is None:
             return None
@@ -162,7 +162,7 @@ class FeatureWeights:
         return np.asarray(self.map.of(X) @ self.weights.T) + intercept
 
     def decisions(self, X: Any, intercept: Array, bounds: Bounds) -> Decisions:
-        """With how far the exact optimum's can be from them."""
+        """Decision values, and how far those of the exact optimum can be from them."""
         features = self.map.of(X)
         found = linear_decisions(features, self.weights, intercept, bounds, 0.0)
         if self.map.relative_error == 0.0:
@@ -171,14 +171,14 @@ class FeatureWeights:
         return Decisions(found.values, (found.reach + added) * OUTWARDS, (found.errors + added) * OUTWARDS)
 
     def exact_values(self, X: Any, intercept: Array) -> Values:
-        """In float64, with how wrong each can be."""
+        """Decision values in float64, and how wrong each can be."""
         features = self.map.of(X)
         found = linear_values(features, self.weights, intercept)
         nothing = Bounds(*np.zeros((2, len(intercept))))
         return Values(found.values, found.errors + self._feature_errors(features, nothing))
 
     def _feature_errors(self, features: Array, bounds: Bounds) -> Array:
-        """Of w . phi(x), and of |w - w*| |phi(x)|."""
+        """The errors of w . phi(x), and of |w - w*| |phi(x)|."""
         size = np.abs(self.weights)
         relative, absolute = SECOND_ORDER * self.map.relative_error, self.map.absolute_error
         lengths = np.linalg.norm(features, axis=1)[:, None] * bounds.distance

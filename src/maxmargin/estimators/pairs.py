@@ -43,7 +43,7 @@ class Pair:
 
     @classmethod
     def all_of(cls, codes: Array) -> list[Pair]:
-        """Those of all classes 0, 1, ..., which are the codes of the samples."""
+        """The pairs of all classes 0, 1, ..., which are the codes of the samples."""
         members = [np.flatnonzero(codes == k) for k in range(int(codes.max()) + 1)]
         return [cls._of(first, second, members, codes) for first, second in class_pairs(len(members))]
 
@@ -61,11 +61,11 @@ class Pair:
         return cls(first, second, samples, signs)
 
     def rows(self, X: Any) -> Any:
-        """Its rows of X."""
+        """The rows of X of this pair."""
         return X if len(self.samples) == X.shape[0] else X[self.samples]
 
     def part(self, X: Any, kernel: Kernel) -> Any:
-        """Its rows of X; of kernel values its columns, too."""
+        """The rows of X of this pair; of kernel values the columns, too."""
         rows = self.rows(X)
         is_part = kernel.is_given and rows is not X
         return rows[:, self.samples] if is_part else rows
@@ -78,7 +78,7 @@ class PairProblems(Protocol):
     def solver(self) -> Any: ...
 
     def limits(self, limits: Limits) -> Limits:
-        """Those for the solver."""
+        """The limits for the solver."""
 
     @property
     def most_threads(self) -> int:

@@ -51,7 +51,7 @@ class FoldScore(NamedTuple):
 
 
 Metric = Callable[[Array, Array, Array], float]
-"""Of the true codes of the classes, a mask of the samples whose label is right, and the weights of the samples."""
+"""A function of the true codes of the classes, a mask of the samples whose label is right, and the weights of the samples."""
 
 
 class BoundedMetric(NamedTuple):
@@ -83,7 +83,7 @@ def _balanced_accuracy(codes: Array, is_right: Array, weights: Array) -> float:
 
 
 def _f1_of(positive: int) -> Metric:
-    """With two classes a wrong label is that of the other one."""
+    """F1 of two classes, where a wrong label is that of the other class."""
 
     def f1(codes: Array, is_right: Array, weights: Array) -> float:
         hits, errors = float(weights @ (is_right & (codes == positive))), float(weights @ ~is_right)
@@ -93,8 +93,8 @@ def _f1_of(positive: int) -> Metric:
 
 
 def bounded_metric(scoring: Any, classes: Array) -> BoundedMetric | None:
-    """Of the scores that can be bounded; the others have no bounds, and no value is given up by them. That of F1 holds for two
-    classes, the positive one of which has the label 1, as in scikit-learn."""
+    """The metric behind a score that can be bounded; None for other scores, by which no value is given up. F1 is bounded for
+    two classes, the positive one of which has the label 1, as in scikit-learn."""
     known: dict[Any, Metric] = {None: _accuracy, "accuracy": _accuracy, "balanced_accuracy": _balanced_accuracy}
     if len(classes) == 2 and classes.dtype.kind in "iufb" and 1 in classes:
         known["f1"] = _f1_of(int(np.flatnonzero(classes == 1)[0]))
@@ -110,7 +110,7 @@ class BoundedErrors(NamedTuple):
     greatest: float
 
     def of_fold(self, fold: Fold) -> FoldScore:
-        """At the values, and at the residuals that are greatest and least within their radii."""
+        """The score at the values, and at the residuals that are greatest and least within their radii."""
         y, found = fold.y_test, fold.estimator._certified_values(fold.X_test)
         weights = fold.score_params.get("sample_weight")
         weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -137,7 +137,7 @@ def _negative_mean(power: int) -> Metric:
 
 
 def bounded_errors(scoring: Any) -> BoundedErrors | None:
-    """Of the scores of a regression that can be bounded."""
+    """The errors behind a score of a regression that can be bounded; None for other scores."""
     known = {
         None: BoundedErrors(_r2, 1.0),
         "r2": BoundedErrors(_r2, 1.0),
@@ -312,8 +312,8 @@ class Best(NamedTuple):
 
 
 def best_of(searches: Sequence[ListSearch]) -> Best:
-    """By the mean over all folds. If the time was not enough for that with any value, by the folds that there are; if there are
-    none, the value in the middle, where a search begins."""
+    """The best value by the mean over all folds. If the time was not enough for that with any value, by the folds that there
+    are; if there are none, the value in the middle, where a search begins."""
     for scores in ([each.mean_scores for each in searches], [each.partial_scores for each in searches]):
         means = np.stack(scores)
         if np.isfinite(means).any():

@@ -47,7 +47,7 @@ from maxmargin.estimators.pairs import pair_weights
 from maxmargin.problem.kernels import Kernel, Points
 
 Fetch = Callable[[Array], Any]
-"""From the numbers of some points to where they are now, a row each."""
+"""A function from the numbers of some points to where they are now, a row each."""
 
 ANNOUNCED_ROUNDING = 1e-9
 """Share by which a point may be farther than announced, as the announcement itself was rounded: part of the bound, not a

@@ -82,7 +82,7 @@ class FoldSVC(SVC):
         return PreparedProblems(X, kernel, costs, problems.has_offset, problems.solver, None, self._values)
 
     def _certified_labels(self, X: Any) -> CertifiedLabels:
-        """With two classes, first by the values that the fold has anyway."""
+        """Labels and proofs; with two classes first by the values that the fold has anyway."""
         outputs = self._values.outputs(self._test, self.support_, self.dual_coef_) if self._values else None
         if outputs is None or len(self.classes_) > 2 or self._feature_weights_ is not None:
             return self.certified_predict(X)

@@ -34,7 +34,7 @@ TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, COMMA, MINUS, POINT, ZERO, NINE, COLON 
 LARGEST_INDEX = 2**31 - 1
 LEAST_POWER, GREATEST_POWER = -342, 308
 MOST_DIGITS = 19
-"""As many decimal digits always fit 64 bits."""
+"""Decimal digits that always fit in 64 bits."""
 
 EXACT_TENS = np.array([10.0**k for k in range(23)])
 

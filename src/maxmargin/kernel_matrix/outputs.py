@@ -57,7 +57,8 @@ class ClassCoefficients(NamedTuple):
 
     @classmethod
     def of(cls, dual_coef: Array, n_support: Array, dtype: Any = np.float64) -> list[ClassCoefficients]:
-        """From scikit-learn's layout: row r of ``dual_coef`` is for the r-th of the classes other than the vector's own."""
+        """Make them from scikit-learn's layout: row r of ``dual_coef`` is for the r-th of the classes other than the vector's
+        own."""
         n_classes, number = len(n_support), {}
         for k, (i, j) in enumerate(class_pairs(n_classes)):
             number[i, j] = number[j, i] = k
@@ -116,7 +117,7 @@ class PairMachines:
         return mask
 
     def _values_by_definition(self, X: Any) -> Array:
-        """For values that are given, and for functions of the user."""
+        """The decision values where kernel values are given, or come from a function of the user."""
         if self.kernel.is_given:
             return self._added_up(lambda rows: given_values(X[rows], self.vectors), X.shape[0])
         points = Points.of(self.vectors)

@@ -67,12 +67,12 @@ class Sizes(NamedTuple):
         return int(min(self.most, self.sharing[-2:].sum()))
 
     def megabytes(self, n_threads: int) -> float:
-        """For the squares of all classes that share, and for each thread the matrix of a pair."""
+        """Megabytes for the squares of all classes that share, and for the matrix of a pair in each thread."""
         squares = np.square(self.sharing, dtype=np.float64).sum()
         return float(VALUES.itemsize * (squares + n_threads * padded(self.largest) ** 2) / MEGABYTE)
 
     def are_worth_it(self, budget_mb: float, n_threads: int) -> bool:
-        """At least three classes share, and what they share fits in the budget."""
+        """Whether at least three classes share, and what they share fits in the budget."""
         has_three = len(self.classes) >= 3 and len(self.sharing) >= 3
         return has_three and self.megabytes(n_threads) <= budget_mb
 
@@ -97,7 +97,8 @@ class SharedValues:
 
     @classmethod
     def where_it_pays(cls, kernel: Kernel, X: Any, codes: Array, cache_mb: float, n_threads: int) -> SharedValues | None:
-        """None where the values are given, or fewer than three classes share, or it would take too much of the budget."""
+        """The shared values; None where the values are given, or fewer than three classes share, or it would take too much of
+        the budget."""
         policy = SharingPolicy()
         budget_mb = policy.share_of_budget * cache_mb
         if kernel.is_given or not Sizes(np.bincount(codes), policy.most_samples).are_worth_it(budget_mb, n_threads):
@@ -107,7 +108,7 @@ class SharedValues:
 
     @property
     def nbytes(self) -> int:
-        """Of the squares that there are."""
+        """Bytes of the squares that are computed so far."""
         return sum(square.nbytes for square in self._squares if square is not None)
 
     def square(self, k: int) -> tuple[Array, int]:
@@ -139,7 +140,7 @@ class SharedValues:
         return values, n_one + n_other + fill(self._tiles, self.members[first], self.members[second], consume)
 
     def _matrix(self, size: int) -> Array:
-        """In the memory that this thread has used before: new pages are slow."""
+        """A matrix in the memory that this thread has used before: new pages are slow."""
         if not hasattr(self._memory, "values"):
             self._memory.values = np.empty(padded(self.sizes.largest) ** 2, VALUES)
         memory: Array = self._memory.values

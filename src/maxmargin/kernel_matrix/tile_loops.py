@@ -47,7 +47,7 @@ SQUARE = np.uint64(8)
 0.6, 16 0.8, 64 2.8, and NumPy 2.8."""
 
 VECTORISED = {"contract", "nnan", "nsz"}
-"""Without ``reassoc``, which would undo the rounding trick of ``exp2``."""
+"""Fast-math without ``reassoc``, which would undo the rounding trick of ``exp2``."""
 
 SHIFT_32, SHIFT_64 = np.float32(1.5 * 2.0**23), 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""

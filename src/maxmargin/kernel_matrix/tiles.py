@@ -93,7 +93,7 @@ class Side:
 
     @property
     def rows(self) -> CsrRows | DenseRows:
-        """As a compiled loop sees them."""
+        """The rows as a compiled loop sees them."""
         return self.form if isinstance(self.form, CsrRows) else DenseRows(self.form, 0.0)
 
 

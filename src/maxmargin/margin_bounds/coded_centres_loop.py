@@ -12,7 +12,7 @@ from maxmargin.data.rows import Array
 from maxmargin.margin_bounds.pruned_loss_loops import FAST
 
 DIRECTIONS = 8
-"""As many as there are bytes in a word: a sample's code is one."""
+"""Directions: as many as there are bytes in a word, because the code of a sample is one word."""
 LARGEST_CODE = 127.0
 BYTE, EIGHT = np.uint64(255), np.uint64(8)
 

@@ -47,7 +47,7 @@ class KernelMarginPolicy:
 
 
 class KernelLossAt(NamedTuple):
-    """Of a loss at some alpha and b: sum_i C_i loss(m_i); which samples are below the loss's knee, which is the subgradient
+    """A loss at some alpha and b: sum_i C_i loss(m_i); which samples are below the loss's knee, which is the subgradient
     :math:`-\\sum_i C_i y_i \\phi(x_i)` over them; how many margins were computed, and how many kernel values that took."""
 
     loss: float

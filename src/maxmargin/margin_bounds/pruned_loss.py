@@ -179,7 +179,7 @@ class PrunedLoss:
         self._look_cost = 0.0
 
     def evaluate(self, w: Array, weight: float = 0.0) -> LossAt:
-        """With a ``weight``, weight s_i is added to what :meth:`averages` returns."""
+        """The loss at w and minus its gradient. With a ``weight``, weight s_i is added to what :meth:`averages` returns."""
         self.tally.evaluations += 1
         if weight != 0.0 and not len(self.average):
             self.average = np.zeros(self.problem.n_samples)

@@ -86,7 +86,7 @@ class Spheres:
 
 
 def class_means(problem: LinearProblem, policy: SpherePolicy = DEFAULT) -> Array:
-    """Of the negative and of the positive samples, in the layout of the compiled loops."""
+    """The means of the negative and of the positive samples, in the layout of the compiled loops."""
     return _means(problem, _classes(problem), 2, policy)
 
 

@@ -140,7 +140,7 @@ def _problem_of(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Problem:
 
 
 def _closed_ranges(fit: Fit) -> Range:
-    """Without a free offset, for all samples at once."""
+    """The ranges without a free offset, for all samples at once."""
     problem, alpha, lengths = fit.problem, fit.alpha, fit.lengths
     of_v, error = point_outputs(problem, fit.v, lengths)
     m, m_v = fit.outputs, problem.signs * of_v
@@ -174,7 +174,7 @@ def _terms_left(fit: Fit) -> Array:
 
 
 def _offset_ranges(fit: Fit) -> Range:
-    """With a free offset. Samples that cannot be moved at a bearable price stay open."""
+    """The ranges with a free offset. Samples that cannot be moved at a bearable price stay open."""
     problem, n = fit.problem, fit.problem.n_samples
     low, high = np.full(n, -math.inf), np.full(n, math.inf)
     idle = np.flatnonzero(fit.alpha == 0.0)
@@ -189,7 +189,7 @@ def _offset_ranges(fit: Fit) -> Range:
 
 
 def _walks_without(fit: Fit, ranges: Range) -> Range:
-    """With the support vectors of a kernel machine that are still open left out one by one."""
+    """The ranges after the open support vectors of a kernel machine are left out one by one."""
     candidates = np.flatnonzero(~ranges.is_decided & (fit.alpha > 0.0))
     found = Removals(fit).signs(candidates)
     ranges.low[candidates[found > 0]] = SMALLEST
@@ -198,7 +198,7 @@ def _walks_without(fit: Fit, ranges: Range) -> Range:
 
 
 def _idle_range(fit: Fit, idle: Array) -> tuple[Array, Array]:
-    """Of samples with alpha_i = 0: the ball of the fit holds for each of the problems without one of them."""
+    """The range of samples with alpha_i = 0: the ball of the fit holds for each of the problems without one of them."""
     problem = fit.problem
     ball = fit.ball_at(fit.C)
     outputs, errors = point_outputs(problem, ball.centre, fit.lengths)
@@ -246,7 +246,7 @@ def _refitted(fit: Fit, i: int, solver: Any) -> tuple[bool, bool]:
 
 
 def _margin(problem: Problem, solution: Solution, i: int) -> tuple[float, float]:
-    """Of sample i, with the offset, and how wrong it can be."""
+    """The margin of sample i, with the offset, and how wrong it can be."""
     sign = float(problem.signs[i])
     if isinstance(problem, LinearProblem):
         row = problem.rows.matrix[[i]]

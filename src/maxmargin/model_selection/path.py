@@ -132,7 +132,7 @@ class Path:
 
 
 def _relative(gap: float, dual: float) -> float:
-    """Of a gap to an objective that is at least ``dual``."""
+    """The ratio of a gap to an objective that is at least ``dual``."""
     if dual > 0.0:
         return gap / dual
     return 0.0 if gap == 0.0 else math.inf
@@ -233,14 +233,14 @@ def checked_range(C_range: Any) -> tuple[float, float]:
 
 
 def first_knots(low: float, high: float, ratio: float = policy.PATH.first_ratio) -> Array:
-    """From low to high, with equal ratios of at most ``ratio``."""
+    """Knots from low to high, with equal ratios of at most ``ratio``."""
     knots = np.geomspace(low, high, 1 + max(1, math.ceil(math.log(high / low) / math.log(ratio))))
     knots[0], knots[-1] = low, high
     return knots
 
 
 def prepared(problem: Problem) -> Problem:
-    """With what all fits share: kernel values in float32 where they fit into memory."""
+    """The problem with what all fits share: kernel values in float32 where they fit into memory."""
     if (
         not isinstance(problem, KernelProblem)
         or problem.fast_values is not None

@@ -239,7 +239,7 @@ class Removals:
         return np.asarray(is_first)
 
     def _columns(self, samples: Array) -> Columns:
-        """Those of the free samples and of these."""
+        """The columns of the free samples and of these."""
         inverse, n = self.base.inverse, self.base.n_free
         n_rows = n + len(samples) + int(self.policy.spare * len(self.s))
         places = np.full(len(self.s), -1)
@@ -306,7 +306,7 @@ class Removals:
 
 
 def _lengthened(columns: Columns, n_rows: int) -> Columns:
-    """With memory for more rows."""
+    """The columns with memory for more rows."""
     values, weights, samples, places, errors, sizes = columns
     longer = [
         np.concatenate([part, np.empty((n_rows - len(part), *part.shape[1:]), part.dtype)])

@@ -45,7 +45,7 @@ class Track:
     _stands_at: Place | None = field(default=None, repr=False)
 
     def solve(self, C: float, limits: Limits, *, callback: Callback | None = None, seed: int = 0, stop: Stop) -> Solution:
-        """At C, from ``place``, which is then the answer."""
+        """Solve at C, from ``place``, which is then the answer."""
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
         solution: Solution | None = None
         if self.is_movable:
@@ -95,7 +95,7 @@ class Track:
         return self._moved
 
     def _start(self, C: float) -> Array | None:
-        """For a solver that starts from alpha; from w where the penalty has a kink."""
+        """Where a solver starts: from alpha, or from w where the penalty has a kink."""
         if self.place is None:
             return None
         if self.problem.penalty.has_kink:

@@ -50,7 +50,7 @@ FORMS_OF_OUTPUTS = {
     "n_support_": Form(WHOLE, ("one",)),
 }
 WITH_FEATURES = {FEATURE_WEIGHTS: Form(FLOAT64, ("problems", "kernel features"), is_needed=False)}
-"""For machines that a linear solver may have trained."""
+"""The arrays of machines that a linear solver may have trained."""
 NOT_ATTRIBUTES = (FEATURE_WEIGHTS, "epsilon_")
 """Arrays that are more than the attribute of their name."""
 

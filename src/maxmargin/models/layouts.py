@@ -20,4 +20,4 @@ LAYOUTS: dict[str, Layout] = {
     "NuSVR": kernel_layouts.NU_REGRESSION,
     "OneClassSVM": kernel_layouts.ONE_CLASS,
 }
-"""From a class to what a file of it is like; the command line trains with classes that are not public."""
+"""The layout of the file for each class; the command line trains with classes that are not public."""

@@ -36,7 +36,7 @@ from maxmargin.models.probabilities import Sigmoids
 from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
 
 KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid"}
-"""From LIBSVM's names to ours."""
+"""The kernels by LIBSVM's names, in our names."""
 SETTINGS = {"linear": (), "poly": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
 """What the header says of each kernel, in LIBSVM's order."""
 
@@ -81,7 +81,7 @@ def _model_of_outputs(header: Header, lines: Iterator[Line]) -> Any:
 
 
 def _calibrated(model: Any, header: Header) -> Any:
-    """With the sigmoids of the file, if it has any."""
+    """The model with the sigmoids of the file, if it has any."""
     has_sigmoids = "probA" in header.values or "probB" in header.values
     if has_sigmoids and header["svm_type"].text not in libsvm_outputs.TYPES:
         labels = header.labels()
@@ -181,7 +181,7 @@ def _machine(estimator: Any) -> tuple[str, _Machine]:
 
 
 def _kernel_name(estimator: Any) -> str:
-    """LIBSVM's."""
+    """The name of the kernel in LIBSVM's words."""
     names = {ours: theirs for theirs, ours in KERNELS.items()}
     if not isinstance(estimator.kernel, str) or estimator.kernel not in names:
         kind = "precomputed" if isinstance(estimator.kernel, str) else "a function"

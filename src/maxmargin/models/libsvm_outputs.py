@@ -19,7 +19,7 @@ from maxmargin.estimators.one_class_svm import OneClassSVM
 from maxmargin.estimators.svr import SVR
 
 TYPES: dict[str, type[KernelMachine]] = {"epsilon_svr": SVR, "nu_svr": NuSVR, "one_class": OneClassSVM}
-"""From LIBSVM's names of its machines to ours."""
+"""Our estimators by LIBSVM's names of its machines."""
 
 
 def machine_with(kind: str, settings: dict[str, Any], coefficients: Array, rho: float, vectors: Any) -> Any:

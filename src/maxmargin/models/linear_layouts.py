@@ -86,7 +86,7 @@ def _regression_tensors(estimator: Any) -> Tensors:
 
 
 def _regression_details(estimator: Any) -> Header:
-    """None for a y of one dimension, whose coef_ has one too."""
+    """The number of outputs; None for a y of one dimension, whose coef_ has one too."""
     return {"n_outputs": None if estimator.coef_.ndim == 1 else len(estimator.coef_)}
 
 

@@ -172,7 +172,7 @@ def _shifted(graph: Graph, kernel: Polynomial | Sigmoid, model: Any, X: str) -> 
 
 
 def _put_power(graph: Graph, base: str, degree: int) -> str:
-    """By squaring: the roundings can be counted, as those of a runtime's Pow cannot."""
+    """A power by squaring: the roundings can be counted, as those of a runtime's Pow cannot."""
     product = None
     while degree:
         if degree % 2:

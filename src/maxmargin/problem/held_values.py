@@ -228,7 +228,8 @@ class ClassValues:
 
     @classmethod
     def where_it_pays(cls, X: Any, kernel: Kernel, codes: Array, cache_mb: float, n_threads: int) -> ClassValues | None:
-        """None where a pair is too large to be held, or there are fewer than three classes, or the values are given."""
+        """The values; None where a pair is too large to be held, or there are fewer than three classes, or the values are
+        given."""
         sizes = np.bincount(codes)
         if len(sizes) < 3 or kernel.is_given or _largest_pair(sizes) > policy.HELD.most_samples:
             return None

@@ -125,7 +125,7 @@ class BlockFit:
 
 
 def _start(w: Array | None) -> Array | None:
-    """None for a problem of which nothing is known yet."""
+    """The w to start from; None for a problem of which nothing is known yet."""
     return w if w is not None and len(w) and np.isfinite(w).all() and w.any() else None
 
 

@@ -65,6 +65,6 @@ def guess_part(part: Part, framing: Framing, sampling: Sampling) -> Guessed | No
 
 
 def solved(problem: LinearProblem, tol: float, stop: Stop, seed: int, start: Array | None = None) -> Solution:
-    """By the ordinary solver in memory."""
+    """Solve the sample by the ordinary solver in memory."""
     limits = Limits(tol, math.inf, stop.seconds_left)
     return drive(problem, solver_named("auto"), limits, warm_start=start, callback=None, seed=seed, stop=stop)

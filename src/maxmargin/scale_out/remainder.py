@@ -31,7 +31,7 @@ ROW_OVERHEAD = 96
 
 
 class Nearness(NamedTuple):
-    """Of each sample: the alpha that answers w, and the distance of its residual to the nearest kink in units of |x|; zero
+    """For each sample: the alpha that answers w, and the distance of its residual to the nearest kink in units of |x|; zero
     where the sample cannot be settled."""
 
     answer: Array

@@ -73,7 +73,7 @@ class ShrinkingRule(Protocol):
         """All samples are taken back once, when the gap first falls below this multiple of the target."""
 
     def removable(self, active: ActiveSet) -> Array:
-        """A mask of the active samples."""
+        """A mask of the active samples that may be left out."""
 
 
 @dataclass(frozen=True)

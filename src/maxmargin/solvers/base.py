@@ -58,7 +58,7 @@ class State(Protocol):
 
 
 def check_stop(stop: object) -> None:
-    """For the ``stop`` of a solver's settings."""
+    """Refuse a ``stop`` that is no stopping rule."""
     if stop not in get_args(StoppingRule):
         raise ValueError(f"stop must be 'gap' or 'paper'; got {stop!r}.")
 
@@ -69,7 +69,7 @@ def ends_by_own_rule(solver: object) -> bool:
 
 
 def refuse_free_intercept(problem: LinearProblem, solver: str) -> None:
-    """For solvers that change one alpha at a time, and so cannot keep sum_i alpha_i y_i = 0."""
+    """Refuse a free intercept: a solver that changes one alpha at a time cannot keep sum_i alpha_i y_i = 0."""
     if not problem.penalizes_intercept:
         raise ValueError(f"The solver {solver!r} cannot fit an intercept without penalty: use 'newton' or 'auto'.")
 
@@ -81,13 +81,13 @@ def is_rounded_hinge(problem: LinearProblem) -> bool:
 
 
 def refuse_huber(problem: LinearProblem, solver: str) -> None:
-    """For solvers whose steps take a loss to be linear or quadratic on one side, and not both."""
+    """Refuse Huber loss: the steps of the solver take a loss to be linear or quadratic, and not both."""
     if is_rounded_hinge(problem):
         raise ValueError(f"The solver {solver!r} cannot fit {problem.loss!r}: use 'newton' or 'auto'.")
 
 
 def refuse_regression(problem: KernelProblem, solver: str) -> None:
-    """For solvers of the papers on classification, whose variables have one sign each."""
+    """Refuse regression: the paper of the solver is about classification, and its variables have one sign each."""
     if problem.loss.is_regression:
         raise ValueError(f"The solver {solver!r} is for classification: use 'batched-smo' or 'auto'.")
 

@@ -202,7 +202,7 @@ class Merging(NamedTuple):
 
     @classmethod
     def of_groups(cls, group: Array, C: Array, first: Array) -> Merging:
-        """From the sets, whatever the costs are."""
+        """The merging from the sets, whatever the costs are."""
         sums = np.bincount(group, C, len(first))
         with np.errstate(invalid="ignore"):
             share = np.where(C > 0.0, C / sums[group], 0.0)
@@ -270,7 +270,7 @@ class MergedSamples:
         return self.merging.reduce(alpha)
 
     def expand(self, alpha: Array) -> Array:
-        """For the original samples. With an offset sum_i alpha_i y_i is off by rounding."""
+        """alpha for the original samples. With an offset sum_i alpha_i y_i is off by rounding."""
         return self.merging.expand(alpha, self.original.C)
 
     def reduce_outputs(self, outputs: Array) -> Array:
@@ -278,7 +278,8 @@ class MergedSamples:
 
 
 def equal_rows(rows: DenseRows | CsrRows, y: Array) -> tuple[Array, int]:
-    """For each sample of a sparse problem the number of its set of samples with equal x and y, and how many sets there are."""
+    """Find, for each sample of a sparse problem, the number of its set of samples with equal x and y, and how many sets there
+    are."""
     assert isinstance(rows, CsrRows)
     if len(rows.values) <= DEFAULT.few_elements:
         return _equal_rows_of_few(rows, y)

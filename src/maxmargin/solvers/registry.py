@@ -57,7 +57,7 @@ def suited(solver: Any, problem: Any) -> Any:
 
 
 def _suited_to_all_classes(solver: Any) -> Any:
-    """For the machine of Crammer and Singer."""
+    """The solver for the machine of Crammer and Singer."""
     if solver.name not in ("auto", "sequential-dual"):
         raise ValueError(f"The solver {solver.name!r} cannot fit all classes together: use 'sequential-dual' or 'auto'.")
     return _named("sequential-dual", SOLVERS, "SequentialDual()") if solver.name == "auto" else solver

@@ -142,7 +142,7 @@ def _middle(problem: KernelProblem, alpha: Array) -> float:
 
 
 def _least_margin(problem: KernelProblem, alpha: Array, b: float) -> float:
-    """Rounded downwards."""
+    """The least margin, rounded downwards."""
     f, errors = outputs_of(problem, alpha, np.flatnonzero(alpha))
     values = f + b
     return float((problem.signs * values - errors - 4.0 * UNIT_ROUNDOFF * (np.abs(values) + 1.0))[problem.C > 0.0].min())

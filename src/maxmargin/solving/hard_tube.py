@@ -55,7 +55,7 @@ class HardTubePolicy:
     """The most solves, each from the alpha of the one before. The last C is 1e16 units: a C that the rounding of a residual
     makes greater than the objective."""
     share: float = 0.25
-    """Of the gap that is wanted, the share that a solve may leave, and the share that the narrower tube may cost."""
+    """The share of the wanted gap that a solve may leave, and the share that the narrower tube may cost."""
     most_epochs: float = 2000.0
     """Epochs of a solve: where no function stays within the tube, a gap is hard to close, and a ray needs no small gap."""
     least_width: float = 0.5
@@ -171,7 +171,7 @@ class TubeOfKernel:
         return 1.0 / max(float(np.mean(self.problem.diagonal)), 1e-300)
 
     def answer(self, solution: Solution, begun: float) -> Solution:
-        """With the offset in the middle of those that all samples allow."""
+        """The answer with the offset in the middle of those that all samples allow."""
         problem, alpha, b = self.problem, solution.alpha, 0.0
         if problem.has_offset:
             is_here = problem.C > 0.0

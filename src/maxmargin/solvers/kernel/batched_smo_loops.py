@@ -103,7 +103,7 @@ LEAST_CURVATURE = 1e-12
 """Where the kernel is flat or not positive semidefinite, a step goes as far as the box allows: R.-E. Fan, P.-H. Chen and C.-J.
 Lin, "Working set selection using second order information", JMLR 2005, section 2.3."""
 LEAST_DETERMINANT = 1e-6
-"""Of K_ii K_jj - K_ij^2 relative to its first term, in the choice of a pair: less is rounding in float32."""
+"""The least K_ii K_jj - K_ij^2, relative to its first term, in the choice of a pair: less is rounding in float32."""
 FLAGS = {"contract", "nnan", "nsz", "reassoc", "arcp"}
 
 

@@ -141,7 +141,7 @@ def _step(program: Program, at: Iterate, policy: InteriorPolicy) -> bool:
         return False
 
     def direction(low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
-        """For these values of x times its multiplier, and of the room times its own."""
+        """The direction for these values of x times its multiplier, and of the room times its own."""
         right = residual + low / at.x - at.low - high / room + at.high
         dx, theta = np.split(solve(np.concatenate([right, lacking])), [len(at.x)])
         return dx, low / at.x - at.low - at.low / at.x * dx, high / room - at.high + at.high / room * dx, theta

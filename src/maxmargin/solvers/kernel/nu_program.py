@@ -60,7 +60,7 @@ class InteriorCosts:
 
 
 def _columns_of(problem: NuProblem, most_columns: int) -> int:
-    """Those of the factor, or a bound where only the factorisation tells."""
+    """The columns of the factor, or a bound where only the factorisation tells."""
     found = feature_map(problem.kernel, problem.rows.n_features, len(problem.totals) == 2)
     most = min(problem.samples.n_samples, most_columns)
     return found.n_features if found is not None and found.n_features <= most_columns else most

@@ -115,7 +115,7 @@ class PositionRows:
         return self.source.rows(sample[positions], sample[start:stop])
 
     def _slot(self, position: int, progress: Array) -> int:
-        """Its own, or that of the row not used for longest."""
+        """The slot of this position, or that of the row that was not used for longest."""
         cache = self.cache
         slot = int(cache.slot_of[position])
         if slot == NOBODY:

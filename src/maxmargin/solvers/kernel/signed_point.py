@@ -69,7 +69,7 @@ class SignedPoint:
 
     @property
     def slopes(self) -> tuple[Array, Array]:
-        """Of the dual, where s_i rises and where it falls."""
+        """The slopes of the dual, where s_i rises and where it falls."""
         v, epsilon = self.v, self.units.epsilon
         if epsilon == 0.0:
             return v, v

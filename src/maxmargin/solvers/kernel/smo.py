@@ -262,8 +262,8 @@ class SMOState:
 
     @property
     def relative_gap(self) -> float:
-        """Of the samples that were looked at last: the active ones, or all. Where the kernel is not positive semidefinite, or
-        the solve ends by the violation, it is LIBSVM's violation in its place."""
+        """The relative gap of the samples that were looked at last: the active ones, or all. Where the kernel is not positive
+        semidefinite, or the solve ends by the violation, it is LIBSVM's violation in its place."""
         return self.violation if self.looks_at_violation else relative(self.gap, self.dual + self.gap, self.dual)
 
     def measure(self, looked_at: ActiveSet) -> None:

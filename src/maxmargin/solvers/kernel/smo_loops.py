@@ -159,7 +159,7 @@ def moved(alpha, step, C):
 
 @njit(inline="always")
 def gain_of(pair, step_i, step_j):
-    """By how much these steps raise the dual."""
+    """How much these steps raise the dual."""
     own_i = step_i * (pair.g[0] - 0.5 * step_i * pair.k[0])
     own_j = step_j * (pair.g[1] - 0.5 * step_j * pair.k[1])
     return own_i + own_j - step_i * step_j * pair.q

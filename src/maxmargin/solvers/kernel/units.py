@@ -43,7 +43,7 @@ class Units(NamedTuple):
 
 
 LABELS = Units()
-"""Those of classification."""
+"""The units of classification."""
 
 
 class Cells(NamedTuple):
@@ -73,7 +73,7 @@ def start_in_units(problem: KernelProblem, alpha: Array | None) -> tuple[SignedV
 
 
 def cells_of(s: Array, error: Array, lower: Array, upper: Array, epsilon: float) -> Cells:
-    """By the sign of s, and at s = 0 by that of the error v - b. Without a tube there is no kink."""
+    """The cells by the sign of s, and at s = 0 by that of the error v - b. Without a tube there is no kink."""
     if epsilon == 0.0:
         return Cells(lower, upper, 0.0)
     is_above = (s > 0.0) | ((s == 0.0) & (error > 0.0))

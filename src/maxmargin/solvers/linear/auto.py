@@ -59,7 +59,7 @@ class Auto:
         return state.candidate()
 
     def take_outputs(self, problem: LinearProblem, state: AutoState, outputs: Array) -> None:
-        """For the phase of pairs; other methods have no use for them."""
+        """Take the outputs that a certificate computed. Only pair descent has a use for them."""
         if isinstance(state.phase, Pairs):
             state.phase.take_outputs(outputs)
 

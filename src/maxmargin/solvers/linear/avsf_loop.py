@@ -222,7 +222,7 @@ def end_sweep(samples, present, state, target):
 
 @njit(inline="always")
 def reset_preferences(samples, present, state):
-    """Back to p = (1, ..., 1): the next sweep is uniform."""
+    """Set p back to (1, ..., 1): the next sweep is uniform."""
     for i in present:
         samples[i].preference = 1.0
     state.preference_sum = present.shape[0]

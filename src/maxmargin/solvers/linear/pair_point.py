@@ -126,7 +126,7 @@ class PairPoint:
         return point
 
     def _mean(self, every: int) -> Array:
-        """A direction: w(alpha) of the weights of some samples."""
+        """A first direction: the mean of some samples."""
         matrix, upper = self.rows.matrix, self.upper
         if every > 1:
             matrix, upper = matrix[::every], upper[::every]

@@ -77,7 +77,8 @@ class WorkingSet(NamedTuple):
 
     @classmethod
     def of_alpha(cls, K: Array, y: Array, C: Array, alpha: Array, G_in: Array, has_offset: bool) -> WorkingSet:
-        """In the paper's terms: G_in = H_{w,in} beta_in, with H_ij = y_i y_j K_ij. The sum of alpha y is kept."""
+        """Make a working set from the paper's terms: G_in = H_{w,in} beta_in, with H_ij = y_i y_j K_ij. The sum of alpha y is
+        kept."""
         s = y * alpha
         return cls(K, s, y * (1.0 - G_in) - K @ s, np.minimum(y * C, 0.0), np.maximum(y * C, 0.0), has_offset)
 

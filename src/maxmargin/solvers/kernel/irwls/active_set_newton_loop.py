@@ -107,8 +107,8 @@ def has_any(mask):
 
 @njit(**LOOP)
 def release(block, s, v, b, noise, in_S1):
-    """Those whose error has the wrong sign come into S1. Where S1 is empty, b is free: it is put in the middle of the greatest
-    v that can rise and the least that can fall, so that both come in. Returns b."""
+    """Let the variables whose error has the wrong sign come into S1. Where S1 is empty, b is free: it is put in the middle of
+    the greatest v that can rise and the least that can fall, so that both come in. Returns b."""
     if block.has_offset and not has_any(in_S1):
         top, bottom = extremes_of(block, s, v)
         b = 0.5 * (top + bottom)
@@ -284,7 +284,7 @@ def keep_inside(block, s, v, b, in_S1):
 
 @njit(**LOOP)
 def drop_blocked(block, s, d, in_S1):
-    """Those at a bound that would have to leave the box leave S1. How many they are."""
+    """Take the variables at a bound that would have to leave the box out of S1. Returns how many they are."""
     count = 0
     for i in range(len(s)):
         if in_S1[i] and ((s[i] <= block.lower[i] and d[i] < 0.0) or (s[i] >= block.upper[i] and d[i] > 0.0)):

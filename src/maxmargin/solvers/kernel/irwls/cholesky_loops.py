@@ -13,7 +13,7 @@ FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 """Not ``nnan``: what is not finite must be seen."""
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", "fastmath": FLAGS}
 LOOP: dict[str, Any] = OPTIONS | {"allocates": False}
-"""Of loops that make no array: Numba counts no references there."""
+"""Options of loops that make no array: Numba counts no references there."""
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(k) for k in range(5))
 
 

@@ -26,7 +26,7 @@ ZERO = np.uint64(0)
 
 
 class Variables(NamedTuple):
-    """Of the whole problem: the labels, the bounds of s, s itself, and f = K s."""
+    """The whole problem: the labels, the bounds of s, s itself, and f = K s."""
 
     y: np.ndarray
     lower: np.ndarray
@@ -68,7 +68,7 @@ class Workspace(NamedTuple):
 
     @classmethod
     def of(cls, n: int, size: int) -> Workspace:
-        """For n samples, and working sets of at most ``size``."""
+        """Memory for n samples, and working sets of at most ``size``."""
         errors = np.empty(n), np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
         return cls(*errors, SelectionMemory.of(n), np.empty((size, size)), np.empty((4, size)), BlockMemory.of(size))
 

@@ -121,7 +121,8 @@ def jitter_of(diagonal: Array, size: int) -> float:
 
 
 def _by_compiled_loop(task: Task, pairs: int) -> Solved | None:
-    """None where the loop is not at the optimum after its limit of iterations: then it starts over with more care."""
+    """Solve by the compiled loop; None where the loop is not at the optimum after its limit of iterations: then it starts over
+    with more care."""
     work = task.work
     size, s, v = len(work.s), work.s.copy(), work.v.copy()
     K = np.ascontiguousarray(work.K, np.float64)
@@ -151,7 +152,7 @@ def by_smo(work: WorkingSet, tolerance: float, so_far: Solved) -> Solved:
 
 
 def _are_wrong(task: Task) -> Array:
-    """Those at a bound whose error has the wrong sign."""
+    """The variables at a bound whose error has the wrong sign."""
     work, e = task.work, task.work.v - task.b
     wrong: Array = ((work.s <= work.lower) & (e > task.epsilon)) | ((work.s >= work.upper) & (e < -task.epsilon))
     return wrong

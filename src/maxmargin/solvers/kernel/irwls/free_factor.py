@@ -153,7 +153,7 @@ class FreeFactor:
             self._changes += len(gone)
 
     def _append(self, new: Array, ridge: Array) -> bool:
-        """By blocks: [[U, W], [0, V]] with U'W = K[order, new] and V'V = K[new, new] + D - W'W."""
+        """Append to the factor by blocks: [[U, W], [0, V]] with U'W = K[order, new] and V'V = K[new, new] + D - W'W."""
         if not len(new):
             return True
         assert self._upper is not None

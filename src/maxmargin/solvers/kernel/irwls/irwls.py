@@ -148,8 +148,8 @@ class IRWLS(KernelSolver):
         return state
 
     def _rows(self, problem: KernelProblem) -> ActiveRows:
-        """From the matrix that the problem holds where its samples are few, if it fits in the budget; else computed and
-        kept."""
+        """Kernel rows: from the matrix that the problem holds where its samples are few, if it fits in the budget; else
+        computed and kept."""
         held = problem.held
         if held is None or held.nbytes > self.cache_mb * MEGABYTE:
             return ActiveRows(matrix_of(problem, np.float64, self.cache_mb))
@@ -173,7 +173,7 @@ class IRWLS(KernelSolver):
 
     @property
     def _small_size(self) -> int:
-        """Of the working sets that the compiled loop makes."""
+        """The size of the working sets that the compiled loop makes."""
         return self.policy.start_size if self.working_set is None else self.working_set
 
     def advance(self, problem: KernelProblem, state: IRWLSState, budget: Budget) -> None:
@@ -239,7 +239,8 @@ class IRWLS(KernelSolver):
         state.leave_out(self.shrinking)
 
     def _size(self, errors: Errors) -> int:
-        """Without a size of its own: many when most of them are free, since then few systems are enough."""
+        """The size of the next working set. Where the settings leave it open, it is larger when most samples are free: few
+        systems are enough then."""
         n = len(errors.e)
         if self.working_set is not None:
             return min(self.working_set, n)

@@ -58,7 +58,7 @@ def best_partner(block, s, v, diagonal, rise, gains):
 
 @njit(**OPTIONS)
 def move_pair(block, s, v, diagonal, rise, fall):
-    """As far as the dual rises and the box allows. Returns the ``span`` of v from there on."""
+    """Move a pair as far as the dual rises and the box allows. Returns the ``span`` of v from there on."""
     one, other, upper, lower = block.K[rise], block.K[fall], block.upper, block.lower
     room, left = upper[rise] - s[rise], s[fall] - lower[fall]
     curvature = max(diagonal[rise] + diagonal[fall] - 2.0 * one[fall], LEAST_CURVATURE)

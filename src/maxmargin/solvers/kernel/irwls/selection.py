@@ -42,7 +42,7 @@ class Errors(NamedTuple):
 
     @property
     def rising(self) -> Array:
-        """Those that violate their condition, and want to rise."""
+        """The samples that violate their condition, and want to rise."""
         mask: Array = self.can_rise & (self.e >= self.epsilon)
         return mask
 
@@ -53,7 +53,7 @@ class Errors(NamedTuple):
 
     @property
     def violates(self) -> Array:
-        """Those that do not fulfil (9), (10) or (11)."""
+        """The samples that do not fulfil (9), (10) or (11)."""
         mask: Array = self.rising | self.falling
         return mask
 
@@ -104,7 +104,7 @@ class Smallest:
 
 @dataclass(frozen=True)
 class RandomViolators:
-    """At random among the candidates, the paper's own strategy, in its six steps."""
+    """Samples drawn at random among the candidates: the paper's own strategy, in its six steps."""
 
     @property
     def strategy(self) -> Strategy:

@@ -35,7 +35,7 @@ class Candidates(NamedTuple):
 
 
 KINDS = 12
-"""Of violators: two classes, two signs of the error, and three places of s, at either bound or free."""
+"""Kinds of violators: two classes, two signs of the error, and three places of s, at either bound or free."""
 
 
 class SelectionMemory(NamedTuple):
@@ -97,7 +97,7 @@ def count_candidates(errors):
 
 @njit(**LOOP)
 def list_places(chosen, places):
-    """In ascending order; returns how many."""
+    """List the marked places in ascending order; returns how many."""
     count = 0
     for i in range(len(chosen)):
         places[count] = i
@@ -107,7 +107,8 @@ def list_places(chosen, places):
 
 @njit(**LOOP)
 def kth_lowest(values, count, k):
-    """Of the first ``count`` values, by quickselect, which reorders them. (NumPy's partition takes seconds to compile.)"""
+    """The k-th lowest of the first ``count`` values, by quickselect, which reorders them. (NumPy's partition takes seconds to
+    compile.)"""
     low, high = 0, count - 1
     while low < high:
         pivot, i, j = values[(low + high) // 2], low, high

@@ -94,7 +94,7 @@ class Table1:
 
 
 def terms_of(work: WorkingSet) -> Terms:
-    """In the paper's terms: y - D_y G_in, and G_b,in = the sum of s."""
+    """The terms of the paper: y - D_y G_in, and G_b,in = the sum of s."""
     K = np.ascontiguousarray(work.K, np.float64)
     y = np.where(work.upper > 0.0, 1.0, -1.0)
     return Terms(K, work.v + K @ work.s, float(work.s.sum()), bool(work.has_offset), y, work.upper - work.lower)

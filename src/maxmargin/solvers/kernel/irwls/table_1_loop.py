@@ -194,7 +194,7 @@ def reorder(terms, sets, s, e, inverse_a, weight, noise):
 
 @njit(**OPTIONS)
 def greatest_error(terms, sets, s, e):
-    """Of S1, and of those that a projection or a line search keeps from the bound of their set."""
+    """The greatest error of S1, and of those that a projection or a line search keeps from the bound of their set."""
     greatest = 0.0
     for i in range(len(e)):
         bound = terms.y[i] * terms.C[i] if sets[i] == S3 else 0.0

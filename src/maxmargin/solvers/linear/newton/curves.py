@@ -47,5 +47,5 @@ class Tube(NamedTuple):
 
     @property
     def is_smooth(self) -> bool:
-        """As for ``Curve``."""
+        """Whether the loss has a derivative everywhere, as for ``Curve``."""
         return self.softness > 0.0

@@ -92,7 +92,7 @@ class Moved:
 
     @classmethod
     def begin(cls, problem: LinearProblem, settings: Newton, least_saving: float) -> Moved:
-        """At alpha = 0."""
+        """Begin at alpha = 0."""
         may_merge = problem.rows.is_sparse and not problem.loss.is_regression
         merged = MergedRows.of(problem, least_saving) if may_merge else None
         with single_threaded_blas(), np.errstate(all="ignore"):

@@ -270,7 +270,8 @@ class DensePasses:
         return True if self.curve.epsilon == 0.0 else alpha != 0.0
 
     def _values(self, slack: Array, alpha: Array) -> tuple[float, float, float]:
-        """As in the compiled ``respond``: the best alpha_i for its margin gives the loss, what alpha_i lacks the gap term."""
+        """Loss and gap terms as in the compiled ``respond``: the best alpha_i for its margin gives the loss, what alpha_i lacks
+        the gap term."""
         half_D, curve, e = self._half_D, self.curve, self.curve.epsilon
         pull = self._softened(slack, 1.0)
         best = np.where(pull > 0.0, curve.U, np.where(pull < 0.0, curve.lower, 0.0) if e or curve.is_tube else 0.0)

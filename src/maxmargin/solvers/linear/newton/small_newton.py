@@ -132,7 +132,7 @@ class SmallState:
             self.memory = None
 
     def _begun(self, solver: SmallNewton, target: float) -> Memory:
-        """From the warm start, or from the answer to some of the samples, or from zero."""
+        """The memory of the call: from the warm start, from the answer to some of the samples, or from zero."""
         memory, policy = Memory.of(self.problem, solver.settings_for(self.problem, target)), solver.careful.policy
         if self.warm_start is not None:
             memory.begin(self.problem, self.warm_start, solver.careful.penalty)
@@ -214,7 +214,7 @@ class Memory:
         self.settings = self.settings._replace(penalty=penalty, anchor_dual=-np.inf)
 
     def solve(self, most_steps: int) -> Found:
-        """At most this many Newton steps. Another call goes on where this one ended."""
+        """Make at most this many Newton steps. Another call goes on where this one ended."""
         settings = self.settings._replace(most_steps=most_steps)
         gap, dual, steps, n_free, penalty, anchor_dual = solve_small(self.Z, self.samples, self.weights, settings)
         self.settings = settings._replace(penalty=penalty, anchor_dual=anchor_dual)

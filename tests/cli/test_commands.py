@@ -69,7 +69,7 @@ def test_an_uncertified_fit_exits_with_3_and_says_so(run, data, tmp_path):
         (("train", "nowhere"), "nowhere: No such file or directory."),
         (("train", "broken"), "broken, line 2, column 3: a feature index must be a whole number."),
         (("train", "data", "-c", "0"), "-c (C) must be greater than 0; got 0.0"),
-        (("train", "data", "-s", "9"), "-s 9 is no type of LIBLINEAR's"),
+        (("train", "data", "-s", "9"), "-s 9 is not a type of LIBLINEAR"),
         (("train", "data", "--solver", "magic"), "no solver named 'magic'"),
         (("train", "data", "-w", "heavy"), "LABEL=WEIGHT; got 'heavy'"),
         (("train", "data", "--label-column", "y"), "is neither"),
@@ -78,7 +78,7 @@ def test_an_uncertified_fit_exits_with_3_and_says_so(run, data, tmp_path):
             "fractions, line 1: the label 0.5 is no class, which is a whole number or a word; the labels have 2 distinct",
         ),
         (("train", "alone"), "alone: all 2 samples have the label 1, and a classifier needs two classes."),
-        (("predict", "data", "data"), "no maxmargin model"),
+        (("predict", "data", "data"), "not a maxmargin model"),
     ],
 )
 def test_bad_input_exits_with_2_and_a_sentence(run, data, tmp_path, words, sentence):

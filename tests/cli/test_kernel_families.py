@@ -123,7 +123,7 @@ def test_a_kernel_tells_the_two_families_of_numbers_apart():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("-s", 5), "-s 5 is no type of LIBSVM's: with a kernel (-t), 0 is C-SVC, 1 is nu-SVC"),
+        (("-s", 5), "-s 5 is not a type of LIBSVM: with a kernel (-t), 0 is C-SVC, 1 is nu-SVC"),
         (("-s", 0, "-p", 0.1), "-p is the tube of epsilon-SVR (-s 3), and C-SVC (-s 0) has none"),
         (("-s", 3, "-n", 0.1), "-n with a fraction is nu, which epsilon-SVR (-s 3) does not have"),
         (("-s", 3, "-w1", 2), "-w weights classes, and epsilon-SVR (-s 3) has none"),

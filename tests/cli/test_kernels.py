@@ -91,14 +91,14 @@ def test_a_large_file_is_predicted_piece_by_piece(run, data, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("-t", "5"), "-t 5 is no kernel"),
-        (("-t", "cubic"), "-t cubic is no kernel"),
+        (("-t", "5"), "-t 5 is not a kernel"),
+        (("-t", "cubic"), "-t cubic is not a kernel"),
         (("-t", "2", "-g", "wide"), "-g (gamma) must be one of 'scale', 'auto'"),
         (("-t", "2", "-g", "0"), "-g (gamma) must be greater than 0; got 0.0"),
         (("-t", "1", "-g", "-1"), "-g (gamma) must be greater than 0; got -1.0"),
         (("-t", "4", "--zero-based"), "leave --zero-based out"),
         (("-t", "2", "--loss", "hinge"), "C-SVC (-s 0) has a loss of its own: leave --loss hinge out"),
-        (("-t", "2", "-s", "21"), "-s 21 is no type of LIBSVM's"),
+        (("-t", "2", "-s", "21"), "-s 21 is not a type of LIBSVM"),
         (("-t", "2", "-R"), "leave -R out"),
         (("-t", "2", "-B", "1"), "-B takes only a negative number"),
         (("-t", "2", "--solver", "dcd"), "no solver named 'dcd'"),

@@ -163,7 +163,7 @@ def test_a_regression_comes_back_from_its_file_as_it_was(tmp_path, n_outputs):
         (("--loss", "quantile", "-p", "0.1"), "The quantile loss has no tube"),
         (("--loss", "quantile", "--quantile", "2"), "quantile must be greater than 0 and less than 1; got 2.0"),
         (("-s", "13", "--quantile", "0.5"), "--quantile belongs to --loss quantile"),
-        (("-s", "14"), "-s 14 is no type of LIBLINEAR's"),
+        (("-s", "14"), "-s 14 is not a type of LIBLINEAR"),
         (("-s", "13", "--loss", "hinge"), "-s 13 is epsilon_insensitive loss, and --loss says hinge"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_file_that_is_no_checkpoint_is_neither_used_nor_removed(run, data, mod
     (tmp_path / "data").write_bytes((tmp_path / "precious").read_bytes() if other == "data" else (tmp_path / data).read_bytes())
     code, _, err = run("train", "data", "new", "--checkpoint", "precious")
     assert code == 2
-    assert "no checkpoint of maxmargin's" in err
+    assert "not a checkpoint of maxmargin" in err
     assert (tmp_path / "precious").read_bytes() == content
     assert not (tmp_path / "new").exists()
 

@@ -96,11 +96,11 @@ def test_labels_are_scaled_with_their_own_range(tmp_path):
         ("x\n1\n", "line 2: two numbers belong here, the ends of the range of the bounds of the features"),
         ("x\n1 -1\n", "line 2: the range of the bounds of the features must have a lower end"),
         ("x\n-1 1\n1 2\n", "line 3: two numbers belong here, the ends of the range of the feature 1"),
-        ("x\n-1 1\n0 2 3\n", "line 3: '0' is no index of a feature between 1 and"),
-        ("x\n-1 1\n9999999999 2 3\n", "line 3: '9999999999' is no index"),
+        ("x\n-1 1\n0 2 3\n", "line 3: '0' is not the index of a feature between 1 and"),
+        ("x\n-1 1\n9999999999 2 3\n", "line 3: '9999999999' is not the index"),
         ("x\n-1 1\n1 nan 3\n", "line 3: the range of the feature 1 must have"),
         ("y\n0 1\n", "line 3: it ends too early"),
-        ("\xff\n", "it is no file of ranges"),
+        ("\xff\n", "it is not a file of ranges"),
     ],
 )
 def test_a_file_that_is_none_is_refused_with_its_line(tmp_path, text, sentence):
@@ -167,8 +167,8 @@ def test_data_that_becomes_dense_is_remarked_on(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("data", "-l", "1", "-u", "1"), "-l 1 and -u 1 are no range: the lower end must be below the upper end."),
-        (("data", "-y", "2", "1"), "-y 2 1 are no range: the lower end must be below the upper end."),
+        (("data", "-l", "1", "-u", "1"), "-l 1 and -u 1 are not a range: the lower end must be below the upper end."),
+        (("data", "-y", "2", "1"), "-y 2 1 are not a range: the lower end must be below the upper end."),
         (("data", "-r", "ranges", "-s", "other"), "-r ranges says how to scale: leave -s out."),
         (("data", "-r", "ranges", "-l", "0"), "-r ranges says how to scale: leave -l out."),
         (("data", "-r", "nowhere"), "nowhere: No such file or directory."),

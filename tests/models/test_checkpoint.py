@@ -85,7 +85,7 @@ def test_everything_that_moves_the_optimum_changes_the_fingerprint():
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
     (tmp_path / "checkpoint").write_bytes(b"nonsense")
-    with pytest.raises(MalformedFile, match="no checkpoint"):
+    with pytest.raises(MalformedFile, match="not a checkpoint"):
         Checkpoint.open(tmp_path / "checkpoint")
 
 

@@ -98,10 +98,10 @@ def test_every_truncation_and_every_altered_byte_is_refused(tmp_path):
 
 def test_foreign_files_are_refused(tmp_path):
     save_file({"coef_": np.zeros(3)}, tmp_path / "foreign")
-    with pytest.raises(MalformedFile, match="no maxmargin model"):
+    with pytest.raises(MalformedFile, match="not a maxmargin model"):
         load_model(tmp_path / "foreign")
     (tmp_path / "pickle").write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(MalformedFile, match="no maxmargin model"):
+    with pytest.raises(MalformedFile, match="not a maxmargin model"):
         load_model(tmp_path / "pickle")
 
 

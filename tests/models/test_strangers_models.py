@@ -46,9 +46,9 @@ LIES = {
     "nothing for a header": ("linear", lambda header: None, "no table of names and values"),
     "lists in lists": ("linear", lambda header: "@nested@", "nested too deeply"),
     "no parameters": ("linear", altered("parameters", value=None), "parameters must be a table"),
-    "a label of 500 million characters": ("linear", altered("label_type", value="<U500000000"), "is no type of"),
-    "labels of a structured type": ("linear", altered("label_type", value="i4,i4"), "is no type of"),
-    "labels that are Python objects": ("linear", altered("label_type", value="O"), "is no type of"),
+    "a label of 500 million characters": ("linear", altered("label_type", value="<U500000000"), "is not a type of"),
+    "labels of a structured type": ("linear", altered("label_type", value="i4,i4"), "is not a type of"),
+    "labels that are Python objects": ("linear", altered("label_type", value="O"), "is not a type of"),
     "labels of another type": ("linear", altered("label_type", value="<U3"), "not all of the type"),
     "a label that does not fit": ("linear", altered("labels", value=[1, 300]), None),
     "one label": ("linear", altered("labels", value=[1]), "labels must be a list of at least 2 items"),
@@ -131,12 +131,12 @@ def test_a_file_whose_first_bytes_are_no_length_is_left_there(tmp_path, monkeypa
     if len(content) == 8:
         os.truncate(path, 10 << 30)
     for read in (load_model, Checkpoint.open):
-        with pytest.raises(MalformedFile, match="its first bytes are no length"):
+        with pytest.raises(MalformedFile, match="its first bytes are not a length"):
             read(path)
 
 
 def test_a_device_is_no_model_and_no_checkpoint():
-    with pytest.raises(MalformedFile, match="its first bytes are no length"):
+    with pytest.raises(MalformedFile, match="its first bytes are not a length"):
         load_model("/dev/zero")
     with pytest.raises(MalformedFile, match="must be a regular file"):
         Checkpoint.open("/dev/zero")
@@ -157,14 +157,14 @@ def test_arrays_that_would_not_fit_in_memory_are_not_read(tmp_path, monkeypatch)
 )
 def test_a_header_that_is_no_table_of_arrays_is_refused(tmp_path, text):
     (tmp_path / "model").write_bytes(first_bytes(len(text)) + text)
-    with pytest.raises(MalformedFile, match="it is no maxmargin model, or it is truncated or damaged"):
+    with pytest.raises(MalformedFile, match="it is not a maxmargin model, or it is truncated or damaged"):
         load_model(tmp_path / "model")
 
 
 def test_metadata_that_is_null_is_no_model(tmp_path):
     text = b'{"__metadata__": null, "a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}'
     (tmp_path / "model").write_bytes(first_bytes(len(text)) + text + bytes(8))
-    with pytest.raises(MalformedFile, match="no maxmargin model"):
+    with pytest.raises(MalformedFile, match="not a maxmargin model"):
         load_model(tmp_path / "model")
 
 

@@ -90,7 +90,7 @@ def test_a_checkpoint_whose_vectors_do_not_fit_is_refused_and_kept(name, lie, tm
     tensors[name] = lies[lie](tensors[name]) if lie in lies else None
     save_file({key: array for key, array in tensors.items() if array is not None}, tmp_path / "state")
     content = (tmp_path / "state").read_bytes()
-    with pytest.raises(MalformedFile, match="no checkpoint of a fit by blocks"):
+    with pytest.raises(MalformedFile, match="not a checkpoint of a fit by blocks"):
         PassesCheckpoint.open(tmp_path / "state", key, OnDisk(blocks, [FRAMING]))
     assert (tmp_path / "state").read_bytes() == content
 

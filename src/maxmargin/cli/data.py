@@ -134,7 +134,7 @@ def check_numbers(path: Path, y: Any) -> Any:
     from maxmargin.io.files import MalformedFile
 
     if y.dtype.kind not in "iufb":
-        raise MalformedFile(path, f"the target {shown(y[0])!r} is no number", _line_of(path, 0))
+        raise MalformedFile(path, f"the target {shown(y[0])!r} is not a number", _line_of(path, 0))
     numbers = y.astype(np.float64)
     if not np.isfinite(numbers).all():
         first = int(np.argmin(np.isfinite(numbers)))

@@ -173,5 +173,5 @@ def _interval(lower: float, upper: float, said: str) -> Interval:
     from maxmargin.io.ranges import Interval
 
     if not -float("inf") < lower < upper < float("inf"):
-        raise ValueError(f"{said} are no range: the lower end must be below the upper end.")
+        raise ValueError(f"{said} are not a range: the lower end must be below the upper end.")
     return Interval(lower, upper)

@@ -102,7 +102,7 @@ def loss_of(kind: int | None, loss: str | None) -> str:
         raise ValueError(f"-s {kind} is not supported yet. It is {MISSING_LINEAR_TYPES[kind]}.")
     if kind not in LOSS_OF_TYPE:
         raise ValueError(
-            f"-s {kind} is no type of LIBLINEAR's: 3 is hinge loss, 1 and 2 are squared hinge loss, 4 is for all classes "
+            f"-s {kind} is not a type of LIBLINEAR: 3 is hinge loss, 1 and 2 are squared hinge loss, 4 is for all classes "
             "together, 5 has an L1 penalty, 11 to 13 are regression."
         )
     if loss is not None and loss != LOSS_OF_TYPE[kind]:
@@ -117,7 +117,7 @@ def kernel_type_of(kind: int | None, loss: str | None) -> int:
         kind = EPSILON_SVR if is_regression else 0
     if kind not in KERNEL_TYPES:
         known = ", ".join(f"{number} is {name}" for number, name in KERNEL_TYPES.items())
-        raise ValueError(f"-s {kind} is no type of LIBSVM's: with a kernel (-t), {known}.")
+        raise ValueError(f"-s {kind} is not a type of LIBSVM: with a kernel (-t), {known}.")
     if loss is not None and (kind != EPSILON_SVR or loss not in KERNEL_LOSSES):
         has = "the loss epsilon_insensitive or quantile" if kind == EPSILON_SVR else "a loss of its own"
         raise ValueError(f"With a kernel (-t) {KERNEL_TYPES[kind]} (-s {kind}) has {has}: leave --loss {loss} out.")
@@ -128,7 +128,7 @@ def kernel_of(text: str) -> str:
     """The kernel that -t names or numbers."""
     kernel = KERNEL_OF_TYPE.get(text, text)
     if kernel not in KERNELS:
-        raise ValueError(f"-t {text} is no kernel: 0 is linear, 1 poly, 2 rbf, 3 sigmoid, 4 precomputed.")
+        raise ValueError(f"-t {text} is not a kernel: 0 is linear, 1 poly, 2 rbf, 3 sigmoid, 4 precomputed.")
     return kernel
 
 

@@ -169,7 +169,7 @@ def windows_of(path: Path, size: int) -> Iterator[Array]:
 
 def too_long(path: Path, line: int | None = None) -> MalformedFile:
     return MalformedFile(
-        path, f"a line is longer than {policy.READING.most_line_bytes} bytes: it is no text file of samples", line
+        path, f"a line is longer than {policy.READING.most_line_bytes} bytes: it is not a text file of samples", line
     )
 
 

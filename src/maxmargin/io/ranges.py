@@ -133,7 +133,7 @@ class Ranges:
     def read(cls, path: str | os.PathLike[str], *, zero_based: bool = False) -> Ranges:
         """Read a file that ``svm-scale -s`` or ``write`` wrote."""
         path = Path(path)
-        with explained(path, "it is no file of ranges, as svm-scale and maxmargin scale write them"):
+        with explained(path, "it is not a file of ranges, as svm-scale and maxmargin scale write them"):
             return _Reader(path).ranges(first=0 if zero_based else 1)
 
 
@@ -172,7 +172,7 @@ class _Reader:
             target = TargetRange(self._interval("bounds of the labels"), self._interval("labels", may_be_equal=True))
             self._next()
         if self.lines[self.place - 1].strip() != "x":
-            raise self._complaint("a line with 'x' alone belongs here: it is no file of ranges of svm-scale's")
+            raise self._complaint("a line with 'x' alone belongs here: it is not a file of ranges of svm-scale")
         bounds = self._interval("bounds of the features")
         ends = [self._feature(first) for _ in range(len(self.lines) - self.place)]
         width = max((feature + 1 for feature, _ in ends), default=0)
@@ -184,7 +184,7 @@ class _Reader:
     def _next(self) -> str:
         self.place += 1
         if self.place > len(self.lines):
-            raise self._complaint("it ends too early: it is truncated, or no file of ranges of svm-scale's")
+            raise self._complaint("it ends too early: it is truncated, or not a file of ranges of svm-scale")
         return self.lines[self.place - 1].strip()
 
     def _interval(self, what: str, *, may_be_equal: bool = False) -> Interval:
@@ -193,7 +193,7 @@ class _Reader:
     def _feature(self, first: int) -> tuple[int, Interval]:
         name, *ends = self._next().split() or [""]
         if not name.isdigit() or not first <= int(name) < POLICY.most_features:
-            raise self._complaint(f"{name[:40]!r} is no index of a feature between {first} and {POLICY.most_features}")
+            raise self._complaint(f"{name[:40]!r} is not the index of a feature between {first} and {POLICY.most_features}")
         return int(name) - first, self._numbers(ends, f"feature {name}", True)
 
     def _numbers(self, words: list[str], what: str, may_be_equal: bool) -> Interval:

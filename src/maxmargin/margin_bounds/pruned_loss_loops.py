@@ -115,7 +115,7 @@ def evaluate_all(samples, w, pieces, gradient, margins, averages):
 
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
 def sum_clusters(rows, cluster, every, sums, sizes):
-    """Add some rows of each cluster, evenly spread, to its line of ``sums``, and count them."""
+    """Add one row out of ``every`` to the line of its cluster in ``sums``, and count them."""
     for i in range(np.uint64(0), np.uint64(cluster.shape[0]), np.uint64(every)):
         k = np.uint64(cluster[i])
         sizes[k] += 1.0

@@ -105,9 +105,9 @@ class Checkpoint:
 def _read(path: Path) -> dict[str, Array]:
     if not is_regular(path):
         raise MalformedFile(path, "a checkpoint must be a regular file")
-    metadata, alphas = read_tensors(path, "checkpoint of maxmargin's")
+    metadata, alphas = read_tensors(path, "checkpoint of maxmargin")
     if metadata.get(FORMAT_KEY) != FORMAT:
-        raise MalformedFile(path, "it is no checkpoint of maxmargin's, and it is left as it is")
+        raise MalformedFile(path, "it is not a checkpoint of maxmargin, and it is left as it is")
     if any(alpha.ndim != 1 or alpha.dtype != np.float64 for alpha in alphas.values()):
         raise MalformedFile(path, "it is a damaged checkpoint: an alpha must be a vector of float64")
     return alphas

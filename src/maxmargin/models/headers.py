@@ -183,7 +183,7 @@ def _complaint_about_labels(labels: list[Any], label_type: str) -> str | None:
     """The labels must be distinct and all of the type that the header names, without loss."""
     found = LABEL_TYPE.fullmatch(label_type)
     if found is None:
-        return f"label_type {label_type!r} is no type of numbers, booleans or texts"
+        return f"label_type {label_type!r} is not a type of numbers, booleans or texts"
     is_text = label_type == "object" or found["length"] is not None
     if any(isinstance(label, str) != is_text for label in labels):
         return f"the labels are not all of the type {label_type!r}"

@@ -139,7 +139,7 @@ def _with_floats(kind: type, values: dict[str, Any]) -> Any:
 def _read(path: Path) -> tuple[Any, dict[str, Array]]:
     metadata, tensors = read_tensors(path, "maxmargin model")
     if not isinstance(metadata.get(HEADER_KEY), str):
-        raise MalformedFile(path, "it is a safetensors file, but no maxmargin model")
+        raise MalformedFile(path, "it is a safetensors file, but not a maxmargin model")
     if metadata.get(DIGEST_KEY) != _digest(metadata[HEADER_KEY], tensors):
         raise MalformedFile(path, "its digest does not match: it has been altered")
     with explained(path, "its header is damaged"):

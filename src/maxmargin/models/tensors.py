@@ -24,11 +24,11 @@ class Content(NamedTuple):
 
 def read_tensors(path: Path, what: str) -> Content:
     """The texts and arrays of a file that should be ``what``. A file that is no such thing is left after eight bytes."""
-    with open(path, "rb") as file, explained(path, f"it is no {what}, or it is truncated or damaged"):
+    with open(path, "rb") as file, explained(path, f"it is not a {what}, or it is truncated or damaged"):
         start = file.read(8)
         length = int.from_bytes(start, "little")
         if len(start) < 8 or not 0 < length <= policy.LIMITS.most_header_bytes:
-            raise MalformedFile(path, f"it is no {what}, or it is truncated or damaged (its first bytes are no length)")
+            raise MalformedFile(path, f"it is not a {what}, or it is truncated or damaged (its first bytes are not a length)")
         text = file.read(length)
         header = json.loads(text)
         n_bytes = _length_of_arrays(header)

@@ -152,7 +152,7 @@ def _lines(path: Path) -> Iterator[Line]:
             if len(content) > policy.LIMITS.most_line_bytes:
                 raise MalformedFile(path, f"a line of a model may have at most {policy.LIMITS.most_line_bytes} bytes", place)
             if not content.isascii() or b"\0" in content:
-                raise MalformedFile(path, "it is no text model", place)
+                raise MalformedFile(path, "it is not a text model", place)
             if not content.endswith(b"\n"):  # a number that was cut off still looks like a number
                 raise MalformedFile(path, "it ends too early, in the middle of a line: it is truncated", place)
             yield Line(path, place, content.decode("ascii").strip())

@@ -44,7 +44,7 @@ class PassesCheckpoint:
         return checkpoint
 
     def _restore(self, executor: OnDisk) -> None:
-        with explained(self.path, "it is no checkpoint of a fit by blocks, or it is damaged"):
+        with explained(self.path, "it is not a checkpoint of a fit by blocks, or it is damaged"):
             shapes = _shapes(executor)
             if self.path.stat().st_size > sum(8 * length for length in shapes.values()) + len(self.key) + MOST_HEADER_BYTES:
                 raise MalformedFile(self.path, "it is larger than a checkpoint of this fit, and it is left as it is")

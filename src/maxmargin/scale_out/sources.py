@@ -134,7 +134,7 @@ def _generated(source: Iterable[Any], skip: int, dtype: Any) -> Iterator[Block]:
     start = 0
     for k, piece in enumerate(source):
         if not isinstance(piece, tuple) or len(piece) not in (2, 3):
-            raise TypeError(f"A piece must be a tuple (X, y) or (X, y, sample_weight); piece {k} is no such tuple.")
+            raise TypeError(f"A piece must be a tuple (X, y) or (X, y, sample_weight); piece {k} is not such a tuple.")
         if k >= skip:
             yield checked(Block(*piece), dtype, start)
         start += piece[0].shape[0]

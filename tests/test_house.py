@@ -307,3 +307,17 @@ def test_nobody_asks_which_loss_or_kernel_it_has(path):
 
 def words_of(node: ast.AST) -> set[str]:
     return set(re.findall(r"\w+", ast.unparse(node)))
+
+
+FRAGMENTS = re.compile(r"(Of|Those|Its|That|From|None where|None for|By the|At the|In the|Back to) ")
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node.name, ast.get_docstring(node) or ""
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_docstring_begins_with_a_verb_or_names_its_subject(path):
+    assert not [name for name, text in docstrings(path) if FRAGMENTS.match(text)]

@@ -121,8 +121,8 @@ class Crossing(NamedTuple):
 
 
 class Enclosure(NamedTuple):
-    """At the ends of the parts: what to subtract from w for the centre, which moves along a line between them. On each part:
-    the radius around it."""
+    """An enclosure of the optimum. At the ends of the parts: what to subtract from w for the centre, which moves along a line
+    between them. On each part: the radius around it."""
 
     shifts: Array
     radii: Array
@@ -148,7 +148,7 @@ class Gradients:
 
     @cached_property
     def sharper_norm(self) -> Ellipsoid | None:
-        """That of B; None where no sample is sure to stay below the margin, or rounding allows no proof."""
+        """The norm of B; None where no sample is sure to stay below the margin, or rounding allows no proof."""
         one, two = self.fits
         farthest = 2.0 * float(self.ball.radii.max())  # the gradient is no longer, so that w* is no farther from w
         reach = farthest * one.lengths + np.maximum(one.output_errors, two.output_errors)
@@ -158,7 +158,8 @@ class Gradients:
         return curved_norm(one.problem, chosen, 2.0 * one.problem.C[chosen], one.lengths[chosen]) if len(chosen) else None
 
     def sharper(self, norm: Ellipsoid) -> Enclosure:
-        """In the norm of B, which is at least the identity: the other terms are no greater in it than their length."""
+        """The enclosure in the norm of B, which is at least the identity: the other terms are no greater in it than their
+        length."""
         at_ends, rests = self._chords
         found = norm.solve(at_ends)
         return Enclosure(

@@ -36,7 +36,7 @@ class CrammerSingerProblem:
 
     @classmethod
     def build(cls, X: Any, y: Any, C: Any = 1.0, intercept_scaling: float = 0.0) -> CrammerSingerProblem:
-        """From X, and the number of each sample's class in y."""
+        """Build the problem from X, and the number of each sample's class in y."""
         rows = Rows.from_matrix(X)
         y = np.asarray(y)
         if y.shape != (rows.n_samples,) or y.dtype.kind not in "iu" or y.min() < 0:

@@ -51,7 +51,7 @@ class NewtonByPasses(Standing):
 
     @property
     def gap(self) -> float:
-        """Of the better of the two points that ``candidate`` chooses between, with the present alpha."""
+        """The gap of the better of the two points that ``candidate`` chooses between, with the present alpha."""
         return min(self.pair_gap, self._difference_from(self.dual))
 
     @property

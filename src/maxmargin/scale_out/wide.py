@@ -69,7 +69,7 @@ class Rounds:
 
     @property
     def relative_gap(self) -> float:
-        """Of the best primal point, as far as the solver can tell."""
+        """The relative gap of the best primal point, as far as the solver can tell."""
         return (self.primal - self.dual) / abs(self.dual) if self.dual != 0.0 else math.inf
 
 

@@ -81,7 +81,8 @@ class System:
         return dense_where_full(self.work.X[self.act], self.policy.dense_share_at_work)
 
     def direction(self, gradient: Array) -> Array:
-        """By a Cholesky factor of the Hessian or in the free coefficients, or by conjugate gradients: what takes least."""
+        """Solve by a Cholesky factor of the Hessian or in the free coefficients, or by conjugate gradients: what takes
+        least."""
         self.gradient = gradient
         if self.n_free == 0:  # H is the identity
             return -gradient
@@ -183,7 +184,7 @@ class System:
         self.blocks = blocks._replace(lost=lost) if lost <= self.policy.block_work else None
 
     def _by_factor(self) -> Array:
-        """By the formula of Sherman, Morrison and Woodbury in the free coefficients, with one refinement."""
+        """Solve by the formula of Sherman, Morrison and Woodbury in the free coefficients, with one refinement."""
         from maxmargin.solvers.linear.class_newton_loop import bases
 
         basis, owner = bases(self.free, self.n_free)

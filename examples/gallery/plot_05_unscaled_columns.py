@@ -2,7 +2,7 @@
 Columns as they come
 ====================
 
-A solver that stops by its own rule depends on the units of the columns. Here the same table is given in other and other units,
+A solver that stops by its own rule depends on the units of the columns. Here the same table is given in one unit after another,
 and both libraries are asked for the same model.
 """
 

@@ -99,14 +99,17 @@ Kernel = Annotated[
 Gamma = Annotated[
     str | None,
     typer.Option(
-        "-g", "--gamma", help="Of the kernel: a number, scale (the default: 1 / (features x variance)) or auto (1 / features)."
+        "-g",
+        "--gamma",
+        help="Gamma of the kernel: a number, scale (default: 1 / (features x variance)) or auto (1 / features).",
     ),
 ]
-Degree = Annotated[int | None, typer.Option("-d", "--degree", help="Of the kernel poly. Default: 3.")]
-Coef0 = Annotated[float | None, typer.Option("-r", "--coef0", help="Of the kernels poly and sigmoid. Default: 0.")]
+Degree = Annotated[int | None, typer.Option("-d", "--degree", help="Degree of the kernel poly. Default: 3.")]
+Coef0 = Annotated[float | None, typer.Option("-r", "--coef0", help="Constant of the kernels poly and sigmoid. Default: 0.")]
 CacheSize = Annotated[float | None, typer.Option("-m", "--cache-size", help="Megabytes for kernel rows. Default: 500.")]
 Shrinking = Annotated[
-    bool | None, typer.Option("--shrinking/--no-shrinking", help="Of a kernel solver; LIBSVM's -h 1 and -h 0. Default: on.")
+    bool | None,
+    typer.Option("--shrinking/--no-shrinking", help="Whether a kernel solver may set samples aside; LIBSVM's -h. Default: on."),
 ]
 PenaltyName = Annotated[Penalty, typer.Option(help="l2, or l1, with which most weights are zero (LIBLINEAR's -s 5).")]
 LossName = Annotated[
@@ -121,22 +124,31 @@ Kind = Annotated[
     typer.Option(
         "-s",
         "--type",
-        help="As in LIBLINEAR: 3 hinge, 1 or 2 squared hinge; 13 regression, 11 or 12 with squared loss; 21 one-class. "
+        help="As in LIBLINEAR: 3 hinge, 1 or 2 squared hinge, 4 all classes together, 5 L1 penalty; 13 regression, "
+        "11 or 12 with squared loss; 21 one-class. "
         "With -t as in LIBSVM: 0 C-SVC, 1 nu-SVC, 2 one-class, 3 epsilon-SVR, 4 nu-SVR.",
     ),
 ]
 Tube = Annotated[
-    float | None, typer.Option("-p", "--tube", help="Of regression: residuals up to this cost nothing. Default: 0.1.")
+    float | None, typer.Option("-p", "--tube", help="For regression: residuals up to this size cost nothing. Default: 0.1.")
 ]
-QuantileLevel = Annotated[float | None, typer.Option("--quantile", help="Of --loss quantile. Default: 0.5.")]
+QuantileLevel = Annotated[
+    float | None,
+    typer.Option("--quantile", help="The share of targets below the prediction, for --loss quantile. Default: 0.5."),
+]
 Nu = Annotated[
     float | None,
     typer.Option(
-        "--nu", help="Of one-class SVMs, nu-SVC and nu-SVR: a share of the samples. With those types -n will do. Default: 0.5."
+        "--nu", help="A share of the samples, for one-class SVMs, nu-SVC and nu-SVR; -n is the same there. Default: 0.5."
     ),
 ]
-TubeOfModel = Annotated[float | None, typer.Option("-p", "--tube", help="Of regression; ours know it, others do not.")]
-NuOfModel = Annotated[float | None, typer.Option("-n", "--nu", help="Of a machine with nu; ours know it, others do not.")]
+TubeOfModel = Annotated[
+    float | None,
+    typer.Option("-p", "--tube", help="The tube of a regression, which models of LIBLINEAR and LIBSVM do not say."),
+]
+NuOfModel = Annotated[
+    float | None, typer.Option("-n", "--nu", help="The nu of the training, which models of LIBLINEAR and LIBSVM do not say.")
+]
 Bias = Annotated[
     float | None, typer.Option("-B", "--bias", help="Value of the constant feature, by default 1; negative: no intercept.")
 ]
@@ -163,7 +175,9 @@ Stop = Annotated[
     StopBy,
     typer.Option(help="What ends a fit: gap, a certificate within --tol; paper, the stopping rule of the solver's own paper."),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Of the solver's own stopping rule (--stop paper). Default: the paper's.")]
+Epsilon = Annotated[
+    float | None, typer.Option(help="The epsilon of the solver's own stopping rule (--stop paper). Default: the paper's.")
+]
 MostEpochs = Annotated[int, typer.Option(help="Limit on epochs; -1 for none.")]
 MostSeconds = Annotated[float | None, typer.Option(help="Limit on the time of the fit, all classes together.")]
 MostSecondsOfProof = Annotated[float, typer.Option(help="Limit on the search for a dual bound, for each binary problem.")]

@@ -101,7 +101,7 @@ Gamma = Annotated[
     typer.Option(
         "-g",
         "--gamma",
-        help="Gamma of the kernel: a number, scale (default: 1 / (features x variance)) or auto (1 / features).",
+        help="Gamma of the kernel: a number, scale (default, 1 / (features x variance)) or auto, 1 / features.",
     ),
 ]
 Degree = Annotated[int | None, typer.Option("-d", "--degree", help="Degree of the kernel poly. Default: 3.")]

@@ -34,7 +34,7 @@ from benchmarks.papers.irwls_svc_fits import at_the_papers_q, few_samples, table
 from benchmarks.papers.irwls_svc_verdicts import Verdicts, judge_selections
 from maxmargin import IRWLS, ActiveSetNewton, Largest, RandomViolators, Smallest, Table1, certify_kernel
 from maxmargin.data.threads import single_threaded_blas
-from maxmargin.solvers.kernel.irwls.engines import Engine, Task
+from maxmargin.solvers.kernel.irwls.engines import Engine, SetTask
 from maxmargin.solvers.kernel.irwls.selection import Selection
 
 EPSILON = 1e-3
@@ -158,7 +158,7 @@ def _judge_ratios(verdicts: Verdicts, claim: str, ratios: list[float]) -> None:
     verdicts.judge(claim, "Table 2", text, wins, len(ratios))
 
 
-def recorded(named: Named, q: int, selection: Selection) -> list[Task]:
+def recorded(named: Named, q: int, selection: Selection) -> list[SetTask]:
     problem, recorder = named.problem(named.make()), Recorder()
     solver = IRWLS(q, selection, engine=recorder, local_tolerance=0.0)
     state = solver.init(problem, None, 0)
@@ -167,7 +167,7 @@ def recorded(named: Named, q: int, selection: Selection) -> list[Task]:
     return recorder.tasks
 
 
-def _violation(task: Task, s: np.ndarray) -> float:
+def _violation(task: SetTask, s: np.ndarray) -> float:
     work = task.work
     v = work.v - work.K @ (s - work.s)
     return float(v[s < work.upper].max(initial=-np.inf) - v[s > work.lower].min(initial=np.inf))

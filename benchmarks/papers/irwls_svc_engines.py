@@ -11,7 +11,7 @@ import numpy as np
 from maxmargin import ActiveSetNewton
 from maxmargin.data.rows import Array
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet
-from maxmargin.solvers.kernel.irwls.engines import Engine, Solved, Task
+from maxmargin.solvers.kernel.irwls.engines import Engine, SetTask, SolvedSet
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Timed:
     def name(self) -> str:
         return self.engine.name
 
-    def solve(self, task: Task) -> Solved:
+    def solve(self, task: SetTask) -> SolvedSet:
         start = time.process_time()
         solved = self.engine.solve(task)
         self.seconds.append(time.process_time() - start)
@@ -41,7 +41,7 @@ class InteriorPoint:
 
     name: str = "PIQP"
 
-    def solve(self, task: Task) -> Solved:
+    def solve(self, task: SetTask) -> SolvedSet:
         work = task.work
         solver = import_module("piqp").DenseSolver()
         solver.settings.eps_abs = solver.settings.eps_rel = 1e-9
@@ -53,7 +53,7 @@ class InteriorPoint:
         near = 1e-6 * (work.upper - work.lower)
         s = np.where(s <= work.lower + near, work.lower, np.where(s >= work.upper - near, work.upper, s))
         iterations = int(solver.result.info.iter)
-        return Solved(_balanced(s, work), float(solver.result.y[0]), iterations, iterations, iterations * len(s))
+        return SolvedSet(_balanced(s, work), float(solver.result.y[0]), iterations, iterations, iterations * len(s))
 
 
 def _balanced(s: Array, work: WorkingSet) -> Array:
@@ -69,9 +69,9 @@ def _balanced(s: Array, work: WorkingSet) -> Array:
 class Recorder:
     """Keeps the working sets, which active-set Newton solves."""
 
-    tasks: list[Task] = field(default_factory=list)
+    tasks: list[SetTask] = field(default_factory=list)
     name: str = "recorder"
 
-    def solve(self, task: Task) -> Solved:
+    def solve(self, task: SetTask) -> SolvedSet:
         self.tasks.append(task)
         return ActiveSetNewton().solve(task)

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, make_blobs, make_moons
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, CertifiedRegionDisplay, ConvergenceDisplay, Hinge, LinearProblem, LinearSVC, MarginDisplay, solve
-from maxmargin.displays.convergence import Line
+from maxmargin.displays.convergence import GapLine
 from maxmargin.displays.style import COLOURS
 
 mpl.use("Agg")
@@ -72,9 +72,9 @@ def test_solutions_of_several_solvers_have_colours_of_their_own(cancer, ax):
 
 
 def test_times_within_a_decade_are_drawn_on_a_linear_axis(ax):
-    lines = [Line("dcd", [1.0, 2.0], [0.1, 0.01])]
+    lines = [GapLine("dcd", [1.0, 2.0], [0.1, 0.01])]
     assert ConvergenceDisplay(lines=lines).plot(ax=ax).ax_.get_xscale() == "linear"
-    lines.append(Line("dcd", [20.0], [0.001]))
+    lines.append(GapLine("dcd", [20.0], [0.001]))
     assert ConvergenceDisplay(lines=lines).plot(ax=ax).ax_.get_xscale() == "log"
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.preprocessing import minmax_scale
 
 from maxmargin.io import MalformedFile, policy, ranges, read_svmlight, write_svmlight
-from maxmargin.io.ranges import Interval, Ranges
+from maxmargin.io.ranges import Ends, Ranges
 
 SVM_SCALE = "x\n-1 1\n1 -3 5\n2 0 0.25\n4 1 2\n"
 """As svm-scale writes it for four features, the third of which has one value."""
@@ -34,7 +34,7 @@ def X():
 
 @pytest.mark.parametrize("bounds", [(-1.0, 1.0), (0.0, 1.0), (2.0, 5.0)])
 def test_every_feature_fills_the_bounds_and_constant_ones_are_left_out(X, bounds):
-    found = scaled(Ranges.measured([(X, np.ones(50))], Interval(*bounds)), X)
+    found = scaled(Ranges.measured([(X, np.ones(50))], Ends(*bounds)), X)
     expected = minmax_scale(X, bounds)
     expected[:, [3, 5]] = 0.0
     assert found == pytest.approx(expected)
@@ -43,19 +43,19 @@ def test_every_feature_fills_the_bounds_and_constant_ones_are_left_out(X, bounds
 
 
 def test_pieces_give_the_ranges_of_the_whole(X):
-    whole = Ranges.measured([(X, np.ones(50))], Interval(-1.0, 1.0))
+    whole = Ranges.measured([(X, np.ones(50))], Ends(-1.0, 1.0))
     narrow = X[:20].copy()
     narrow[:, 4:] = 0.0
     X = np.vstack([narrow, X[20:]])
-    whole = Ranges.measured([(X, np.ones(50))], Interval(-1.0, 1.0))
+    whole = Ranges.measured([(X, np.ones(50))], Ends(-1.0, 1.0))
     pieces = [(narrow[:, :4], np.ones(20)), (X[20:30], np.ones(10)), (X[30:], np.ones(20))]
-    parts = Ranges.measured(pieces, Interval(-1.0, 1.0))
+    parts = Ranges.measured(pieces, Ends(-1.0, 1.0))
     assert np.array_equal(parts.least, whole.least)
     assert np.array_equal(parts.greatest, whole.greatest)
 
 
 def test_blocks_do_not_change_what_is_scaled(X, monkeypatch):
-    found = Ranges.measured([(X, np.ones(50))], Interval(-1.0, 1.0))
+    found = Ranges.measured([(X, np.ones(50))], Ends(-1.0, 1.0))
     whole = scaled(found, X)
     monkeypatch.setattr(ranges, "POLICY", replace(ranges.POLICY, most_dense_cells=13))
     assert len(list(found.blocks(X))) == 25
@@ -64,7 +64,7 @@ def test_blocks_do_not_change_what_is_scaled(X, monkeypatch):
 
 def test_zeros_stay_zero_where_zero_is_the_least_value():
     X = sparse.csr_matrix([[0.0, 2.0], [4.0, 0.0], [0.0, 1.0]])
-    found = next(Ranges.measured([(X, np.ones(3))], Interval(0.0, 1.0)).blocks(X))
+    found = next(Ranges.measured([(X, np.ones(3))], Ends(0.0, 1.0)).blocks(X))
     assert found.nnz == 3
     assert found.toarray().tolist() == [[0.0, 1.0], [1.0, 0.0], [0.0, 0.5]]
 
@@ -121,7 +121,7 @@ def data(X, tmp_path):
 def test_test_data_is_scaled_as_the_training_data_was(run, data, X, tmp_path):
     assert run("scale", data, "scaled", "-s", "ranges", "-q") == (0, "", "")
     assert read_svmlight(tmp_path / "scaled", n_features=6)[0].toarray() == pytest.approx(
-        scaled(Ranges.measured([(X, np.ones(50))], Interval(-1.0, 1.0)), X)
+        scaled(Ranges.measured([(X, np.ones(50))], Ends(-1.0, 1.0)), X)
     )
     other = np.array([[10.0, 0.0, -1.0, 5.0, 0.5, 7.0, 3.0]])
     write_svmlight(other, [1], tmp_path / "test")

@@ -97,7 +97,7 @@ class EllipsoidPolicy:
 
 
 @dataclass(frozen=True)
-class HardMarginPolicy:
+class HardJudgePolicy:
     """How an answer without slack is judged."""
 
     times_greatest_alpha: float = 2.0
@@ -109,4 +109,4 @@ LINEAR = LinearJudgePolicy()
 KERNEL = KernelJudgePolicy()
 PREDICTIONS = PredictionProofPolicy()
 ELLIPSOID = EllipsoidPolicy()
-HARD_MARGIN = HardMarginPolicy()
+HARD_MARGIN = HardJudgePolicy()

@@ -20,7 +20,7 @@ class PathOptions:
     greatest: of.GreatestC = 1e3
     tol: of.Tolerance = 1e-3
     loss: of.LossName = None
-    penalty: of.PenaltyName = of.Penalty.l2
+    penalty: of.PenaltyName = of.PenaltyChoice.l2
     bias: of.Bias = None
     free_intercept: of.FreeIntercept = False
     zero_based: of.ZeroBased = None
@@ -95,10 +95,10 @@ def along(options: PathOptions) -> PathReport:
     )
 
 
-def _loss_of(name: of.Loss | None) -> Literal["hinge", "squared_hinge"]:
-    if name is not None and name not in (of.Loss.hinge, of.Loss.squared_hinge):
+def _loss_of(name: of.LossChoice | None) -> Literal["hinge", "squared_hinge"]:
+    if name is not None and name not in (of.LossChoice.hinge, of.LossChoice.squared_hinge):
         raise ValueError(f"--loss {name} is for regression; path is for two classes: hinge or squared_hinge.")
-    return "hinge" if name is of.Loss.hinge else "squared_hinge"
+    return "hinge" if name is of.LossChoice.hinge else "squared_hinge"
 
 
 def _check_picture(picture: Path | None) -> None:

@@ -54,7 +54,7 @@ def _check(options: TrainingOptions) -> None:
         raise ValueError("-v keeps no checkpoint: leave --checkpoint out.")
 
 
-class FoldScore(NamedTuple):
+class FoldOutcome(NamedTuple):
     """One fold: what was predicted, what is in the file, and the certificates of the fit."""
 
     predictions: Any
@@ -62,13 +62,13 @@ class FoldScore(NamedTuple):
     verdict: Verdict
 
 
-def _accuracy(folds: FoldsReport, scores: list[FoldScore]) -> AccuracyReport:
+def _accuracy(folds: FoldsReport, scores: list[FoldOutcome]) -> AccuracyReport:
     right = [int((score.predictions == score.targets).sum()) for score in scores]
     accuracies = tuple(n_right / len(score.targets) for n_right, score in zip(right, scores, strict=True))
     return AccuracyReport(folds, sum(right) / folds.n_samples, accuracies)
 
 
-def _errors(folds: FoldsReport, scores: list[FoldScore]) -> ErrorReport:
+def _errors(folds: FoldsReport, scores: list[FoldOutcome]) -> ErrorReport:
     import numpy as np
 
     predictions, targets = (np.concatenate(each) for each in list(zip(*scores, strict=True))[:2])
@@ -95,7 +95,7 @@ class _Folds(NamedTuple):
         fold = stratified(y if has_classes else [0] * len(y), n_folds, options.seed)
         return cls(X, y, fold, n_folds, options.takes_kernel_values, _Starts(len(y), has_classes))
 
-    def score(self, estimator: Any, k: int, line: ProgressLine) -> FoldScore:
+    def score(self, estimator: Any, k: int, line: ProgressLine) -> FoldOutcome:
         import numpy as np
 
         train, test = np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)
@@ -105,7 +105,7 @@ class _Folds(NamedTuple):
         self.starts.give(estimator, self.y[train], train)
         estimator.fit(self._part(train, train), self.y[train])
         self.starts.take(estimator, self.y[train], train)
-        return FoldScore(estimator.predict(self._part(test, train)), self.y[test], Verdict.of(estimator, estimator.tol))
+        return FoldOutcome(estimator.predict(self._part(test, train)), self.y[test], Verdict.of(estimator, estimator.tol))
 
     def _part(self, rows: Any, train: Any) -> Any:
         """The features of these samples, or their kernel values with the training samples."""

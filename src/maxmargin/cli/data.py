@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 
-class Samples(NamedTuple):
+class FileContent(NamedTuple):
     """What a data file holds, and remarks about it for the user."""
 
     X: Any
@@ -27,7 +27,7 @@ class DataFile:
     dtype: str = "float64"
     is_kernel: bool = False
 
-    def read(self) -> Samples:
+    def read(self) -> FileContent:
         """Read the whole file."""
         if self.is_kernel:
             return self._kernel_values()
@@ -38,8 +38,8 @@ class DataFile:
         shape: Any = {"n_features": self.n_features, "zero_based": base, "dtype": self.dtype}
         if self.label_column is None and is_text(self.path):
             X, y, queries = read_svmlight(self.path, **shape, query_id=True)
-            return Samples(X, y, remarks_on_queries(self.path, queries))
-        return Samples(*read_data(self.path, label_column=self.label_column, **shape))
+            return FileContent(X, y, remarks_on_queries(self.path, queries))
+        return FileContent(*read_data(self.path, label_column=self.label_column, **shape))
 
     def pieces(self) -> Iterator[tuple[Any, Any]]:
         """Read a text file in pieces of some tens of megabytes, and other files whole."""
@@ -55,14 +55,14 @@ class DataFile:
         else:
             yield read_data(self.path, label_column=self.label_column)
 
-    def _kernel_values(self) -> Samples:
+    def _kernel_values(self) -> FileContent:
         from maxmargin.io.kernel_values import read_kernel
 
         self._refuse_zero_based()
         K, y = read_kernel(self.path, label_column=self.label_column, dtype=self.dtype)
         if self.n_features not in (None, K.shape[1]):
             raise ValueError(f"{self.path} holds the kernel of {K.shape[1]} samples, not of {self.n_features}.")
-        return Samples(K, y)
+        return FileContent(K, y)
 
     def _refuse_zero_based(self) -> None:
         if self.zero_based:

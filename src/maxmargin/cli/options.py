@@ -45,14 +45,14 @@ def takes(options: Any) -> Callable[[Callable[[Any], None]], Callable[..., None]
     return with_options
 
 
-class Penalty(StrEnum):
+class PenaltyChoice(StrEnum):
     """What is added to the loss: half the squared length of w, or the sum of its magnitudes."""
 
     l2 = "l2"
     l1 = "l1"
 
 
-class Loss(StrEnum):
+class LossChoice(StrEnum):
     hinge = "hinge"
     squared_hinge = "squared_hinge"
     epsilon_insensitive = "epsilon_insensitive"
@@ -111,9 +111,9 @@ Shrinking = Annotated[
     bool | None,
     typer.Option("--shrinking/--no-shrinking", help="Whether a kernel solver may set samples aside; LIBSVM's -h. Default: on."),
 ]
-PenaltyName = Annotated[Penalty, typer.Option(help="l2, or l1, with which most weights are zero (LIBLINEAR's -s 5).")]
+PenaltyName = Annotated[PenaltyChoice, typer.Option(help="l2, or l1, with which most weights are zero (LIBLINEAR's -s 5).")]
 LossName = Annotated[
-    Loss | None,
+    LossChoice | None,
     typer.Option(
         help="squared_hinge (LIBLINEAR's -s 1), the default, or hinge (its -s 3); for regression epsilon_insensitive (-s 13), "
         "squared_epsilon_insensitive (-s 11) or quantile."

@@ -31,7 +31,7 @@ class PredictionOptions:
 
 
 @dataclass
-class Counts:
+class LabelCounts:
     """The counts so far."""
 
     samples: int = 0
@@ -40,7 +40,7 @@ class Counts:
 
 
 @dataclass
-class Errors:
+class ErrorSums:
     """The sums so far of a regression: squared errors, and the mean and the squared deviations of the targets. They are merged
     piece by piece (T. F. Chan, G. H. Golub, R. J. LeVeque, 1979)."""
 
@@ -72,7 +72,7 @@ def predicted(options: PredictionOptions) -> PredictionReport | RegressionReport
         Output(options.output).check(options.data, options.model)
     estimator = load(options.model)
     _check_abilities(estimator, options)
-    is_kernel, counts, errors = takes_kernel_values(estimator), Counts(), Errors()
+    is_kernel, counts, errors = takes_kernel_values(estimator), LabelCounts(), ErrorSums()
     file = DataFile(options.data, options.label_column, options.zero_based, width_of(estimator), is_kernel=is_kernel)
     with _names_may_differ(), written(options.output) if options.output is not None else _nowhere() as output:
         if options.probability:
@@ -92,7 +92,7 @@ def is_regression(estimator: Any) -> bool:
     return not hasattr(estimator, "decision_function")
 
 
-def _values(estimator: Any, X: Any, y: Any, options: PredictionOptions, errors: Errors) -> list[list[Any]]:
+def _values(estimator: Any, X: Any, y: Any, options: PredictionOptions, errors: ErrorSums) -> list[list[Any]]:
     """The words that are written for each sample of a regression: the value, and its radius with ``--certified``."""
     from maxmargin.cli.data import check_numbers
 
@@ -107,7 +107,7 @@ def _values(estimator: Any, X: Any, y: Any, options: PredictionOptions, errors: 
     return [list(pair) for pair in zip(values.tolist(), radius.tolist(), strict=True)]
 
 
-def _rows(estimator: Any, X: Any, y: Any, options: PredictionOptions, counts: Counts) -> list[list[Any]]:
+def _rows(estimator: Any, X: Any, y: Any, options: PredictionOptions, counts: LabelCounts) -> list[list[Any]]:
     """The words that are written for each sample."""
     labels, proved, probabilities = _answers(estimator, X, options)
     counts.samples, counts.right = counts.samples + len(labels), counts.right + int((labels == y).sum())

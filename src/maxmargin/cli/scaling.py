@@ -14,7 +14,7 @@ from maxmargin.cli.data import DataFile
 from maxmargin.cli.outcome import complain
 
 if TYPE_CHECKING:
-    from maxmargin.io.ranges import Interval, Ranges
+    from maxmargin.io.ranges import Ends, Ranges
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class ScalingOptions:
     as_json: of.AsJson = False
     quiet: of.Quiet = False
 
-    def bounds(self) -> Interval:
+    def bounds(self) -> Ends:
         """The range to scale to: -1 to 1 by default, as in svm-scale."""
         lower = -1.0 if self.lower is None else self.lower
         upper = 1.0 if self.upper is None else self.upper
         return _interval(lower, upper, f"-l {lower:g} and -u {upper:g}")
 
-    def target_bounds(self) -> Interval | None:
+    def target_bounds(self) -> Ends | None:
         if self.target is None:
             return None
         return _interval(*self.target, f"-y {self.target[0]:g} {self.target[1]:g}")
@@ -169,9 +169,9 @@ def _output(path: Path | None) -> Iterator[Any]:
         yield file
 
 
-def _interval(lower: float, upper: float, said: str) -> Interval:
-    from maxmargin.io.ranges import Interval
+def _interval(lower: float, upper: float, said: str) -> Ends:
+    from maxmargin.io.ranges import Ends
 
     if not -float("inf") < lower < upper < float("inf"):
         raise ValueError(f"{said} are not a range: the lower end must be below the upper end.")
-    return Interval(lower, upper)
+    return Ends(lower, upper)

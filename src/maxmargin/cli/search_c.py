@@ -13,7 +13,7 @@ from maxmargin.cli.training import progress_of, read
 
 
 @dataclass(frozen=True)
-class SearchPolicy:
+class FindCPolicy:
     """What ``-C`` tries where the user says nothing."""
 
     n_folds: int = 5
@@ -22,7 +22,7 @@ class SearchPolicy:
     """Values of C, from 1e-3 to 1e3 at equal ratios: each is about three times the one before."""
 
 
-SEARCH = SearchPolicy()
+SEARCH = FindCPolicy()
 
 
 @dataclass(frozen=True)

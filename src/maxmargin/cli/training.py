@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maxmargin.cli.data import DataFile, Samples, check_classes, check_numbers, remarks_on_target
+from maxmargin.cli.data import DataFile, FileContent, check_classes, check_numbers, remarks_on_target
 from maxmargin.cli.families import Targets
 from maxmargin.cli.machine import TrainingOptions, made_solver, weights_from
 from maxmargin.cli.outcome import complain
@@ -40,7 +40,7 @@ def trained(options: TrainingOptions) -> TrainingReport:
     return _report(options, samples, fitted, n_bytes)
 
 
-def read(options: TrainingOptions, line: ProgressLine) -> tuple[Samples, float]:
+def read(options: TrainingOptions, line: ProgressLine) -> tuple[FileContent, float]:
     """The samples, and how many seconds they took. What is odd about them is said at once."""
     line.begin(f"reading {printable(options.data.name)}")
     dtype = "float32" if options.float32 else "float64"
@@ -76,7 +76,7 @@ def progress_of(options: TrainingOptions) -> Iterator[ProgressLine]:
             raise ValueError(in_switches(str(error))) from error
 
 
-def _fitted(estimator: Any, options: TrainingOptions, samples: Samples) -> Any:
+def _fitted(estimator: Any, options: TrainingOptions, samples: FileContent) -> Any:
     if options.family.targets is Targets.CLASSES:
         estimator.class_weight = weights_from(options.class_weight, samples.y)
     return estimator.fit(samples.X, samples.y)
@@ -129,7 +129,7 @@ class _Outputs(NamedTuple):
         return n_bytes
 
 
-def _write_page(path: Path, trained: Any, samples: Samples) -> None:
+def _write_page(path: Path, trained: Any, samples: FileContent) -> None:
     """The page about a fit. scikit-learn's face of the model is put on for its predictions."""
     from maxmargin.estimators.kernel_classifier import KernelClassifier
     from maxmargin.estimators.linear_svc import LinearSVC
@@ -145,7 +145,7 @@ def _write_page(path: Path, trained: Any, samples: Samples) -> None:
         file.write(model.report(samples.X, samples.y).html.encode())
 
 
-def _report(options: TrainingOptions, samples: Samples, fitted: Fitted, n_bytes: int) -> TrainingReport:
+def _report(options: TrainingOptions, samples: FileContent, fitted: Fitted, n_bytes: int) -> TrainingReport:
     return TrainingReport(
         model=str(options.own_model),
         n_bytes=n_bytes,

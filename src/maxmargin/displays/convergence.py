@@ -17,7 +17,7 @@ AXES = {"seconds": "seconds", "epochs": "epochs (each as many steps as there are
 """What the gap can be drawn against, and what the axis is called."""
 
 
-class Line(NamedTuple):
+class GapLine(NamedTuple):
     """One line of the picture; lines with the same label have the same colour."""
 
     label: str
@@ -56,7 +56,7 @@ class ConvergenceDisplay:
     'relative duality gap'
     """
 
-    def __init__(self, *, lines: Sequence[Line], target: float | None = None, against: str = "seconds") -> None:
+    def __init__(self, *, lines: Sequence[GapLine], target: float | None = None, against: str = "seconds") -> None:
         if against not in AXES:
             raise ValueError(f"against must be one of {', '.join(map(repr, AXES))}; got {against!r}.")
         self.lines, self.target, self.against = list(lines), target, against
@@ -134,7 +134,7 @@ class ConvergenceDisplay:
         return self.ax_.axhline(self.target, color=QUIET, linestyle=":", linewidth=1.4, label=f"asked: {self.target:g}")
 
 
-def _scale(lines: Sequence[Line]) -> str:
+def _scale(lines: Sequence[GapLine]) -> str:
     """Logarithmic where the times span a decade, else linear: a part of a decade has no room for its ticks."""
     times = [x for line in lines for x in line.x]
     return "log" if times and max(times) >= 10.0 * min(times) else "linear"
@@ -146,14 +146,14 @@ def _looks(labels: Iterator[str]) -> dict[str, dict[str, str]]:
     return {name: {"color": c, "marker": m} for name, c, m in zip(names, cycle(COLOURS), cycle(MARKERS), strict=False)}
 
 
-def _line(label: str, trace: Trace, against: str) -> Line:
+def _line(label: str, trace: Trace, against: str) -> GapLine:
     """The points that a logarithmic picture can show: time is positive and the gap is finite."""
     rows = [(getattr(row, against), row.relative_gap) for row in trace]
     shown = [(x, max(gap, policy.PICTURE.least_gap)) for x, gap in rows if x > 0.0 and math.isfinite(gap)]
-    return Line(label, [x for x, _ in shown], [gap for _, gap in shown])
+    return GapLine(label, [x for x, _ in shown], [gap for _, gap in shown])
 
 
-def _lines_by_solver(trace: Trace, against: str) -> Iterator[Line]:
+def _lines_by_solver(trace: Trace, against: str) -> Iterator[GapLine]:
     """The trace in pieces, one for each solver at work; a piece begins where the last one ends."""
     last: list[Progress] = []
     for solver, group in groupby(trace, key=lambda row: row.solver):

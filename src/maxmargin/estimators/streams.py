@@ -89,7 +89,7 @@ class Machine(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearMachine:
+class FollowedLinearMachine:
     """w . x + b for each row of ``coef``: two classes, or one against the rest."""
 
     classes: Array
@@ -97,7 +97,7 @@ class LinearMachine:
     intercept: Array
 
     @classmethod
-    def of(cls, model: LinearClassifier) -> LinearMachine:
+    def of(cls, model: LinearClassifier) -> FollowedLinearMachine:
         return cls(model.classes_, *dense_weights(model))
 
     @property
@@ -119,7 +119,7 @@ class LinearMachine:
 
 
 @dataclass(frozen=True, eq=False)
-class KernelMachine:
+class FollowedKernelMachine:
     """An SVC with the linear or the RBF kernel: two classes, or one against one."""
 
     classes: Array
@@ -133,7 +133,7 @@ class KernelMachine:
     """The w themselves, where the model predicts by them."""
 
     @classmethod
-    def of(cls, model: KernelClassifier) -> KernelMachine:
+    def of(cls, model: KernelClassifier) -> FollowedKernelMachine:
         kernel, vectors = model._kernel_, Points.of(model.support_vectors_)
         if kernel.feature_distance(np.zeros(1)) is None:
             raise TypeError(f"Points can be followed under the linear and the RBF kernel, not under {kernel!r}.")
@@ -175,9 +175,9 @@ def machine_of(model: Any) -> Machine:
     if not hasattr(model, "classes_"):
         raise ValueError(f"This {type(model).__name__} is not fitted yet: it gives no labels to follow.")
     if isinstance(model, LinearClassifier):
-        return LinearMachine.of(model)
+        return FollowedLinearMachine.of(model)
     if isinstance(model, KernelClassifier):
-        return KernelMachine.of(model)
+        return FollowedKernelMachine.of(model)
     raise TypeError(f"Points can be followed under a LinearSVC or an SVC; got {type(model).__name__}.")
 
 
@@ -264,7 +264,7 @@ class LabelStream:
         if model is None:
             return old, self._drift, np.zeros(self._values.shape[1])
         new = machine_of(model)
-        if not (isinstance(old, LinearMachine) and isinstance(new, LinearMachine)):
+        if not (isinstance(old, FollowedLinearMachine) and isinstance(new, FollowedLinearMachine)):
             raise TypeError("A model that changes must be a LinearSVC, before and after.")
         if not (np.array_equal(old.classes, new.classes) and old.coef.shape == new.coef.shape):
             raise ValueError(f"The new model has classes {new.classes} and weights of shape {new.coef.shape}, unlike the old.")

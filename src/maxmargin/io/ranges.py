@@ -37,7 +37,7 @@ class ScalingPolicy:
 POLICY = ScalingPolicy()
 
 
-class Interval(NamedTuple):
+class Ends(NamedTuple):
     """Two ends, the lower one first."""
 
     lower: float
@@ -47,30 +47,30 @@ class Interval(NamedTuple):
 class TargetRange(NamedTuple):
     """What labels are scaled from and to."""
 
-    bounds: Interval
-    seen: Interval
+    bounds: Ends
+    seen: Ends
 
 
 @dataclass(frozen=True)
 class Ranges:
     """The least and the greatest value of every feature, and the bounds that they are to be scaled to."""
 
-    bounds: Interval
+    bounds: Ends
     least: Array
     greatest: Array
     target: TargetRange | None = None
 
     @classmethod
-    def measured(cls, pieces: Iterable[tuple[Any, Array]], bounds: Interval, target_bounds: Interval | None = None) -> Ranges:
+    def measured(cls, pieces: Iterable[tuple[Any, Array]], bounds: Ends, target_bounds: Ends | None = None) -> Ranges:
         """The ranges of all samples of some pieces. A piece may be narrower than another: its last features are zero."""
         least = greatest = np.zeros(0)
-        seen = Interval(np.inf, -np.inf)
+        seen = Ends(np.inf, -np.inf)
         for X, y in pieces:
             X = sparse.csr_matrix(X)
             least = _combined(np.minimum, least, X.min(axis=0).toarray().ravel(), is_first=seen.lower > seen.upper)
             greatest = _combined(np.maximum, greatest, X.max(axis=0).toarray().ravel(), is_first=seen.lower > seen.upper)
             labels = y if target_bounds is not None else np.zeros(1)
-            seen = Interval(min(seen.lower, float(labels.min())), max(seen.upper, float(labels.max())))
+            seen = Ends(min(seen.lower, float(labels.min())), max(seen.upper, float(labels.max())))
         return cls(bounds, least, greatest, None if target_bounds is None else TargetRange(target_bounds, seen))
 
     @property
@@ -99,7 +99,7 @@ class Ranges:
         if self.target is None:
             return y
         (lower, upper), (least, greatest) = self.target
-        return _mapped(y, np.asarray(least), np.asarray(greatest), Interval(lower, upper))
+        return _mapped(y, np.asarray(least), np.asarray(greatest), Ends(lower, upper))
 
     def _stored(self, X: Any) -> Any:
         """Scale the stored values only, where zero stays zero."""
@@ -125,7 +125,7 @@ class Ranges:
         first = 0 if zero_based else 1
         kept = np.flatnonzero(self.is_kept)
         ends = zip(kept.tolist(), self.least[kept].tolist(), self.greatest[kept].tolist(), strict=True)
-        lines += [f"{feature + first} {_joined(Interval(*rest))}" for feature, *rest in ends]
+        lines += [f"{feature + first} {_joined(Ends(*rest))}" for feature, *rest in ends]
         with written(path) as file:
             file.write("".join(f"{line}\n" for line in lines).encode())
 
@@ -145,7 +145,7 @@ def _combined(choose: Any, one: Array, other: Array, *, is_first: bool) -> Array
     return np.asarray(choose(*(np.pad(part, (0, width - len(part))) for part in (one, other))))
 
 
-def _mapped(values: Array, least: Array, greatest: Array, bounds: Interval) -> Array:
+def _mapped(values: Array, least: Array, greatest: Array, bounds: Ends) -> Array:
     """svm-scale's formula. The ends are hit exactly, and a feature with one value stays as it is."""
     span = np.where(greatest > least, greatest - least, 1.0)
     inside = bounds.lower + (bounds.upper - bounds.lower) * (values - least) / span
@@ -153,7 +153,7 @@ def _mapped(values: Array, least: Array, greatest: Array, bounds: Interval) -> A
     return np.where(greatest > least, ends, values)
 
 
-def _joined(ends: Interval) -> str:
+def _joined(ends: Ends) -> str:
     return " ".join(repr(float(end)).removesuffix(".0") for end in ends)
 
 
@@ -187,23 +187,23 @@ class _Reader:
             raise self._complaint("it ends too early: it is truncated, or not a file of ranges of svm-scale")
         return self.lines[self.place - 1].strip()
 
-    def _interval(self, what: str, *, may_be_equal: bool = False) -> Interval:
+    def _interval(self, what: str, *, may_be_equal: bool = False) -> Ends:
         return self._numbers(self._next().split(), what, may_be_equal)
 
-    def _feature(self, first: int) -> tuple[int, Interval]:
+    def _feature(self, first: int) -> tuple[int, Ends]:
         name, *ends = self._next().split() or [""]
         if not name.isdigit() or not first <= int(name) < POLICY.most_features:
             raise self._complaint(f"{name[:40]!r} is not the index of a feature between {first} and {POLICY.most_features}")
         return int(name) - first, self._numbers(ends, f"feature {name}", True)
 
-    def _numbers(self, words: list[str], what: str, may_be_equal: bool) -> Interval:
+    def _numbers(self, words: list[str], what: str, may_be_equal: bool) -> Ends:
         try:
             lower, upper = map(float, words)
         except ValueError:
             raise self._complaint(f"two numbers belong here, the ends of the range of the {what}") from None
         if not (np.isfinite(lower) and np.isfinite(upper) and (lower < upper or (may_be_equal and lower == upper))):
             raise self._complaint(f"the range of the {what} must have a lower end and a greater upper end")
-        return Interval(lower, upper)
+        return Ends(lower, upper)
 
     def _complaint(self, sentence: str) -> MalformedFile:
         return MalformedFile(self.path, sentence, self.place)

@@ -19,7 +19,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.costs import LinearCosts
 from maxmargin.solvers.linear.newton.moving import MovableState, Moved, MovedNewton
 from maxmargin.solvers.linear.newton.newton import Newton
-from maxmargin.solvers.linear.switching import Plan, SwitchingPolicy
+from maxmargin.solvers.linear.switching import AutoPlan, SwitchingPolicy
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Callback, Limits, drive
 from maxmargin.solving.solution import Solution, Status
@@ -65,7 +65,7 @@ class Track:
         """Whether a step of Newton's method is cheap beside a sweep of coordinate descent."""
         if self.solver != "auto" or not MovableState.suits(self.problem):
             return False
-        plan = Plan(self.problem, SwitchingPolicy(), LinearCosts())
+        plan = AutoPlan(self.problem, SwitchingPolicy(), LinearCosts())
         if plan.is_small or not plan.is_narrow:
             return bool(plan.suits_products and not plan.is_small)
         sweep = plan.descent_step_ns * self.problem.n_samples

@@ -47,7 +47,7 @@ def prove_classes(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
     weights = sign * pair_weights(estimator.dual_coef_, estimator.n_support_)
     pairs = [Pair.of(i, j, codes) for i, j in class_pairs(len(classes))]
     prove_one = _prove_nu_pair if isinstance(estimator, NuSVC) else _prove_pair
-    machine = _Machine(estimator, X, costs, tol, max_seconds)
+    machine = _JudgedMachine(estimator, X, costs, tol, max_seconds)
     return [prove_one(machine, *each) for each in zip(pairs, weights.T, offsets.tolist(), strict=True)]
 
 
@@ -56,7 +56,7 @@ def prove_outputs(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
     check_definite(estimator)
     if len(estimator.intercept_) != 1:
         raise ValueError(f"The data has one target for each sample, and the model predicts {len(estimator.intercept_)}.")
-    machine = _Machine(estimator, Rows.from_matrix(X).matrix, np.full(X.shape[0], float(C)), tol, max_seconds)
+    machine = _JudgedMachine(estimator, Rows.from_matrix(X).matrix, np.full(X.shape[0], float(C)), tol, max_seconds)
     if isinstance(estimator, OneClassSVM):
         return machine.prove_nu(one_class(machine.X, estimator._kernel_, float(estimator.nu)), estimator.dual_coef_[0])
     y = np.asarray(y, dtype=np.float64)
@@ -65,7 +65,7 @@ def prove_outputs(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
     return _prove_regression(machine, y)
 
 
-def _prove_regression(machine: _Machine, y: Array) -> Certificate:
+def _prove_regression(machine: _JudgedMachine, y: Array) -> Certificate:
     estimator, loss = machine.estimator, LOSSES[machine.estimator.loss](machine.estimator)
     features, b = estimator._feature_weights_, float(estimator.intercept_[0])
     if features is not None:
@@ -76,7 +76,7 @@ def _prove_regression(machine: _Machine, y: Array) -> Certificate:
     return machine.prove(kernel_problem, estimator.dual_coef_[0], b, estimator.dual_coef_[0])
 
 
-def _prove_pair(machine: _Machine, pair: Pair, coefficients: Array, offset: float) -> Certificate:
+def _prove_pair(machine: _JudgedMachine, pair: Pair, coefficients: Array, offset: float) -> Certificate:
     """The certificate of one pair of classes."""
     estimator = machine.estimator
     part, costs = pair.part(machine.X, estimator._kernel_), machine.costs[pair.samples]
@@ -84,7 +84,7 @@ def _prove_pair(machine: _Machine, pair: Pair, coefficients: Array, offset: floa
     return machine.prove(problem, coefficients, offset, np.abs(coefficients), pair.samples)
 
 
-def _prove_nu_pair(machine: _Machine, pair: Pair, coefficients: Array, offset: float) -> Certificate:
+def _prove_nu_pair(machine: _JudgedMachine, pair: Pair, coefficients: Array, offset: float) -> Certificate:
     """The same with nu."""
     kernel, estimator = machine.estimator._kernel_, machine.estimator
     part = Rows.from_matrix(pair.part(machine.X, kernel), check=False)
@@ -111,7 +111,7 @@ def check_definite(estimator: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Machine:
+class _JudgedMachine:
     """A kernel model and the samples that it is judged by."""
 
     estimator: Any

@@ -23,7 +23,7 @@ from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.io.files import explained
 from maxmargin.io.outputs import Output, written
-from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
+from maxmargin.models.text_lines import Header, TextLine, header_and_rest, whole_labels
 
 LIBLINEAR_LOSSES: dict[str, Literal["hinge", "squared_hinge"]] = {
     "MCSVM_CS": "hinge",
@@ -59,7 +59,7 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC | LinearSVR | Line
         return _model(*header_and_rest(path, "w"))
 
 
-def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | LinearSVR | LinearOneClassSVM:
+def _model(header: Header, lines: Iterator[TextLine]) -> LinearSVC | LinearSVR | LinearOneClassSVM:
     kind = header["solver_type"]
     if kind.text not in READABLE:
         raise kind.complaint(f"a LIBLINEAR model of type {kind.text!r}; {', '.join(READABLE)} can be read")
@@ -74,7 +74,7 @@ def _model(header: Header, lines: Iterator[Line]) -> LinearSVC | LinearSVR | Lin
     return filled(LinearSVC(loss=LIBLINEAR_LOSSES[kind.text], **settings, **own), labels, w, intercept)
 
 
-def _model_without_classes(header: Header, lines: Iterator[Line]) -> LinearSVR | LinearOneClassSVM:
+def _model_without_classes(header: Header, lines: Iterator[TextLine]) -> LinearSVR | LinearOneClassSVM:
     w, intercept, settings = _weights(header, lines, 1)
     if header["solver_type"].text == LIBLINEAR_ONE_CLASS:
         outlier = LinearOneClassSVM()
@@ -86,7 +86,7 @@ def _model_without_classes(header: Header, lines: Iterator[Line]) -> LinearSVR |
     return model
 
 
-def _weights(header: Header, lines: Iterator[Line], n_columns: int) -> tuple[Array, Array, dict[str, Any]]:
+def _weights(header: Header, lines: Iterator[TextLine], n_columns: int) -> tuple[Array, Array, dict[str, Any]]:
     """Weights, a row for each problem, and intercepts; and what the header says of these."""
     bias, n_features = header["bias"].number(), header["nr_feature"].whole()
     n_rows = n_features + (bias >= 0)

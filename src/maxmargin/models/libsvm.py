@@ -33,7 +33,7 @@ from maxmargin.io.outputs import Output, written
 from maxmargin.models import libsvm_outputs, policy
 from maxmargin.models.liblinear import filled, with_positive_first
 from maxmargin.models.probabilities import Sigmoids
-from maxmargin.models.text_lines import Header, Line, header_and_rest, whole_labels
+from maxmargin.models.text_lines import Header, TextLine, header_and_rest, whole_labels
 
 KERNELS = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid"}
 """The kernels by LIBSVM's names, in our names."""
@@ -50,7 +50,7 @@ def read_libsvm(path: str | os.PathLike[str]) -> Any:
         return _calibrated(_model(header, lines), header)
 
 
-def _model(header: Header, lines: Iterator[Line]) -> Any:
+def _model(header: Header, lines: Iterator[TextLine]) -> Any:
     _check_type(header)
     if header["svm_type"].text in libsvm_outputs.TYPES:
         return _model_of_outputs(header, lines)
@@ -68,10 +68,10 @@ def _model(header: Header, lines: Iterator[Line]) -> Any:
         return filled(LinearSVC(loss="hinge", penalize_intercept=False), labels, w, -rho)
     model = NuSVC(**_settings(header)) if is_nu else SVC(**_settings(header))
     model._kernel_ = kernel_named(model.kernel, model.gamma, model.coef0, model.degree)
-    return _filled(model, _Machine(labels, coefficients.T, rho, _counts(header), vectors))
+    return _filled(model, _LibsvmMachine(labels, coefficients.T, rho, _counts(header), vectors))
 
 
-def _model_of_outputs(header: Header, lines: Iterator[Line]) -> Any:
+def _model_of_outputs(header: Header, lines: Iterator[TextLine]) -> Any:
     coefficients, vectors = _support_vectors(lines, 1)
     total = header["total_sv"]
     if len(coefficients) != total.whole():
@@ -119,16 +119,16 @@ def write_libsvm(estimator: Any, path: str | os.PathLike[str] | Output) -> None:
             file.write(f"{_joined(row)}{features} \n".encode())
 
 
-def _output_machine(estimator: Any) -> tuple[str, _Machine]:
+def _output_machine(estimator: Any) -> tuple[str, _LibsvmMachine]:
     """LIBSVM's files say two classes where there are none. A linear model is written with its weights as the only support
     vector, and so is one with a linear kernel that predicts by the weights of its features."""
     rho = -estimator.intercept_
     if not isinstance(estimator, KernelMachine):
-        return "linear", _Machine([0, 1], np.ones((1, 1)), rho, [], np.atleast_2d(estimator.coef_))
+        return "linear", _LibsvmMachine([0, 1], np.ones((1, 1)), rho, [], np.atleast_2d(estimator.coef_))
     weights = estimator._feature_weights_
     if weights is not None and estimator.kernel == "linear":
-        return "linear", _Machine([0, 1], np.ones((1, 1)), rho, [], np.asarray(weights.weights))
-    return _kernel_name(estimator), _Machine([0, 1], estimator.dual_coef_, rho, [], estimator.support_vectors_)
+        return "linear", _LibsvmMachine([0, 1], np.ones((1, 1)), rho, [], np.asarray(weights.weights))
+    return _kernel_name(estimator), _LibsvmMachine([0, 1], estimator.dual_coef_, rho, [], estimator.support_vectors_)
 
 
 def width_of(model: Any) -> int | None:
@@ -151,7 +151,7 @@ def aligned(model: Any, X: Any) -> Any:
     return X
 
 
-class _Machine(NamedTuple):
+class _LibsvmMachine(NamedTuple):
     """A model as LIBSVM has it. ``coefficients`` has a row for each other class and a column for each support vector."""
 
     labels: list[int]
@@ -161,7 +161,7 @@ class _Machine(NamedTuple):
     vectors: Any
 
 
-def _filled(model: SVC, machine: _Machine) -> SVC:
+def _filled(model: SVC, machine: _LibsvmMachine) -> SVC:
     if len(machine.labels) == 2:
         if machine.labels[0] > machine.labels[1]:
             machine = _swapped(machine)  # our first class is the negative one, as the second of theirs
@@ -174,9 +174,9 @@ def _filled(model: SVC, machine: _Machine) -> SVC:
     return model
 
 
-def _machine(estimator: Any) -> tuple[str, _Machine]:
+def _machine(estimator: Any) -> tuple[str, _LibsvmMachine]:
     labels, counts = whole_labels(estimator), estimator.n_support_.tolist()
-    machine = _Machine(labels, estimator.dual_coef_, -estimator.intercept_, counts, estimator.support_vectors_)
+    machine = _LibsvmMachine(labels, estimator.dual_coef_, -estimator.intercept_, counts, estimator.support_vectors_)
     return _kernel_name(estimator), _swapped(machine) if len(labels) == 2 else machine
 
 
@@ -189,16 +189,16 @@ def _kernel_name(estimator: Any) -> str:
     return names[estimator.kernel]
 
 
-def _linear_machine(estimator: Any) -> tuple[str, _Machine]:
+def _linear_machine(estimator: Any) -> tuple[str, _LibsvmMachine]:
     labels, w, intercept = with_positive_first(estimator)
     if len(labels) != 2:
         raise ValueError(
             f"LIBSVM separates classes pairwise: a one-vs-rest model of {len(labels)} classes cannot be written for it."
         )
-    return "linear", _Machine(labels, np.ones((1, 1)), -intercept, [1, 0], w)
+    return "linear", _LibsvmMachine(labels, np.ones((1, 1)), -intercept, [1, 0], w)
 
 
-def _swapped(machine: _Machine) -> _Machine:
+def _swapped(machine: _LibsvmMachine) -> _LibsvmMachine:
     """Two classes in the other order, the signs as they are."""
     first = machine.counts[0]
     order = np.r_[first : sum(machine.counts), :first]
@@ -240,7 +240,7 @@ def _counts(header: Header) -> list[int]:
     return counts
 
 
-def _support_vectors(lines: Iterator[Line], n_coefficients: int) -> tuple[Array, Any]:
+def _support_vectors(lines: Iterator[TextLine], n_coefficients: int) -> tuple[Array, Any]:
     """A row of coefficients for each support vector, and the vectors as CSR."""
     coefficients, indices, values, ends = array("d"), array("i"), array("d"), array("q", [0])
     for line in lines:

@@ -15,7 +15,7 @@ from maxmargin.io.files import MalformedFile
 from maxmargin.models import policy
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of a file, or the part of it that matters; lines count from 1."""
 
     path: Path
@@ -25,7 +25,7 @@ class Line(NamedTuple):
     def complaint(self, sentence: str) -> MalformedFile:
         return MalformedFile(self.path, sentence, self.place)
 
-    def parted(self, n_words: int) -> tuple[Line, Line]:
+    def parted(self, n_words: int) -> tuple[TextLine, TextLine]:
         """The first words, and the others."""
         words = self.text.split(maxsplit=n_words)
         return self._replace(text=" ".join(words[:n_words])), self._replace(text=" ".join(words[n_words:]))
@@ -111,10 +111,10 @@ def _pairs(words: list[list[str]]) -> Array | None:
 class Header:
     """The values by their names, each with its line, and the line that ends them."""
 
-    values: dict[str, Line]
-    end: Line
+    values: dict[str, TextLine]
+    end: TextLine
 
-    def __getitem__(self, name: str) -> Line:
+    def __getitem__(self, name: str) -> TextLine:
         if name not in self.values:
             raise self.end.complaint(f"the header has no {name!r}")
         return self.values[name]
@@ -127,10 +127,10 @@ class Header:
         return labels
 
 
-def header_and_rest(path: Path, last: str) -> tuple[Header, Iterator[Line]]:
+def header_and_rest(path: Path, last: str) -> tuple[Header, Iterator[TextLine]]:
     """What stands before the line ``last``, and the lines after it that are not empty, read when they are asked for."""
     lines = _lines(path)
-    values: dict[str, Line] = {}
+    values: dict[str, TextLine] = {}
     place = 0
     for line in lines:
         place = line.place
@@ -143,7 +143,7 @@ def header_and_rest(path: Path, last: str) -> tuple[Header, Iterator[Line]]:
     raise MalformedFile(path, "it ends too early: it is truncated", place)
 
 
-def _lines(path: Path) -> Iterator[Line]:
+def _lines(path: Path) -> Iterator[TextLine]:
     with open(path, "rb") as file:
         for place in count(1):
             content = file.readline(policy.LIMITS.most_line_bytes + 1)
@@ -155,7 +155,7 @@ def _lines(path: Path) -> Iterator[Line]:
                 raise MalformedFile(path, "it is not a text model", place)
             if not content.endswith(b"\n"):  # a number that was cut off still looks like a number
                 raise MalformedFile(path, "it ends too early, in the middle of a line: it is truncated", place)
-            yield Line(path, place, content.decode("ascii").strip())
+            yield TextLine(path, place, content.decode("ascii").strip())
 
 
 def whole_labels(estimator: Any) -> list[int]:

@@ -11,9 +11,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from maxmargin.solvers.kernel.irwls.active_set_newton import Optimum, Outcome, WorkingSet, optimise
-from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, BlockMemory, Effort, climb, extremes_of
+from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, BlockMemory, Effort, LocalBlock, climb, extremes_of
 from maxmargin.solvers.kernel.irwls.cholesky_loops import drop_columns, factor, substitute, substitute_two
-from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Task
+from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, SetTask
 from maxmargin.solvers.kernel.irwls.free_factor import FreeFactor, FreeFactorPolicy
 from maxmargin.solvers.kernel.irwls.pair_loops import move_pairs
 from maxmargin.solvers.kernel.irwls.selection_loops import kth_lowest
@@ -187,7 +187,7 @@ def test_the_compiled_engine_is_optimal_where_it_says_so_and_else_the_other_take
     X = random.integers(-2, 3, size=(n, rank)).astype(float)
     y = np.where(random.random(n) < 0.5, 1.0, -1.0)
     work = working_set(X @ X.T, y, C * random.integers(1, 3, n), has_offset)
-    solved = ActiveSetNewton().solve(Task(work, 0.0, 1e-3, 0.0, 500))
+    solved = ActiveSetNewton().solve(SetTask(work, 0.0, 1e-3, 0.0, 500))
     found = optimise(work, max_iterations=5000)
     assert ((solved.s >= work.lower) & (solved.s <= work.upper)).all()
     assert not has_offset or abs(solved.s.sum()) <= 1e-12 * max(1.0, np.abs(solved.s).sum())
@@ -201,7 +201,7 @@ def test_no_pair_lowers_the_dual_and_every_one_keeps_the_box_and_the_sum(seed, n
     X = random.normal(size=(n, 3))
     y = np.where(random.random(n) < 0.5, 1.0, -1.0)
     work = working_set(rbf_kernel(X, gamma=0.3), y, C * random.integers(1, 3, n), True)
-    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
+    block = LocalBlock(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
     s, v, best = work.s.copy(), work.v.copy(), dual(work, work.s)
     for _ in range(pairs):
         if move_pairs(block, s, v, 1e-9, 1) == 0:
@@ -218,7 +218,7 @@ def test_many_pairs_in_one_call_are_the_pairs_of_as_many_calls(n):
     random = np.random.default_rng(n)
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
     work = working_set(rbf_kernel(random.normal(size=(n, 3)), gamma=0.3), y, random.integers(1, 3, n).astype(float), True)
-    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
+    block = LocalBlock(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
     s, v, one_s, one_v = work.s.copy(), work.v.copy(), work.s.copy(), work.v.copy()
     steps = move_pairs(block, s, v, 1e-6, 30)
     assert 0 < steps == sum(move_pairs(block, one_s, one_v, 1e-6, 1) for _ in range(30))
@@ -231,7 +231,7 @@ def test_pairs_that_solve_a_working_set_without_a_system_give_it_the_b_that_viol
     random = np.random.default_rng(n)
     y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
     work = working_set(rbf_kernel(random.normal(size=(n, 3)), gamma=0.3), y, random.integers(1, 3, n).astype(float), True)
-    block = Block(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
+    block = LocalBlock(np.ascontiguousarray(work.K), work.lower, work.upper, True, BlockMemory.of(n))
     s, v = work.s.copy(), work.v.copy()
     outcome, systems, b = climb(block, s, v, 7.0, Effort(0.05, 60, 1e-12, 100 * n, False, 2))
     top, bottom = extremes_of(block, s, v)
@@ -242,7 +242,7 @@ def test_pairs_that_solve_a_working_set_without_a_system_give_it_the_b_that_viol
 
 def test_pairs_before_systems_leave_fewer_systems_and_the_same_optimum():
     X, y = labelled(100, 4, 1.0, 3)
-    task = Task(working_set(rbf_kernel(X, gamma=0.4), y, 100.0, True), 0.0, 1e-3, 0.0, 500)
+    task = SetTask(working_set(rbf_kernel(X, gamma=0.4), y, 100.0, True), 0.0, 1e-3, 0.0, 500)
     with_pairs, without = ActiveSetNewton().solve(task), ActiveSetNewton(pairs_a_sample=0.0).solve(task)
     assert with_pairs.iterations < without.iterations
     assert dual(task.work, with_pairs.s) == pytest.approx(dual(task.work, without.s), rel=1e-12)

@@ -13,7 +13,7 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Linear
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
-from maxmargin.solvers.kernel.irwls.engines import Task
+from maxmargin.solvers.kernel.irwls.engines import SetTask
 from maxmargin.solvers.kernel.irwls.table_1 import terms_of
 from maxmargin.solvers.kernel.irwls.table_1_loop import S1, SETTLED, Rules, table_1
 from tests.catalogue import labelled
@@ -171,7 +171,7 @@ def test_a_working_set_that_does_not_settle_is_solved_by_smo_and_counted():
     assert "Table 1 did not settle in" in solution.trace[-1].reason
     assert "SMO solved" in solution.trace[-1].reason
     engine, work = Table1(), inside(300.0, 40, True, gamma=0.02)
-    solved = engine.solve(Task(work, 0.0, 1e-3, 1e-6, 2))
+    solved = engine.solve(SetTask(work, 0.0, 1e-3, 1e-6, 2))
     assert solved.is_unsettled
     assert solved.was_handed_over
     assert violation(work, solved.s) <= 1e-6
@@ -181,7 +181,7 @@ def test_a_singular_H_ends_the_iteration_without_a_jitter_and_not_with_it():
     X, y = labelled(20, 3, 1.0, 5)
     X, y = np.concatenate([X, X]), np.concatenate([y, y])
     work = WorkingSet.of_alpha(X @ X.T, y, np.full(40, 50.0), np.zeros(40), np.zeros(40), True)
-    solved = {jitter: Table1(jitter=jitter).solve(Task(work, 0.0, 1e-3, 0.0, 60)) for jitter in (False, True)}
+    solved = {jitter: Table1(jitter=jitter).solve(SetTask(work, 0.0, 1e-3, 0.0, 60)) for jitter in (False, True)}
     assert solved[False].is_unsettled
     for answer in solved.values():
         assert violation(work, answer.s) <= 1e-5

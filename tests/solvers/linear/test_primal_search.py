@@ -13,7 +13,7 @@ from maxmargin.problem.losses import Hinge, Huber, SquaredHinge
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.avsf import AVSF
 from maxmargin.solvers.linear.dcd import DCD
-from maxmargin.solvers.linear.primal_search import PrimalPoint, PrimalSearch, SearchPolicy
+from maxmargin.solvers.linear.primal_search import PrimalPoint, PrimalSearch, PrimalSearchPolicy
 from maxmargin.solvers.linear.primal_search_loop import loss_along
 from maxmargin.solvers.presolve import RenumberedColumns
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
@@ -81,7 +81,7 @@ def test_on_the_ray_the_minimum_is_found_within_a_few_percent(problem_name, loss
     w = factor * list(ascent(problem, 3))[-1]
     found = offered(PrimalPoint(problem), w)
     best = minimize_scalar(
-        lambda t: problem.primal(t * w), bounds=(0.0, SearchPolicy().farthest), method="bounded", options={"xatol": 1e-10}
+        lambda t: problem.primal(t * w), bounds=(0.0, PrimalSearchPolicy().farthest), method="bounded", options={"xatol": 1e-10}
     )
     assert found >= best.fun * (1.0 - 1e-6)
     assert found <= 1.05 * best.fun

@@ -35,7 +35,7 @@ from maxmargin.solvers.kernel.batched_smo_state import BatchedPolicy, BatchedSMO
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
 from maxmargin.solvers.kernel.held_smo import HeldState
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
-from maxmargin.solvers.kernel.pace import Mark, Pace
+from maxmargin.solvers.kernel.pace import Pace, PaceMark
 from maxmargin.solvers.kernel.units import start_in_units
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.presolve import MergedSamples
@@ -252,7 +252,7 @@ class ManyState:
     def pays(self, target: float) -> bool:
         """Whether least squares take less time than SMO would, at its pace since the gap was ten times as large. Regression
         asks: it has many free variables that SMO finds in few steps each, where C is small."""
-        now = Mark(self.smo.relative_gap, self._work)
+        now = PaceMark(self.smo.relative_gap, self._work)
         if not self.smo.units.is_signed or not now.gap > target > 0.0:
             return True
         return self.policy.ns_a_pair * len(self._near()) ** 2 <= self.pace.work_left(now, target)

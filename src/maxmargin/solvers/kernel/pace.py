@@ -9,7 +9,7 @@ from typing import NamedTuple
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
 
-class Mark(NamedTuple):
+class PaceMark(NamedTuple):
     """The relative gap at some time, and the work until then."""
 
     gap: float
@@ -20,12 +20,12 @@ class Mark(NamedTuple):
 class Pace:
     """The marks of a solve, oldest first. Before the first of them the gap counts as one."""
 
-    marks: list[Mark] = field(default_factory=lambda: [Mark(1.0, 0.0)])
+    marks: list[PaceMark] = field(default_factory=lambda: [PaceMark(1.0, 0.0)])
 
     def note(self, gap: float, work: float) -> None:
-        self.marks.append(Mark(gap, work))
+        self.marks.append(PaceMark(gap, work))
 
-    def work_left(self, now: Mark, target: float) -> float:
+    def work_left(self, now: PaceMark, target: float) -> float:
         """The work from now to the target, at the pace since the gap was ten times as large, or since the beginning."""
         earlier = [mark for mark in self.marks if mark.gap >= 10.0 * now.gap]
         since = earlier[-1] if earlier else self.marks[0]

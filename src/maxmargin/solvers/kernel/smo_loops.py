@@ -47,7 +47,7 @@ class Floors(NamedTuple):
     noise: float
 
 
-class PairState(NamedTuple):
+class TwoVariables(NamedTuple):
     """Two variables, i and j: the gradient, alpha, C and diagonal of each, and q = y_i y_j k(x_i, x_j)."""
 
     g: tuple[float, float]
@@ -92,7 +92,7 @@ def ascend_without_offset(variables, cache, progress, end, floors, working_set):
             return NEEDS_ROW
         q = 0.0 if j == i else y[i] * y[j] * cache.values[cache.slot_of[i], j]
         gradients = (y[i] * kink[i], y[j] * kink[j])
-        pair = PairState(gradients, (alpha[i], alpha[j]), (C[i], C[j]), (diagonal[i], diagonal[j]), q)
+        pair = TwoVariables(gradients, (alpha[i], alpha[j]), (C[i], C[j]), (diagonal[i], diagonal[j]), q)
         if j == i:
             step_i, step_j = best_step(gradients[0], alpha[i], C[i], diagonal[i], floor), 0.0
         else:

@@ -23,7 +23,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.costs import LinearCosts
 from maxmargin.solvers.linear.phases import Coordinates, Handover, NewtonSteps, Pairs, Phase
-from maxmargin.solvers.linear.switching import Plan, SwitchingPolicy
+from maxmargin.solvers.linear.switching import AutoPlan, SwitchingPolicy
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Auto:
         return "auto"
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> AutoState:
-        plan = Plan(problem, self.policy, self.costs)
+        plan = AutoPlan(problem, self.policy, self.costs)
         reason = plan.reason_for_newton
         state = AutoState(plan, seed)
         if problem.offset_prices is not None:
@@ -69,7 +69,7 @@ class AutoState:
     """The current phase and the counters of the whole solve. Between two phases there is no phase, and the alpha that was
     handed over is the candidate: Ctrl-C may arrive at that moment."""
 
-    plan: Plan
+    plan: AutoPlan
     seed: int
     phase: Phase | None = None
     handover: Handover | None = None

@@ -33,7 +33,7 @@ from maxmargin.solvers.base import (
     refuse_free_intercept,
     refuse_huber,
 )
-from maxmargin.solvers.linear.avsf_loop import COORDINATE, SWEEP, Line, Plan, ascend
+from maxmargin.solvers.linear.avsf_loop import COORDINATE, SWEEP, AscentPlan, Visits, ascend
 from maxmargin.solvers.linear.dcd import DCDState, coordinates, dual_terms
 
 
@@ -98,8 +98,8 @@ class AVSF:
             state.look_closer(problem)
         target = 0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution
         rates = (float(self.learning_rate), float(self.min_preference), float(self.max_preference))
-        line = Line(state.samples, state.pool, state.index)
-        ascend(problem.compiled_rows, state.terms, line, state.w, state.sweep, Plan(*rates, budget.steps, target))
+        line = Visits(state.samples, state.pool, state.index)
+        ascend(problem.compiled_rows, state.terms, line, state.w, state.sweep, AscentPlan(*rates, budget.steps, target))
         if ends_by_own_rule(self):
             state.go_on_unless_rule_holds(problem)
 

@@ -62,7 +62,7 @@ SWEEP = np.dtype(
 )
 
 
-class Line(NamedTuple):
+class Visits(NamedTuple):
     """The samples' records, the samples that are present, and the schedule of their visits."""
 
     samples: Array
@@ -70,7 +70,7 @@ class Line(NamedTuple):
     schedule: Array
 
 
-class Plan(NamedTuple):
+class AscentPlan(NamedTuple):
     """``c``, ``p_min`` and ``p_max`` are the paper's. ``target`` is the wanted gap relative to the dual value; with zero only
     the paper's own rule with epsilon applies."""
 

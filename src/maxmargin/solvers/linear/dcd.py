@@ -32,7 +32,7 @@ from maxmargin.solvers.base import (
     refuse_huber,
 )
 from maxmargin.solvers.linear.coordinate_loops import COORDINATE, TWO_SIDED_COORDINATE, OneSided, TwoSided
-from maxmargin.solvers.linear.dcd_loop import CYCLIC, ONLINE, PERMUTED, SWEEP, Line, Plan, descend
+from maxmargin.solvers.linear.dcd_loop import CYCLIC, ONLINE, PERMUTED, SWEEP, DescentPlan, Queue, descend
 
 
 class Order(Enum):
@@ -144,8 +144,8 @@ class DCD:
         shrink_factor = np.inf if self.shrinking is None else float(self.shrinking.factor)
         target = 0.0 if ends_by_own_rule(self) else float(budget.target) * state.caution
         checks = np.uint64(self.policy.check_epochs), self.policy.check_slack
-        plan = Plan(self.order.value, shrink_factor, budget.steps, target, *checks)
-        line = Line(state.samples, state.index, state.pool)
+        plan = DescentPlan(self.order.value, shrink_factor, budget.steps, target, *checks)
+        line = Queue(state.samples, state.index, state.pool)
         descend(problem.compiled_rows, state.terms, line, state.w, state.sweep, plan)
         if ends_by_own_rule(self):
             state.go_on_unless_rule_holds(problem)

@@ -60,7 +60,7 @@ SWEEP = np.dtype(
 CYCLIC, PERMUTED, ONLINE = 0, 1, 2
 
 
-class Line(NamedTuple):
+class Queue(NamedTuple):
     """The samples' records, the order of their visits, and the samples that are present."""
 
     samples: Array
@@ -68,7 +68,7 @@ class Line(NamedTuple):
     pool: Array
 
 
-class Plan(NamedTuple):
+class DescentPlan(NamedTuple):
     """``shrink_factor`` is infinite for no shrinking. ``target`` is the wanted gap relative to the dual value; with zero only
     the rule (17) with epsilon applies. The last two are fields of ``DCDPolicy``."""
 

@@ -47,7 +47,7 @@ class ScaledWeights(NamedTuple):
     record: Array
 
 
-class Descent(NamedTuple):
+class BallDescent(NamedTuple):
     """The pieces of the loss, lambda, the radius of the ball that w is projected to, and whether the lengths that Algorithm 3
     needs are carried along for a few operations a row, as pays where w is long, or computed anew in every iteration."""
 
@@ -79,7 +79,7 @@ class CodedBounds(NamedTuple):
     pruning: Pruning
 
 
-class Moved(NamedTuple):
+class MoveBounds(NamedTuple):
     """The factor c, how far w - c w' reaches outside the span of the directions, and its greatest product with the rounding of
     the codes."""
 
@@ -150,7 +150,7 @@ def carried_move(point, bias, shifts):
     factor = best_factor(product, state.stored_sqnorm)
     shifts[DIRECTIONS] = shifts[DIRECTIONS + 1] = (state.scale * v[last] - factor * base[last]) * bias
     rounding = ROUNDING * (squares + abs(factor) * abs(product))
-    return Moved(factor, np.sqrt(max(squares - factor * product, 0.0) + rounding), 0.0)
+    return MoveBounds(factor, np.sqrt(max(squares - factor * product, 0.0) + rounding), 0.0)
 
 
 @njit(**INTERNAL, fastmath=FAST)
@@ -180,7 +180,7 @@ def measured_move(point, bounds, bias):
         else:
             shifts[k] = shift + (scale * v[last] - factor * base[last]) * bias
     outside = np.sqrt(max(total - within, 0.0) + SPAN_ROUNDING * total)
-    return Moved(factor, outside, np.sqrt(within) * centres.half_step)
+    return MoveBounds(factor, outside, np.sqrt(within) * centres.half_step)
 
 
 @njit(**INTERNAL, fastmath={"contract"})

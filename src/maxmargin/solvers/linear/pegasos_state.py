@@ -16,7 +16,7 @@ from maxmargin.margin_bounds.pruned_loss_loops import SlopeSums, evaluate_all
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.linear.dual_point import slopes_from
-from maxmargin.solvers.linear.pegasos_loop import DRAWN, STATE, Batch, Descent, ScaledWeights
+from maxmargin.solvers.linear.pegasos_loop import DRAWN, STATE, BallDescent, Batch, ScaledWeights
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,11 @@ class PegasosState(ABC):
         return np.divide(slopes, counts, out=self._slopes.copy(), where=counts > 0.0)
 
 
-def _descent(problem: LinearProblem, is_wide: bool) -> Descent:
+def _descent(problem: LinearProblem, is_wide: bool) -> BallDescent:
     """lambda = 1 / sum_i C_i, and a ball that holds the optimum: |w*|^2 <= 1 / lambda for hinge loss (Pegasos, Theorem 1), and
     2 / lambda for the others, as f(0) = 1."""
     pieces, penalty = pieces_of(problem.loss), 1.0 / float(problem.C.sum())
-    return Descent(pieces, penalty, math.sqrt((1.0 if pieces.has_kink else 2.0) / penalty), is_wide)
+    return BallDescent(pieces, penalty, math.sqrt((1.0 if pieces.has_kink else 2.0) / penalty), is_wide)
 
 
 _NOWHERE = np.empty(0)

@@ -17,7 +17,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Solver, Stage
 from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.dual_mending import rounding_of_alpha
-from maxmargin.solvers.linear.switching import Forecast, Plan
+from maxmargin.solvers.linear.switching import AutoPlan, Forecast
 
 if TYPE_CHECKING:
     from maxmargin.solvers.presolve import MergedRows, RenumberedColumns
@@ -29,7 +29,7 @@ class Handover(NamedTuple):
 
     alpha: Array | None
     reason: str
-    begin: Callable[[Plan, Handover, int], Phase]
+    begin: Callable[[AutoPlan, Handover, int], Phase]
 
 
 class Method:
@@ -49,7 +49,7 @@ class Method:
 class Phase(ABC):
     """One method at work. The counters are those of ``maxmargin.solvers.base.State``, from the beginning of the phase."""
 
-    def __init__(self, plan: Plan, stage: Stage, method: Method) -> None:
+    def __init__(self, plan: AutoPlan, stage: Stage, method: Method) -> None:
         self.plan, self.stage, self.method = plan, stage, method
         self.looks_done = self.is_stuck = False
 
@@ -77,17 +77,17 @@ class Phase(ABC):
 class Coordinates(Phase):
     """Dual coordinate descent, sweep by sweep, with a forecast of the remaining work after each sweep."""
 
-    def __init__(self, plan: Plan, handover: Handover, seed: int, may_switch: bool) -> None:
+    def __init__(self, plan: AutoPlan, handover: Handover, seed: int, may_switch: bool) -> None:
         method = Method(DCD(), plan.problem, handover.alpha, seed)
         super().__init__(plan, Stage("dcd", handover.reason), method)
         self.may_switch, self.forecast = may_switch, Forecast()
 
     @classmethod
-    def begin(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
+    def begin(cls, plan: AutoPlan, handover: Handover, seed: int) -> Coordinates:
         return cls(plan, handover, seed, may_switch=True)
 
     @classmethod
-    def begin_last(cls, plan: Plan, handover: Handover, seed: int) -> Coordinates:
+    def begin_last(cls, plan: AutoPlan, handover: Handover, seed: int) -> Coordinates:
         """A phase of coordinate descent that never hands over."""
         return cls(plan, handover, seed, may_switch=False)
 
@@ -151,7 +151,7 @@ class Ascent(Phase):
     """AVSF with an occasional search for a better primal point. The gap of that point, not the gap of w(alpha), decides when to
     ask for a certificate."""
 
-    def __init__(self, plan: Plan, handover: Handover, seed: int, in_single: bool) -> None:
+    def __init__(self, plan: AutoPlan, handover: Handover, seed: int, in_single: bool) -> None:
         from maxmargin.solvers.linear.avsf import AVSF
         from maxmargin.solvers.linear.primal_search import PrimalSearch
         from maxmargin.solvers.presolve import RenumberedColumns
@@ -202,7 +202,7 @@ class Ascent(Phase):
 class Pairs(Phase):
     """Pair descent for problems whose offset has a price, with a forecast of the remaining work."""
 
-    def __init__(self, plan: Plan, handover: Handover, seed: int) -> None:
+    def __init__(self, plan: AutoPlan, handover: Handover, seed: int) -> None:
         from maxmargin.solvers.linear.pair_descent import PairDescent
 
         method = Method(PairDescent(), plan.problem, handover.alpha, seed)
@@ -235,7 +235,7 @@ class Pairs(Phase):
 class NewtonSteps(Phase):
     """Semismooth Newton, on merged rows where enough of them are equal."""
 
-    def __init__(self, plan: Plan, handover: Handover, seed: int, merges_rows: bool) -> None:
+    def __init__(self, plan: AutoPlan, handover: Handover, seed: int, merges_rows: bool) -> None:
         from maxmargin.solvers.presolve import MergedRows
 
         self.reduction: MergedRows | None = None
@@ -247,11 +247,11 @@ class NewtonSteps(Phase):
         super().__init__(plan, Stage("newton", handover.reason), Method(newton_for(plan), problem, alpha, seed))
 
     @classmethod
-    def begin(cls, plan: Plan, handover: Handover, seed: int) -> NewtonSteps:
+    def begin(cls, plan: AutoPlan, handover: Handover, seed: int) -> NewtonSteps:
         return cls(plan, handover, seed, merges_rows=False)
 
     @classmethod
-    def begin_merged(cls, plan: Plan, handover: Handover, seed: int) -> NewtonSteps:
+    def begin_merged(cls, plan: AutoPlan, handover: Handover, seed: int) -> NewtonSteps:
         return cls(plan, handover, seed, merges_rows=True)
 
     def candidate(self) -> tuple[Array, Array]:
@@ -294,7 +294,7 @@ class NewtonSteps(Phase):
         return alpha
 
 
-def newton_for(plan: Plan) -> Solver:
+def newton_for(plan: AutoPlan) -> Solver:
     """Newton's method as it suits the size of the problem."""
     from maxmargin.solvers.linear.newton.newton import Newton
 

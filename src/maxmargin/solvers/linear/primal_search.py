@@ -20,7 +20,7 @@ from maxmargin.solvers.presolve import RenumberedColumns
 
 
 @dataclass(frozen=True)
-class SearchPolicy:
+class PrimalSearchPolicy:
     """How many passes a line search may take. A pass over n margins is cheap beside a pass over X if the rows of X are long."""
 
     elements_a_pass: int = 4
@@ -41,7 +41,7 @@ class SearchPolicy:
         return min(max(self.fewest_passes, row_length // self.elements_a_pass), self.most_passes)
 
 
-DEFAULT = SearchPolicy()
+DEFAULT = PrimalSearchPolicy()
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Point:
 class PrimalPoint:
     """The best point so far, for a problem in which all of w is penalised. ``best`` owns its memory."""
 
-    def __init__(self, problem: LinearProblem, policy: SearchPolicy = DEFAULT) -> None:
+    def __init__(self, problem: LinearProblem, policy: PrimalSearchPolicy = DEFAULT) -> None:
         self.problem, self.policy = problem, policy
         self.best: Point | None = None
         self._origin = np.zeros(problem.n_samples)
@@ -152,7 +152,9 @@ class PrimalSearch:
     """The search on a problem that may be reduced. A feature folded into the diagonal of row i has the weight alpha_i times its
     value. All folded features of row i act as one coordinate h_i = alpha_i sqrt(folded_i) of a longer w."""
 
-    def __init__(self, problem: LinearProblem, reduction: RenumberedColumns | None, policy: SearchPolicy = DEFAULT) -> None:
+    def __init__(
+        self, problem: LinearProblem, reduction: RenumberedColumns | None, policy: PrimalSearchPolicy = DEFAULT
+    ) -> None:
         self.problem = problem
         self.reduction = reduction
         self.point = PrimalPoint(problem, policy)

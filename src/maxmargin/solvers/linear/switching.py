@@ -74,7 +74,7 @@ class SwitchingPolicy:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class AutoPlan:
     """What ``auto`` knows about a problem."""
 
     problem: LinearProblem

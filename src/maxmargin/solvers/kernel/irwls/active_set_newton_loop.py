@@ -41,7 +41,7 @@ class BlockMemory(NamedTuple):
         return cls(np.empty((size, size)), np.empty((6, size)), np.empty(size, np.uint64), np.empty(size, np.bool_))
 
 
-class Block(NamedTuple):
+class LocalBlock(NamedTuple):
     """A working set: its kernel values, the bounds of its variables, and whether their sum is fixed. ``K`` and the memory may
     be larger than the working set."""
 

@@ -12,9 +12,9 @@ from maxmargin.data.random_loops import next_random
 from maxmargin.solvers.kernel.batched_smo_loops import gap_and_dual
 from maxmargin.solvers.kernel.irwls.active_set_newton_loop import (
     OPTIMAL,
-    Block,
     BlockMemory,
     Effort,
+    LocalBlock,
     climb,
     restore_sum,
 )
@@ -35,7 +35,7 @@ class Variables(NamedTuple):
     f: np.ndarray
 
 
-class Plan(NamedTuple):
+class ChunkPlan(NamedTuple):
     """How chunks are made, and when to come back: after ``max_steps``, when (9) to (11) hold with eps, or when the gap,
     relative to the objective, is within ``target``."""
 
@@ -73,7 +73,7 @@ class Workspace(NamedTuple):
         return cls(*errors, SelectionMemory.of(n), np.empty((size, size)), np.empty((4, size)), BlockMemory.of(size))
 
 
-class Report(NamedTuple):
+class ChunkReport(NamedTuple):
     """``is_unsolved``: the last working set that was chosen was not solved, and is as it was."""
 
     chunks: int
@@ -85,7 +85,7 @@ class Report(NamedTuple):
     is_unsolved: bool
 
 
-class Survey(NamedTuple):
+class ChunkSurvey(NamedTuple):
     """The greatest v that can rise, the least that can fall, the gap and the dual."""
 
     top: float
@@ -103,7 +103,7 @@ def survey(variables, v, has_offset):
         top, bottom = max(top, 0.0), min(bottom, 0.0)
     middle = 0.5 * (top + bottom) if has_offset else 0.0
     gap, dual = gap_and_dual(v, y, s, lower, upper, middle, 0.0)
-    return Survey(top, bottom, gap, dual)
+    return ChunkSurvey(top, bottom, gap, dual)
 
 
 @njit(**LOOP)
@@ -232,7 +232,7 @@ def run_chunks(K, variables, plan, b, word, space):
         word = next_random(word)
         q, leaves_some = next_places(here, plan, errors, word, space)
         places, s, local_v = space.selection.places[:q], local[0][:q], local[1][:q]
-        block = Block(space.values, local[2][:q], local[3][:q], plan.has_offset, space.block)
+        block = LocalBlock(space.values, local[2][:q], local[3][:q], plan.has_offset, space.block)
         gather(K, places, space.values)
         take(variables.lower, places, block.lower)
         take(variables.upper, places, block.upper)
@@ -253,4 +253,4 @@ def run_chunks(K, variables, plan, b, word, space):
         subtract_rows(K, places, s, v)
     for i in range(len(v)):
         variables.f[i] = variables.y[i] - v[i]
-    return Report(chunks, handovers, iterations, steps, b, word, is_unsolved)
+    return ChunkReport(chunks, handovers, iterations, steps, b, word, is_unsolved)

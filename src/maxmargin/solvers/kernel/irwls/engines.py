@@ -17,7 +17,7 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.kernel.batched_smo_loops import RUN, LocalProblem, extremes, solve_with_offset, solve_without_offset
 from maxmargin.solvers.kernel.irwls.active_set_newton import Outcome, WorkingSet, optimise
-from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, Block, BlockMemory, Effort, climb
+from maxmargin.solvers.kernel.irwls.active_set_newton_loop import OPTIMAL, BlockMemory, Effort, LocalBlock, climb
 from maxmargin.solvers.kernel.irwls.start import Fading, FadingTask
 
 
@@ -41,7 +41,7 @@ class EnginePolicy:
     """Steps of SMO for each variable of a working set that is handed over to it."""
 
 
-class Task(NamedTuple):
+class SetTask(NamedTuple):
     """A working set to solve: until no condition is violated by more than ``tolerance``. ``b`` is the offset with which its
     samples were chosen, ``epsilon`` the eps of (9) to (11) at present, ``max_iterations`` the systems it may take."""
 
@@ -52,7 +52,7 @@ class Task(NamedTuple):
     max_iterations: int
 
 
-class Solved(NamedTuple):
+class SolvedSet(NamedTuple):
     """The s and the b of a working set, and the work it took: linear systems, factorisations, and steps, where each variable
     of a system counts as one. ``is_unsettled``: Table 1 did not settle. ``was_handed_over``: SMO had to solve it."""
 
@@ -70,7 +70,7 @@ class Engine(Protocol):
     def name(self) -> str:
         """What the trace calls it."""
 
-    def solve(self, task: Task) -> Solved: ...
+    def solve(self, task: SetTask) -> SolvedSet: ...
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ class ActiveSetNewton:
         """The number of pairs that are moved before the first system of a working set of this size."""
         return round(self.pairs_a_sample * size)
 
-    def solve(self, task: Task) -> Solved:
+    def solve(self, task: SetTask) -> SolvedSet:
         size = len(task.work.s)
         at_once = _by_compiled_loop(task, self.pairs(size)) if size <= self.policy.small_set else None
         return at_once or self._by_lapack(task)
 
-    def _by_lapack(self, task: Task) -> Solved:
+    def _by_lapack(self, task: SetTask) -> SolvedSet:
         is_wrong = _are_wrong(task)
         least = max(self.policy.least_cold, self.policy.cold_share * len(is_wrong))
         begun = _begun(task, is_wrong) if np.count_nonzero(is_wrong) > least else None
@@ -111,8 +111,8 @@ class ActiveSetNewton:
         factorisations = found.factorisations + (begun.factorisations if begun else 0)
         counts = iterations, factorisations, len(work.s) * iterations
         if found.outcome is not Outcome.LIMIT:
-            return Solved(found.s, found.b, *counts)
-        return by_smo(work._replace(s=found.s, v=found.v), task.tolerance, Solved(found.s, found.b, *counts))
+            return SolvedSet(found.s, found.b, *counts)
+        return by_smo(work._replace(s=found.s, v=found.v), task.tolerance, SolvedSet(found.s, found.b, *counts))
 
 
 def jitter_of(diagonal: Array, size: int) -> float:
@@ -120,22 +120,22 @@ def jitter_of(diagonal: Array, size: int) -> float:
     return EnginePolicy.jitter * UNIT_ROUNDOFF * size * float(np.abs(diagonal).max(initial=0.0))
 
 
-def _by_compiled_loop(task: Task, pairs: int) -> Solved | None:
+def _by_compiled_loop(task: SetTask, pairs: int) -> SolvedSet | None:
     """Solve by the compiled loop; None where the loop is not at the optimum after its limit of iterations: then it starts over
     with more care."""
     work = task.work
     size, s, v = len(work.s), work.s.copy(), work.v.copy()
     K = np.ascontiguousarray(work.K, np.float64)
-    block = Block(K, work.lower, work.upper, bool(work.has_offset), BlockMemory.of(size))
+    block = LocalBlock(K, work.lower, work.upper, bool(work.has_offset), BlockMemory.of(size))
     jitter = jitter_of(np.diagonal(K), size)
     effort = Effort(float(task.tolerance), int(task.max_iterations), jitter, pairs, True, EnginePolicy.most_failures)
     outcome, iterations, b = climb(block, s, v, float(task.b), effort)
     if outcome != OPTIMAL or not np.isfinite(v).all():
         return None
-    return Solved(s, float(b), int(iterations), int(iterations), size * int(iterations))
+    return SolvedSet(s, float(b), int(iterations), int(iterations), size * int(iterations))
 
 
-def by_smo(work: WorkingSet, tolerance: float, so_far: Solved) -> Solved:
+def by_smo(work: WorkingSet, tolerance: float, so_far: SolvedSet) -> SolvedSet:
     """Pairs of variables, whose number of steps is bounded too, from where ``work`` stands."""
     size = len(work.s)
     padded = -(-size // int(RUN)) * int(RUN)
@@ -151,7 +151,7 @@ def by_smo(work: WorkingSet, tolerance: float, so_far: Solved) -> Solved:
     return so_far._replace(s=s[:size], b=b, steps=so_far.steps + int(steps), was_handed_over=True)
 
 
-def _are_wrong(task: Task) -> Array:
+def _are_wrong(task: SetTask) -> Array:
     """The variables at a bound whose error has the wrong sign."""
     work, e = task.work, task.work.v - task.b
     wrong: Array = ((work.s <= work.lower) & (e > task.epsilon)) | ((work.s >= work.upper) & (e < -task.epsilon))
@@ -164,7 +164,7 @@ class _Begun(NamedTuple):
     factorisations: int
 
 
-def _begun(task: Task, is_wrong: Array) -> _Begun:
+def _begun(task: SetTask, is_wrong: Array) -> _Begun:
     """Start with S1 = the free variables and the variables that violate their condition. At the very beginning that is all."""
     work = task.work
     side = np.where(is_wrong, 0, np.where(work.s <= work.lower, -1, np.where(work.s >= work.upper, 1, 0)))

@@ -32,8 +32,8 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.screening.shrinking import NoShrinking, ShrinkingRule
 from maxmargin.solvers.base import Budget, KernelSolver, StoppingRule, check_stop, refuse_regression
 from maxmargin.solvers.kernel.active_rows import ActiveRows, HoldingPolicy
-from maxmargin.solvers.kernel.irwls.chunk_loops import Plan
-from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Engine, EnginePolicy, Task, jitter_of
+from maxmargin.solvers.kernel.irwls.chunk_loops import ChunkPlan
+from maxmargin.solvers.kernel.irwls.engines import ActiveSetNewton, Engine, EnginePolicy, SetTask, jitter_of
 from maxmargin.solvers.kernel.irwls.selection import Errors, RandomViolators, Selection, worst_pair
 from maxmargin.solvers.kernel.irwls.state import IRWLSPolicy, IRWLSState
 from maxmargin.solvers.kernel.irwls.table_1 import Table1
@@ -189,7 +189,7 @@ class IRWLS(KernelSolver):
         """Many chunks by the compiled loop. True if the next working set is not for it: it left one unsolved, or it was only to
         begin."""
         assert isinstance(self.engine, ActiveSetNewton)
-        plan = Plan(
+        plan = ChunkPlan(
             size=min(self._small_size, state.active),
             strategy=self.selection.strategy,  # type: ignore[attr-defined]
             adds_worst_pair=bool(self.adds_worst_pair),
@@ -231,7 +231,7 @@ class IRWLS(KernelSolver):
         work = state.working_set(chosen)
         tolerance = 0.0 if holds_all else self.local_tolerance * state.violation
         with single_threaded_blas():
-            solved = self.engine.solve(Task(work, state.b, state.epsilon, tolerance, self.max_inner_iterations))
+            solved = self.engine.solve(SetTask(work, state.b, state.epsilon, tolerance, self.max_inner_iterations))
         state.b = solved.b if math.isfinite(solved.b) else 0.0
         state.count(solved)
         state.take(chosen, work, solved.s)

@@ -26,7 +26,7 @@ from maxmargin.data.rows import Array
 from maxmargin.solvers.kernel.irwls.free_factor import FreeFactor
 
 
-class Pace(NamedTuple):
+class FadingPace(NamedTuple):
     """The factor by which delta falls, and the share of the variables that may change sets when the sets count as settled."""
 
     factor: float
@@ -41,9 +41,9 @@ class FadingPolicy:
     """The greatest first delta: the paper's when all errors are 1."""
     last_width: float = 1e-3
     """The least last delta."""
-    brisk: Pace = field(default_factory=lambda: Pace(0.25, 0.1))
+    brisk: FadingPace = field(default_factory=lambda: FadingPace(0.25, 0.1))
     """How fast delta falls at first. It is enough for most problems, and fails after a few iterations where it is not."""
-    careful: Pace = field(default_factory=lambda: Pace(0.5, 0.02))
+    careful: FadingPace = field(default_factory=lambda: FadingPace(0.5, 0.02))
     """How fast delta falls after that has failed."""
     slowest: float = 0.9
     """The factor of delta at which the start is given up."""
@@ -94,7 +94,7 @@ class Fading:
             self.side = self.first_side.copy()
             self._follow(self.policy.careful, may_go_back=True)
 
-    def _follow(self, pace: Pace, may_go_back: bool) -> None:
+    def _follow(self, pace: FadingPace, may_go_back: bool) -> None:
         """Reduce delta as fast as the sets can follow. If they cannot, return to the last delta at which they settled, and
         reduce it more slowly."""
         delta, factor, waited = self.first_width, pace.factor, 0

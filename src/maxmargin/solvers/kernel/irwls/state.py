@@ -14,8 +14,8 @@ from maxmargin.screening.shrinking import ActiveSet, ShrinkingRule
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.kernel.active_rows import ActiveRows
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet
-from maxmargin.solvers.kernel.irwls.chunk_loops import Plan, Variables, Workspace, run_chunks
-from maxmargin.solvers.kernel.irwls.engines import Solved
+from maxmargin.solvers.kernel.irwls.chunk_loops import ChunkPlan, Variables, Workspace, run_chunks
+from maxmargin.solvers.kernel.irwls.engines import SolvedSet
 from maxmargin.solvers.kernel.irwls.selection import Errors
 from maxmargin.solvers.kernel.signed_point import SignedPoint
 from maxmargin.solvers.patience import IdleRounds, Patience, Standstill
@@ -248,7 +248,7 @@ class IRWLSState(SignedPoint):
         self.steps += len(chosen)
         self.is_exact = self.is_exact and not changed.any()
 
-    def run_chunks(self, plan: Plan) -> bool:
+    def run_chunks(self, plan: ChunkPlan) -> bool:
         """Steps 1 to 4 over and over. True if the last working set was not solved."""
         variables = Variables(self.y, self.lower, self.upper, self.s, self.f)
         space = Workspace.of(len(self.y), plan.size + 2)
@@ -264,7 +264,7 @@ class IRWLSState(SignedPoint):
         self.survey()
         return bool(report.is_unsolved)
 
-    def count(self, solved: Solved) -> None:
+    def count(self, solved: SolvedSet) -> None:
         self.steps += solved.steps
         self.inner_iterations += solved.iterations
         self.factorisations += solved.factorisations

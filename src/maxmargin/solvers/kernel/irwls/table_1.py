@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet
-from maxmargin.solvers.kernel.irwls.engines import Solved, Task, by_smo, jitter_of
+from maxmargin.solvers.kernel.irwls.engines import SetTask, SolvedSet, by_smo, jitter_of
 from maxmargin.solvers.kernel.irwls.table_1_loop import S1, S2, S3, SETTLED, Rules, Terms, table_1
 
 
@@ -72,7 +72,7 @@ class Table1:
     def name(self) -> str:
         return "Table 1"
 
-    def solve(self, task: Task) -> Solved:
+    def solve(self, task: SetTask) -> SolvedSet:
         work = task.work
         terms = terms_of(work)
         s = work.s.copy() if self.line_search else np.zeros(len(work.s))
@@ -82,11 +82,11 @@ class Table1:
         counts = int(iterations), int(iterations), len(s) * int(iterations)
         if outcome == SETTLED:
             at_bounds = np.where(sets == S3, terms.y * terms.C, np.where(sets == S2, 0.0, s))
-            return Solved(np.clip(at_bounds, work.lower, work.upper), float(b), *counts)
-        unsettled = Solved(work.s, task.b, *counts, is_unsettled=True)
+            return SolvedSet(np.clip(at_bounds, work.lower, work.upper), float(b), *counts)
+        unsettled = SolvedSet(work.s, task.b, *counts, is_unsettled=True)
         return by_smo(work, max(task.tolerance, self.accuracy * task.epsilon), unsettled)
 
-    def _rules(self, task: Task) -> Rules:
+    def _rules(self, task: SetTask) -> Rules:
         jitter = jitter_of(np.diagonal(task.work.K), len(task.work.s)) if self.jitter else 0.0
         tolerance = max(task.tolerance, self.accuracy * task.epsilon)
         switches = bool(self.projection), bool(self.line_search)

@@ -75,6 +75,7 @@ class KernelProblem:
         rows = Rows.from_matrix(X, check=check)
         if kernel.is_given:
             _check_gram(rows)
+        kernel = kernel.suited_to(Points.of(rows.matrix))
         loss = Hinge() if loss is None else loss
         if loss.is_smooth:
             raise TypeError(f"A kernel problem takes a piecewise linear loss such as Hinge(); got {loss!r}.")

@@ -93,6 +93,17 @@ def test_scaled_columns_keep_the_product_of_matrices_and_large_ones_get_differen
     assert polynomial.suited_to(large) is polynomial
 
 
+def test_the_bound_on_norms_costs_no_norms_and_is_one():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(40, 30)) * (rng.random((40, 30)) < 0.3) * 1e3
+    points = Points.of(sparse.csr_array(X))
+    assert RBF(1e-12).suited_to(points) == RBF(1e-12)
+    assert points._sqnorms is None
+    assert points.at_most >= points.sqnorms.max()
+    assert points.at_most == points.sqnorms.max()  # now that they are known
+    assert Points.of(sparse.csr_array((3, 5))).at_most == 0.0
+
+
 def test_rows_of_very_many_features_are_not_far_because_they_are_long():
     points = Points.of(np.random.default_rng(3).normal(size=(5, 20_000)))
     kernel = RBF(1.0 / 20_000)

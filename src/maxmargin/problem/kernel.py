@@ -13,7 +13,7 @@ minimised over b exactly."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -75,12 +75,13 @@ class KernelProblem:
         rows = Rows.from_matrix(X, check=check)
         if kernel.is_given:
             _check_gram(rows)
-        kernel = kernel.suited_to(Points.of(rows.matrix))
         loss = Hinge() if loss is None else loss
         if loss.is_smooth:
             raise TypeError(f"A kernel problem takes a piecewise linear loss such as Hinge(); got {loss!r}.")
         y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
-        return cls(rows, y, costs_of(C, rows), kernel, bool(has_offset), loss=loss)
+        problem = cls(rows, y, costs_of(C, rows), kernel, bool(has_offset), loss=loss)
+        suited = kernel.suited_to(problem.points)
+        return problem if suited is kernel else replace(problem, kernel=suited)
 
     @cached_property
     def n_samples(self) -> int:

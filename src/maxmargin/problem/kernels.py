@@ -81,6 +81,8 @@ class RBF(OfDotProducts):
 
     def suited_to(self, *parts: Points) -> RBF:
         """By differences, where |x|^2 + |z|^2 - 2 x . z has too few digits left."""
+        if 4.0 * self.gamma * max(points.at_most for points in parts) <= policy.KERNEL.far:
+            return self
         greatest = max(float(points.sqnorms.max(initial=0.0)) for points in parts)
         if 4.0 * self.gamma * greatest <= policy.KERNEL.far or self.rounding_error(parts[0], parts[-1]) <= policy.KERNEL.coarse:
             return self

@@ -111,7 +111,7 @@ def judges() -> list[Path]:
     return [path for path in modules() if room(name_of(path)) == "certificate"]
 
 
-JUDGES_LOOPS = {"maxmargin.data.error_free_loops", "maxmargin.problem.kernel_loops"}
+JUDGES_LOOPS = {"maxmargin.data.error_free_loops", "maxmargin.problem.difference_loops", "maxmargin.problem.kernel_loops"}
 """Loops below the certificate that are the judges' own: sums that lose nothing, and kernel values by their definition."""
 
 
@@ -125,7 +125,7 @@ def test_the_judge_imports_problem_and_data_and_no_loop_of_a_solver(path):
 @pytest.mark.parametrize("path", [path for path in modules() if path not in judges()], ids=name_of)
 def test_no_solver_uses_a_loop_of_the_judge(path):
     own = {name_of(judge) for judge in judges()} | JUDGES_LOOPS
-    allowed = {"maxmargin.problem.kernels", "maxmargin.problem.held_values", *JUDGES_LOOPS}
+    allowed = {"maxmargin.problem.differences", "maxmargin.problem.kernels", "maxmargin.problem.held_values", *JUDGES_LOOPS}
     allowed |= {"maxmargin.solvers.kernel.batched_smo_loops"}  # asks for rows of the matrix that the judges' code makes
     assert name_of(path) in allowed or not loop_imports_of(path) & own
 
@@ -134,6 +134,7 @@ def test_the_matrix_that_a_judge_reads_is_made_by_judges_only():
     """Solvers may read it too, and never write to it. Its values are the kernel's own, by the definition."""
     assert loop_imports_of(PACKAGE / "problem" / "held_values.py") == {"maxmargin.problem.kernel_loops"}
     assert loop_imports_of(PACKAGE / "problem" / "kernels.py") == {"maxmargin.problem.kernel_loops"}
+    assert loop_imports_of(PACKAGE / "problem" / "differences.py") <= JUDGES_LOOPS
 
 
 @pytest.mark.parametrize("path", [path for path in loops() if path in judges() or name_of(path) in JUDGES_LOOPS], ids=name_of)

@@ -25,7 +25,8 @@ MOST_LOOP_PARAMETERS = 7
 
 NUMBERS = {
     "certificate/rounding.py": {"SMALLEST", "PAIRWISE_ROUNDINGS", "OUTWARDS"},
-    "certificate/kernel_sums.py": {"TASK_STEP", "GROUP_ROUNDINGS", "EXPONENTIAL_ERROR", "LONG_ROUNDOFF", "SMALLEST_NORMAL"},
+    "certificate/kernel_sums.py": {"TASK_STEP", "GROUP_ROUNDINGS"},
+    "certificate/precise_sums.py": {"EXPONENTIAL_ERROR", "LONG_ROUNDOFF", "SMALLEST_NORMAL", "LARGEST_EXPONENT"},
     "certificate/ellipsoid.py": {"GREATEST_SHIFT", "GREATEST_CURVATURE", "WELL_CONDITIONED"},
     "certificate/nu.py": {"ZERO_ROUNDINGS"},
     "data/caching.py": {"DIGEST_BYTES"},
@@ -42,10 +43,11 @@ NUMBERS = {
     "margin_bounds/spheres.py": {"MOST_CLUSTERS"},
     "model_selection/race.py": {"ROUNDING"},
     "models/headers.py": {"MOST_FEATURES"},
+    "problem/differences.py": {"LEAST_NUMBER"},
     "problem/dual_box.py": {"UNIT_ROUNDOFF"},
     "problem/feature_maps.py": {"COEFFICIENT_ROUNDINGS", "UNDERFLOW"},
     "problem/held_values.py": {"MULTIPLE"},
-    "problem/kernels.py": {"SECOND_ORDER"},
+    "problem/kernel_base.py": {"SECOND_ORDER"},
     "scale_out/block_fit.py": {"UNITS"},
     "scale_out/block_list.py": {"ALIGNMENT", "MOST_FEATURES", "MOST_ROWS"},
     "scale_out/checkpoint.py": {"MOST_HEADER_BYTES"},
@@ -283,12 +285,12 @@ def classes_with(method: str, *modules: str) -> set[str]:
 
 
 LOSSES = classes_with("gap_terms", "losses", "dual_box", "regression_losses", "one_class")
-KERNELS = classes_with("block", "kernels")
+KERNELS = classes_with("block", "kernel_base", "kernels", "differences")
 
 
 def test_the_losses_and_the_kernels_are_found():
     assert {"Loss", "Hinge", "SquaredHinge", "LeastSquares", "Huber", "EpsilonInsensitive", "Quantile", "Shortfall"} <= LOSSES
-    assert {"Kernel", "Linear", "Polynomial", "RBF", "Sigmoid", "Precomputed", "Custom"} <= KERNELS
+    assert {"Kernel", "Linear", "Polynomial", "RBF", "RBFByDifferences", "Sigmoid", "Precomputed", "Custom"} <= KERNELS
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin import SVC, KernelProblem, Status, certify_kernel
-from maxmargin.certificate.kernel_sums import kernel_sums, precise_sums
+from maxmargin.certificate.kernel_sums import kernel_sums
+from maxmargin.certificate.precise_sums import precise_sums
 from maxmargin.problem import policy
+from maxmargin.problem.differences import RBFByDifferences
 from maxmargin.problem.kernels import RBF, Points, Polynomial
 from tests.catalogue import labelled
 
@@ -32,14 +34,15 @@ def exact_output(X: np.ndarray, signed: np.ndarray, gamma: float, i: int) -> Dec
     gamma=st.sampled_from([1e-4, 0.7, 50.0]),
     dtype=st.sampled_from([np.float32, np.float64]),
     is_sparse=st.booleans(),
+    kernel=st.sampled_from([RBF, RBFByDifferences]),
 )
-def test_a_sum_is_right_within_the_error_that_it_states(seed, n, scale, gamma, dtype, is_sparse):
+def test_a_sum_is_right_within_the_error_that_it_states(seed, n, scale, gamma, dtype, is_sparse, kernel):
     rng = np.random.default_rng(seed)
     X = (scale * rng.normal(size=(n, 3)) * rng.integers(0, 2, size=(n, 3))).astype(dtype)
     X[n // 2] = X[0]
     signed = 100.0 * rng.normal(size=n)
     points = Points.of(sparse.csr_array(X) if is_sparse else X)
-    sums = precise_sums(RBF(gamma), points, np.arange(n), signed, np.arange(n))
+    sums = precise_sums(kernel(gamma), points, np.arange(n), signed, np.arange(n))
     assert sums is not None
     with localcontext() as context:
         context.prec = 60
@@ -61,6 +64,21 @@ def test_little_is_lost_where_terms_cancel():
         context.prec = 60
         exact = exact_output(X, signed, 0.5, int(samples[3]))
         assert abs(Decimal(float(precise.outputs[3])) - exact) <= Decimal(float(precise.errors[3]))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_differences_lose_nothing_however_far_from_zero_the_columns_are(is_sparse):
+    """Milliseconds since 1970: a dot product in twice the precision would be wrong by 1e-7 in the exponent."""
+    rng = np.random.default_rng(1)
+    X, signed = np.round(1.6e12 + 5.0 * rng.normal(size=(50, 3))), 1e6 * rng.normal(size=50)
+    points = Points.of(sparse.csr_array(X) if is_sparse else X)
+    sums = precise_sums(RBFByDifferences(0.1), points, np.arange(50), signed, np.arange(0, 50, 7))
+    assert sums is not None
+    assert np.all(sums.errors <= 1e-15 * np.abs(sums.outputs) + 1e-12)
+    with localcontext() as context:
+        context.prec = 80
+        for output, error, i in zip(sums.outputs, sums.errors, range(0, 50, 7), strict=True):
+            assert abs(Decimal(float(output)) - exact_output(X, signed, 0.1, i)) <= Decimal(float(error))
 
 
 def test_there_is_none_for_very_many_features():

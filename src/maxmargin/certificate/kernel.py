@@ -23,7 +23,8 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
-from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums, precise_sums
+from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums
+from maxmargin.certificate.precise_sums import precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array

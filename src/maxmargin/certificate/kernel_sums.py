@@ -10,14 +10,8 @@ term of a dot product meets. Norms are right to 2u, a dot product to :math:`m u 
 most :math:`u G (10 + 2 m)`, and after multiplication with gamma, which adds 3u of at most :math:`4 \gamma G`, the exponent by
 :math:`u \gamma G (22 + 2 m)`. The exponential adds 2u. Where the samples are sparse, the terms are added in groups of eight,
 and the groups with what each addition loses kept apart, so that a sum is wrong by 12u of the sum of the magnitudes. Where
-they are dense, a term meets as many additions as a tile is wide and as there are tiles. To first order, for which 1% is added.
-
-**In twice the precision**, for chosen samples (``compiled.precise_sums``): a dot product of m terms carries the sum of what
-its operations lose, itself right to :math:`m u`, so that the exponent is wrong by at most :math:`8 (m + 2)^2 u^2 \gamma G`.
-The exponential is right to :math:`2^{-70}`: at t <= 0.0014 the terms of its series that are one number are wrong by less than
-2e-25, and eight doublings of t make 256 times that of it. A sum of n terms adds :math:`4 n u^2`, and rounding it to one number
-u of its own magnitude, not of the terms'. For the linear and the polynomial kernel the sums are made in long
-double, where that has more digits than float64."""
+they are dense, a term meets as many additions as a tile is wide and as there are tiles. To first order, for which 1% is
+added. The kernel that makes its values from differences states its own bound (``problem.differences``)."""
 
 from __future__ import annotations
 
@@ -41,12 +35,6 @@ TASK_STEP = 64
 """Samples by which a task of compiled code grows."""
 GROUP_ROUNDINGS = 12.0
 """Roundings of a sum in groups of eight, as derived above."""
-EXPONENTIAL_ERROR = 2.0**-70
-"""Relative error of the precise exponential, as derived above."""
-LONG_ROUNDOFF = 2.0**-63
-"""The greatest roundoff of a long double that is used. A machine with a greater one gets no precise sums."""
-SMALLEST_NORMAL = 2.0**-1021
-"""The value that stands for every kernel value below it."""
 
 
 class KernelSums(NamedTuple):
@@ -70,13 +58,13 @@ class KernelSums(NamedTuple):
 
 def kernel_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Points | None = None) -> KernelSums:
     """f at the samples, or at the points themselves, from the chosen points and their signed coefficients."""
-    if kernel.is_gaussian:
+    if kernel.is_gaussian and kernel.dot_function is not None:
         return _rbf_sums(kernel, points, chosen, signed, samples)
     samples = points if samples is None else samples
     outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
 
     def add(vectors: Points, part: slice, here: slice) -> None:
-        block = kernel.block(vectors, samples[here])
+        block = kernel.quick_block(vectors, samples[here])
         outputs[here] += signed[part] @ block
         magnitudes[here] += np.abs(signed[part]) @ np.abs(block, out=block)
 
@@ -314,70 +302,8 @@ def _sums_among(kernel: Any, vectors: Points, scales: Array) -> Array:
     return sums
 
 
-def precise_sums(kernel: Kernel, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
-    """f at some of the points, with far smaller errors. None where that is not possible: for other kernels, and for the RBF
-    kernel of too many features."""
-    if kernel.is_polynomial:
-        return _long_sums(kernel, points[chosen], signed, points[samples])
-    return _precise_rbf_sums(kernel, points, chosen, signed, samples) if kernel.is_gaussian else None
-
-
-def _long_sums(kernel: Kernel, vectors: Points, signed: Array, samples: Points) -> KernelSums | None:
-    """The sums in the processor's long double, if it has one. Its roundoff is 2^-64 on x86, and the bounds are those of float64
-    with that."""
-    number, roundoff = np.longdouble, 0.5 * float(np.finfo(np.longdouble).eps)
-    if roundoff > LONG_ROUNDOFF or vectors.matrix.shape[1] > problem_policy.KERNEL.dense_features:
-        return None
-    outputs, magnitudes = np.zeros(len(samples)), np.zeros(len(samples))
-    others, scales = _dense(vectors).astype(number).T, signed.astype(number)
-    for start in range(0, len(samples), policy.KERNEL.long_rows):
-        check_point()
-        rows = slice(start, start + policy.KERNEL.long_rows)
-        block = kernel.polynomial(_dense(samples[rows]).astype(number) @ others)
-        outputs[rows] = block @ scales
-        magnitudes[rows] = np.abs(block) @ np.abs(scales)
-    share = roundoff / UNIT_ROUNDOFF
-    errors = kernel.sum_errors(vectors, np.abs(signed), samples) + roundings(len(signed) + 2.0) * magnitudes
-    return KernelSums(outputs, SECOND_ORDER * share * errors + 2.0 * UNIT_ROUNDOFF * np.abs(outputs))
-
-
 def _dense(points: Points) -> Array:
     return np.asarray(points.matrix.toarray() if sparse.issparse(points.matrix) else points.matrix)
-
-
-def _precise_rbf_sums(kernel: Any, points: Points, chosen: Array, signed: Array, samples: Array) -> KernelSums | None:
-    """RBF sums that are right to nearly the last digit of float64."""
-    from maxmargin.certificate.precise_kernel_loops import WIDTH, Gaussian, NormedRows, precise_rbf_sums, precise_sqnorms
-
-    if points.matrix.shape[1] > problem_policy.KERNEL.dense_features:
-        return None
-    vectors, others = (sparse.csr_array(points.matrix[rows]) for rows in (chosen, samples))
-    norms, other_norms = precise_sqnorms(_arrays(vectors)), precise_sqnorms(_arrays(others))
-    gaussian, normed = Gaussian(others.shape[1], float(kernel.gamma)), NormedRows(_arrays(others), *other_norms)
-    halves = np.zeros((2, 2, len(samples)))  # by the sign of the coefficients, as pairs
-    for half, is_here in zip(halves, (signed > 0.0, signed < 0.0), strict=True):
-        part, scales = vectors[is_here], np.abs(signed[is_here])
-        here = NormedRows(_arrays(part), norms[0][is_here], norms[1][is_here]), scales, (half[0], half[1])
-
-        def task(start: int, one: NormedRows, scales: Array, totals: tuple[Array, Array]) -> None:
-            precise_rbf_sums(one, scales, normed, gaussian, start, min(len(samples), start + WIDTH), totals)
-
-        Crew(len(samples) * len(scales)).run([(start, *here) for start in range(0, len(samples), WIDTH)], task)
-    return _rounded(kernel, halves, signed, max(norms[0].max(initial=0.0), other_norms[0].max(initial=0.0)), vectors)
-
-
-def _rounded(kernel: Any, halves: Array, signed: Array, greatest: float, vectors: Any) -> KernelSums:
-    """The difference of the two halves, in which nothing may be lost before the last rounding."""
-    (plus, plus_rest), (minus, minus_rest) = halves
-    difference = plus - minus
-    back = plus - difference
-    lost = (plus - (difference + back)) + (back - minus)
-    outputs = difference + (lost + (plus_rest - minus_rest))
-    m, u = float(np.diff(vectors.indptr).max(initial=0)), UNIT_ROUNDOFF
-    exponent = 8.0 * (m + 2.0) ** 2 * u**2 * kernel.gamma * greatest
-    share = SECOND_ORDER * (exponent + EXPONENTIAL_ERROR + 4.0 * len(signed) * u**2)
-    tiny = SMALLEST_NORMAL * float(np.abs(signed).sum())
-    return KernelSums(outputs, share * (plus + minus) + 2.0 * u * np.abs(outputs) + tiny)
 
 
 def _arrays(matrix: Any) -> tuple[Array, Array, Array]:

@@ -52,13 +52,20 @@ def sums_of_many(kernel: Kernel, points: Points, signed: Array) -> ManySums:
     with single_threaded_blas():
         Crew(n * n).run([(start,) for start in range(0, n, policy.KERNEL.samples_a_tile)], task)
     if magnitudes is None:  # no value of the RBF kernel is greater than one
-        return ManySums(outputs, _rbf_error(kernel, points, points, n + 2.0) * sizes.sum(axis=0)[None, :])
+        is_of_dots = kernel.dot_function is not None
+        error = _rbf_error(kernel, points, points, n + 2.0) if is_of_dots else _difference_error(kernel, points)
+        return ManySums(outputs, error * sizes.sum(axis=0)[None, :])
     own = np.stack([np.broadcast_to(kernel.sum_errors(points, size, points), n) for size in sizes.T], axis=1)
     return ManySums(outputs, own + roundings(n + 2.0) * magnitudes)
 
 
 def _tile(kernel: Any, one: Points, other: Points) -> Array:
     return np.asarray(kernel.quick_block(one, other) if kernel.is_gaussian else kernel.block(one, other))
+
+
+def _difference_error(kernel: Kernel, points: Points) -> float:
+    """The error of a sum by differences, relative to the sum of |s_j|: of a value, and of adding up one for each point."""
+    return kernel.rounding_error(points, points) + roundings(len(points) + 2.0)
 
 
 def _in_double(points: Points) -> Points:

@@ -24,7 +24,8 @@ import numpy as np
 
 from maxmargin.certificate.certificate import Certificate, Counts, GapParts, Imbalance, assemble, or_zero, refusal
 from maxmargin.certificate.kernel import outputs_of
-from maxmargin.certificate.kernel_sums import KernelSums, precise_sums
+from maxmargin.certificate.kernel_sums import KernelSums
+from maxmargin.certificate.precise_sums import precise_sums
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF

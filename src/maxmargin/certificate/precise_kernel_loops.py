@@ -108,6 +108,39 @@ def precise_rbf_sums(vectors, scales, samples, kernel, start, stop, totals):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
+def precise_difference_sums(vectors, scales, samples, kernel, start, stop, totals):
+    """The same from the differences x_j - x_i. The vectors are ``NormedRows`` with an element for every feature, and no norm is
+    looked at but that of the samples, which must be zero."""
+    columns = np.zeros(kernel.n_features * WIDTH)
+    halves, half_rests, powers = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH)
+    factor = times(LOG2_E, LOG2_E_REST, -kernel.gamma, 0.0)
+    for first in range(start, stop, WIDTH):
+        last = min(stop, first + WIDTH)
+        put_columns(samples.rows, first, last, 1.0, WIDTH, columns)
+        norms = samples.sqnorms[first:last], samples.rests[first:last]
+        for j in range(scales.shape[0]):
+            precise_half_squares(vectors.rows, j, columns, halves, half_rests)
+            exponents((0.0, 0.0), norms, factor, (halves, half_rests), powers)
+            add_powers(scales[j], halves, half_rests, powers, totals[0][first:last], totals[1][first:last])
+        put_columns(samples.rows, first, last, 0.0, WIDTH, columns)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def precise_half_squares(vectors, j, columns, halves, half_rests):
+    """-|x_j - x_i|^2 / 2 for the samples that are columns: what x_j . x_i is where norms are zero."""
+    values, indices, indptr = vectors
+    width = np.uint64(WIDTH)
+    halves[:] = 0.0
+    half_rests[:] = 0.0
+    for s in range(indptr[j], indptr[j + 1]):
+        value, column = np.float64(values[s]), np.uint64(indices[s]) * width
+        for i in range(width):
+            difference, rest = two_sum(value, -columns[column + i])
+            square, square_rest = times(difference, rest, -0.5 * difference, -0.5 * rest)
+            halves[i], half_rests[i] = add(halves[i], half_rests[i], square, square_rest)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
 def precise_dots(vectors, j, columns, dots, dot_rests):
     """x_j . x_i for the samples that are columns."""
     values, indices, indptr = vectors

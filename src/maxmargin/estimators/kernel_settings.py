@@ -86,7 +86,8 @@ class KernelSettings(checks.PickledByName, Watched):
         if callable(self.kernel):
             return Custom(self.kernel)
         gamma = None if self.kernel in ("linear", "precomputed") else width(self.gamma, X, sample_weight)
-        return kernel_named(self.kernel, gamma, self.coef0, self.degree)
+        kernel = kernel_named(self.kernel, gamma, self.coef0, self.degree)
+        return kernel if kernel.is_given else kernel.suited_to(Points.of(X))
 
     def _exact_decisions(self, X: Any, diagonal: Array | None, weights: Array, bounds: Bounds) -> Decisions:
         """Compute the decision values of X in float64 by the definition of the kernel, and how far the exact optimum's can be
@@ -109,6 +110,7 @@ class KernelSettings(checks.PickledByName, Watched):
             assert diagonal is not None
             return given_values(X, self.support_), 0.0, np.sqrt(diagonal) * OUTWARDS
         points, vectors = Points.of(X), Points.of(self.support_vectors_)
+        kernel = kernel.suited_to(points, vectors)
         return kernel.block(points, vectors), kernel.rounding_error(points, vectors), kernel_lengths(kernel, points)
 
 

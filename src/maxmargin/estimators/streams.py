@@ -134,7 +134,8 @@ class FollowedKernelMachine:
 
     @classmethod
     def of(cls, model: KernelClassifier) -> FollowedKernelMachine:
-        kernel, vectors = model._kernel_, Points.of(model.support_vectors_)
+        vectors = Points.of(model.support_vectors_)
+        kernel = model._kernel_.suited_to(vectors)
         if kernel.feature_distance(np.zeros(1)) is None:
             raise TypeError(f"Points can be followed under the linear and the RBF kernel, not under {kernel!r}.")
         if getattr(model, "break_ties", False) and len(model.classes_) > 2:
@@ -154,7 +155,8 @@ class FollowedKernelMachine:
             return self.features.exact_values(X, self.intercept)
         points = Points.of(X)
         nothing = Bounds(*np.zeros((2, len(self.intercept))))
-        block, error = self.kernel.block(points, self.vectors), self.kernel.rounding_error(points, self.vectors)
+        kernel = self.kernel.suited_to(points, self.vectors)
+        block, error = kernel.block(points, self.vectors), kernel.rounding_error(points, self.vectors)
         decisions = kernel_decisions(block, error, np.zeros(len(X)), self.weights, self.intercept, nothing)
         return Values(decisions.values, decisions.errors)
 

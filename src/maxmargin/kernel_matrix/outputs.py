@@ -88,8 +88,9 @@ class PairMachines:
 
     def values(self, X: Any) -> Array:
         """The decision values: a column for each pair of classes, in float64."""
-        if self.kernel.dot_function is None:
-            return self._values_by_definition(X)
+        kernel = self._kernel_for(X)
+        if kernel.dot_function is None:
+            return self._values_by_definition(X, kernel)
         if X.dtype == np.float32 and self._is_single_enough(X):
             with np.errstate(over="ignore", invalid="ignore"):
                 values = self._fast_values(X, np.float32)
@@ -116,12 +117,16 @@ class PairMachines:
             mask |= _have_shared_first_place(values > 0.0, len(self.n_support))
         return mask
 
-    def _values_by_definition(self, X: Any) -> Array:
-        """The decision values where kernel values are given, or come from a function of the user."""
+    def _kernel_for(self, X: Any) -> Kernel:
+        """The kernel in the form that suits the support vectors and X."""
+        return self.kernel if self.kernel.is_given else self.kernel.suited_to(Points.of(self.vectors), Points.of(X))
+
+    def _values_by_definition(self, X: Any, kernel: Kernel) -> Array:
+        """The decision values where kernel values are given, come from a function of the user, or from differences."""
         if self.kernel.is_given:
             return self._added_up(lambda rows: given_values(X[rows], self.vectors), X.shape[0])
         points = Points.of(self.vectors)
-        return self._added_up(lambda rows: self.kernel.block(Points.of(X[rows]), points), X.shape[0])
+        return self._added_up(lambda rows: kernel.block(Points.of(X[rows]), points), X.shape[0])
 
     def _added_up(self, values: Callable[[slice], Array], n: int) -> Array:
         """``values(rows)`` are all kernel values of some samples with the support vectors."""
@@ -173,7 +178,8 @@ class OutputMachines(PairMachines):
     output count, so that every value is computed in float64."""
 
     def values(self, X: Any) -> Array:
-        return self._values_by_definition(X) if self.kernel.dot_function is None else self._fast_values(X, np.float64)
+        kernel = self._kernel_for(X)
+        return self._values_by_definition(X, kernel) if kernel.dot_function is None else self._fast_values(X, np.float64)
 
     def _zeros(self, n: int) -> Array:
         return np.zeros((n, len(self.dual_coef)))

@@ -66,6 +66,8 @@ class TilePolicy:
     """Nanoseconds for the kernel function of one dot product, measured for the RBF kernel."""
     ns_a_given_value: float = 1.0
     """Nanoseconds to copy one value that is given. An estimate."""
+    ns_a_difference: float = 0.25
+    """Nanoseconds for one feature of one value that is made from differences, measured."""
     ns_a_foreign_value: float = 100.0
     """Nanoseconds for one value of a function of the user. An estimate."""
     rows_a_strip: int = 256
@@ -121,8 +123,10 @@ class Tiles:
     def ns_a_value(self) -> float:
         """About how many nanoseconds one core needs for a kernel value."""
         policy = self.policy
-        if self._matrix is None:
+        if self.kernel.is_given or self.kernel.is_foreign:
             return policy.ns_a_given_value if self.kernel.is_given else policy.ns_a_foreign_value
+        if self._matrix is None:
+            return policy.ns_a_value + policy.ns_a_difference * self.n_features
         if sparse.issparse(self._matrix):
             return policy.ns_a_value + policy.ns_a_nonzero * self._matrix.nnz / max(1, len(self.points))
         return policy.ns_a_value + policy.ns_a_feature * self.n_features

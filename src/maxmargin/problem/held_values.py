@@ -138,10 +138,14 @@ def _rows_in(padded: Array, n: int, first: Part, second: Part, middle: int, log2
 
 
 def _may_wait(kernel: Kernel, points: Points, n_read: int) -> bool:
-    """Whether rows are made on demand: for the RBF kernel of dense samples, where a cache holds the ``n_read`` samples that are
-    read for a row."""
+    """Whether rows are made on demand: for the RBF kernel of dense samples by dot products, where a cache holds the
+    ``n_read`` samples that are read for a row."""
     n_bytes = n_read * points.matrix.shape[1] * np.dtype(np.float64).itemsize
-    return kernel.is_gaussian and not sparse.issparse(points.matrix) and n_bytes <= policy.HELD.cache_bytes
+    return _is_rbf_of_dots(kernel) and not sparse.issparse(points.matrix) and n_bytes <= policy.HELD.cache_bytes
+
+
+def _is_rbf_of_dots(kernel: Kernel) -> bool:
+    return kernel.is_gaussian and kernel.dot_function is not None
 
 
 def _log2_scale(kernel: Kernel) -> float:
@@ -189,8 +193,8 @@ def _fill_across(kernel: Kernel, one: Points, other: Points, out: Array, memory:
     """Compute the two blocks of ``out`` between the first and the second of two classes. They are mirror images of each other.
     ``memory`` holds the dot products."""
     middle, n = len(one), len(one) + len(other)
-    across = _products(one, other, memory) if kernel.is_gaussian else kernel.quick_block(one, other)
-    if kernel.is_gaussian:
+    across = _products(one, other, memory) if _is_rbf_of_dots(kernel) else kernel.quick_block(one, other)
+    if _is_rbf_of_dots(kernel):
         from maxmargin.problem.kernel_loops import rbf_values
 
         power = np.empty(len(other))

@@ -13,7 +13,7 @@ minimised over b exactly."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -79,7 +79,9 @@ class KernelProblem:
         if loss.is_smooth:
             raise TypeError(f"A kernel problem takes a piecewise linear loss such as Hinge(); got {loss!r}.")
         y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
-        return cls(rows, y, costs_of(C, rows), kernel, bool(has_offset), loss=loss)
+        problem = cls(rows, y, costs_of(C, rows), kernel, bool(has_offset), loss=loss)
+        suited = kernel.suited_to(problem.points)
+        return problem if suited is kernel else replace(problem, kernel=suited)
 
     @cached_property
     def n_samples(self) -> int:

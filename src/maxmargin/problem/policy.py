@@ -23,6 +23,14 @@ class KernelProblemPolicy:
     """Share of its greatest element by which a matrix of kernel values may differ from its transpose."""
     dense_features: int = 1 << 12
     """Features up to which a block of sparse rows may be made dense. An estimate, not measured."""
+    coarse: float = 1e-11
+    """Bound on the rounding error of an RBF value up to which it is made from dot products. With C = 1e4 and a thousand samples
+    this is 1e-4 of the objective, the default ``tol``, before the certificate computes the decisive outputs once more."""
+    far: float = 1000.0
+    """The same choice for the greatest 4 gamma |x|^2, by which dot products lose more digits than differences do. Rows of
+    thousands of features have a bound above ``coarse`` whatever their values are, and differences would not lower it."""
+    rows_of_differences: int = 64
+    """Rows whose differences are made between two check points: with 512 columns and a thousand features, 10 ms."""
     most_monomials: int = 1000
     """The most features of a polynomial kernel. A matrix of that size takes 12 ms to factor, by the cost model of ``auto``."""
 

@@ -10,6 +10,9 @@ from maxmargin.certificate.kernel import certify_kernel
 from maxmargin.problem import policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Linear
+from maxmargin.solvers.base import Budget
+from maxmargin.solvers.kernel.auto import KernelAuto
+from maxmargin.solvers.kernel.batched_smo_state import Work
 from maxmargin.solvers.presolve import MergedSamples
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
@@ -75,3 +78,20 @@ def test_it_ends_whatever_the_target_and_few_samples_are_finished_to_rounding(n,
     assert solution.status is (Status.CERTIFIED if tol > 0.0 else Status.PRECISION_LIMIT)
     if tol == 0.0 or n <= 256:
         assert solution.certificate.relative_gap < 1e-12
+
+
+def test_newton_is_tried_before_rounding_ends_a_solve():
+    """Where rounding stops SMO, the samples may still lie in few dimensions."""
+    X, y = labelled(80, 3, 1.0, 5)
+    problem, solver = KernelProblem.build(X, y, 1e3, Linear()), KernelAuto()
+    many = solver._many(problem, None, 0, Work())
+    many.smo.is_stuck = True
+    assert not many.is_stuck
+    budget, stages = Budget(1000, 0.0), []
+    while not many.looks_done and len(stages) < 200:
+        many.advance(budget)
+        stages.append(many.stage.reason)
+    assert any("rounding stops SMO" in stage for stage in stages)
+    assert certify_kernel(problem, many.alpha, tol=1e-6).certificate.meets(1e-6)
+    many.smo.is_stuck, many.is_finished = True, False
+    assert many.is_stuck

@@ -232,7 +232,12 @@ class ManyState:
 
     @property
     def is_stuck(self) -> bool:
-        return self.smo.is_stuck and not self.is_finished
+        """Whether rounding stops SMO, and nothing else is left to try."""
+        return self.smo.is_stuck and not self.is_finished and self.newton is None and not self._has_newton_left
+
+    @property
+    def _has_newton_left(self) -> bool:
+        return not self.was_factored and self.problem.kernel.is_positive_semidefinite
 
     @property
     def kernel_evaluations(self) -> int:
@@ -300,12 +305,12 @@ class ManyState:
     @property
     def may_factor(self) -> bool:
         """Whether SMO has taken as long as a factorisation would, or, if the factor is known, as long as Newton's method
-        would."""
+        would; or rounding stops SMO."""
         n, columns = self.problem.n_samples, self._most_columns if self.L is None else self.L.shape[1]
         done = self.policy.ns_a_step_and_sample * self.smo.steps * min(n, self.solver.working_set)
         passes = 1 if self.L is None else self.policy.newton_steps
-        is_wanted = not self.was_factored and self.problem.kernel.is_positive_semidefinite
-        return is_wanted and done > self.policy.ns_a_flop * passes * (n + columns) * columns**2
+        is_time = done > self.policy.ns_a_flop * passes * (n + columns) * columns**2
+        return self._has_newton_left and (is_time or self.smo.is_stuck)
 
     @property
     def _most_columns(self) -> int:
@@ -317,7 +322,8 @@ class ManyState:
         if self.L is not None:
             self.was_factored = True
             self.newton = FactoredNewton(self.problem, self.L, self.solver.candidate(self.problem, self.smo))
-            self.stage = Stage("newton", f"the samples lie in {self.L.shape[1]} dimensions, and SMO takes too long")
+            reason = "rounding stops SMO" if self.smo.is_stuck else "SMO takes too long"
+            self.stage = Stage("newton", f"the samples lie in {self.L.shape[1]} dimensions, and {reason}")
             return
         rows = KernelMatrix(self.problem.kernel, self.problem.points, np.float64)
         with single_threaded_blas():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maxmargin.certificate.kernel_sums import precise_sums
+from maxmargin.certificate.precise_sums import precise_sums
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.kernel_matrix.matrix import KernelMatrix

@@ -22,6 +22,7 @@ from maxmargin import LinearSVCCV
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.model_selection import race
+from maxmargin.model_selection.linear_fold import LinearFold
 from maxmargin.solving.driver import Limits
 
 KEPT = CACHE / "range_check.json"
@@ -46,19 +47,20 @@ def accuracies(found: race.Race, Cs: Array) -> Array:
     """Each fit starts from its neighbours in the search, and is certified as any other."""
     totals = np.zeros(len(Cs))
     for fold in found.folds:
+        assert isinstance(fold, LinearFold)
         for k, C in enumerate(Cs):
             fold.track.place = fold.start(float(C))
             solution = fold.track.solve(float(C), Limits(TOL), stop=Stop())
-            is_right = fold.validation.y * outputs(fold, solution.w) > 0.0
-            is_right |= (fold.validation.lengths == 0.0) & (fold.validation.y < 0)
-            totals[k] += fold.validation.weights[is_right].sum()
-    return totals
+            is_right = fold.counts.y * outputs(fold, solution.w) > 0.0
+            is_right |= (fold.lengths == 0.0) & (fold.counts.y < 0)
+            totals[k] += fold.counts.value(is_right)
+    return totals / len(found.folds)
 
 
 def outputs(fold: Any, w: Array) -> Array:
-    d = fold.validation.X.shape[1]
-    values = np.asarray(fold.validation.X @ w[:d]) + fold.problem.intercept_scaling * w[d:].sum()
-    return np.where(fold.validation.lengths == 0.0, 0.0, values)
+    d = fold.X.shape[1]
+    values = np.asarray(fold.X @ w[:d]) + fold.problem.intercept_scaling * w[d:].sum()
+    return np.where(fold.lengths == 0.0, 0.0, values)
 
 
 def check(cell: str, n_values: int, row: dict[str, Any]) -> None:

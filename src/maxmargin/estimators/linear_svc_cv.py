@@ -7,12 +7,12 @@ from typing import Any, Literal
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
-from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, scorer_of, values_of
+from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, known_score, scorer_of, values_of
 from maxmargin.estimators.linear_search import FoldLinearSVC
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.range_search import RangeResult, checked_search, counts_of, sentence
-from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
+from maxmargin.estimators.search import BOUNDED, Fold, ListSearch, bounded_metric
 from maxmargin.model_selection.linear_fold import linear_fold
 from maxmargin.model_selection.race import Race
 from maxmargin.solving.driver import Limits
@@ -145,7 +145,7 @@ solver, max_seconds, penalize_intercept, sharp_proofs
             return self._search_list(folds, checks.classes_of(samples.y), limits, stop)
 
     def _search_list(self, folds: list[Fold], classes: Array, limits: Limits, stop: Stop) -> list[Solution]:
-        Cs, metric = values_of(self.Cs), bounded_metric(self.scoring, classes)
+        Cs, metric = values_of(self.Cs), bounded_metric(known_score(self.scoring, BOUNDED), classes)
         return self._keep_list(ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, stop=stop).run())
 
     def _search_range(self, samples: Samples, given: Any) -> list[Solution]:

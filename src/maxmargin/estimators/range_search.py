@@ -9,7 +9,8 @@ import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
-from maxmargin.estimators.search import Fold
+from maxmargin.estimators.cross_validated import known_score
+from maxmargin.estimators.search import BOUNDED, Fold
 from maxmargin.model_selection.path import checked_range
 from maxmargin.model_selection.race import Race
 from maxmargin.model_selection.range_scores import ACCURACY, BALANCED_ACCURACY, F1, Counts, RangeScore
@@ -23,17 +24,18 @@ def checked_search(search: Any, y: Array, given: Any) -> tuple[float, float, Ran
     """The ends of the range, and the score that is proved over it."""
     low, high = checked_range(search.C_range)
     checks.number("regret", search.regret, at_least=0.0)
-    is_known = (search.scoring is None or isinstance(search.scoring, str)) and search.scoring in RANGE_SCORES
+    name = known_score(search.scoring, BOUNDED)
+    is_known = (name is None or isinstance(name, str)) and name in RANGE_SCORES
     if not is_known or not set(given.scorer.score) <= {"sample_weight"}:
         raise ValueError(
             f"C_range proves accuracy, balanced_accuracy or f1; got scoring={search.scoring!r}. Others take a list Cs=[...]."
         )
     classes = checks.two_classes_of(y)
-    if search.scoring == "f1" and not (classes.dtype.kind in "iufb" and classes[1] == 1):
+    if name == "f1" and not (classes.dtype.kind in "iufb" and classes[1] == 1):
         raise ValueError(
             f"F1 over a range needs the label 1 for the positive class, and a smaller one; got {classes.tolist()}."
         )
-    return low, high, RANGE_SCORES[search.scoring]
+    return low, high, RANGE_SCORES[name]
 
 
 def counts_of(fold: Fold, score: RangeScore) -> Counts:

@@ -12,7 +12,7 @@ from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
-from maxmargin.estimators.cross_validated import Samples, folds_of, scorer_of
+from maxmargin.estimators.cross_validated import Samples, folds_of, known_score, scorer_of
 from maxmargin.estimators.gamma_race import GammaRace
 from maxmargin.estimators.gamma_search import GammaSearching
 from maxmargin.estimators.kernel_search import SharedPolicy, SharedSearch
@@ -20,7 +20,7 @@ from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.range_search import checked_search
-from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
+from maxmargin.estimators.search import BOUNDED, Fold, ListSearch, bounded_metric
 from maxmargin.estimators.svc import SVC
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.model_selection.transfer import with_costs
@@ -253,7 +253,8 @@ random_state, solver, fit_intercept, max_seconds
         model = self._model(SVC, gamma=float(gamma))
         model._objects_ = None
         kernel = model._kernel(X, None)
-        metric = bounded_metric(self.scoring, checks.classes_of(y)) if self.kernel != "precomputed" else None
+        name = known_score(self.scoring, BOUNDED)
+        metric = bounded_metric(name, checks.classes_of(y)) if self.kernel != "precomputed" else None
         shared = self._shared(X, y, kernel, metric, limits)
         if shared is not None:
             for fold in folds:

@@ -19,7 +19,7 @@ length of the rest of x. Both draw on the same gap:
 
 Any factors give a proof. Good ones have a small R and a small M: those of a ridge regression of x on the rulers, whose penalty
 is :math:`g / q_i^2`. An interval is cut into parts, because a sample that is at a bound at one of the fits is a ruler in
-between. The same holds with a kernel, where x stands for phi(x)."""
+between. Where most rulers are free at both fits, one part is enough. With a kernel x stands for phi(x)."""
 
 from __future__ import annotations
 
@@ -110,29 +110,38 @@ class Rulers:
         return np.asarray(errors[self.chosen] * OUTWARDS)
 
     def on_parts(self, tests: Array) -> list[Ruled | None]:
-        """For each part; None where there is no ruler."""
+        """For each part; None where there is no ruler. Where most rulers serve the whole interval, it is one part."""
         if not len(self.chosen):
             return [None] * self.n_parts
         across, squares = self.products.across(tests, self.chosen), self.products.squares(tests)
-        return [self._on_part(k, across, squares) for k in range(self.n_parts)]
+        if not self._is_steady:
+            return [self._ruled(k, k + 1, across, squares) for k in range(self.n_parts)]
+        whole = self._ruled(0, self.n_parts, across, squares)
+        if whole is None:
+            return [None] * self.n_parts
+        shifts = self._mixed(*whole.shifts)
+        return [Ruled(shifts[k : k + 2], whole.reach) for k in range(self.n_parts)]
 
-    def _on_part(self, k: int, across: Array, squares: Array) -> Ruled | None:
-        prices = np.minimum(self.prices[k], self.prices[k + 1])[self.chosen]
+    @property
+    def _is_steady(self) -> bool:
+        both = np.count_nonzero(np.minimum(self.prices[0], self.prices[-1])[self.chosen])
+        return bool(both >= policy.RULERS.steady_share * len(self.chosen))
+
+    def _ruled(self, first: int, last: int, across: Array, squares: Array) -> Ruled | None:
+        """From one end of a part to another."""
+        prices = np.minimum(self.prices[first], self.prices[last])[self.chosen]
         own = np.flatnonzero(prices > 0.0)
         if not len(own):
             return None
-        gap = self.pair.greatest_gap_within(k / self.n_parts, (k + 1) / self.n_parts)
+        gap = self.pair.greatest_gap_within(first / self.n_parts, last / self.n_parts)
         K, across, prices = self._among[np.ix_(own, own)], across[:, own], prices[own]
         factors = self._factors(K, across, gap / np.square(prices))
         if factors is None:
             return None
-        rest = self._rest(K, across, squares, factors)
-        M = np.max(np.abs(factors) / prices[:, None], axis=0)
-        with np.errstate(all="ignore"):
-            far = np.where(rest >= 2.0 * M * math.sqrt(gap), rest * math.sqrt(gap), gap * M + np.square(rest) / (4.0 * M))
-        signs = self.pair.first.problem.signs[self.chosen[own]]
-        shifts = (self.residuals[k : k + 2][:, self.chosen[own]] * signs) @ factors
-        return Ruled(shifts, (far + self._rounding(factors, own)) * OUTWARDS)
+        reach = _farthest(gap, self._rest(K, across, squares, factors), np.max(np.abs(factors) / prices[:, None], axis=0))
+        chosen = self.chosen[own]
+        shifts = (self.residuals[[first, last]][:, chosen] * self.pair.first.problem.signs[chosen]) @ factors
+        return Ruled(shifts, (reach + self._rounding(factors, own)) * OUTWARDS)
 
     def _factors(self, K: Array, across: Array, ridge: Array) -> Array | None:
         """Those of the ridge regression, a column for each validation sample."""
@@ -168,3 +177,10 @@ class Rulers:
             return np.asarray(found)
         sums = np.abs(1.0 - factors.sum(axis=0)) + gamma(len(own) + 8.0) * np.abs(factors).sum(axis=0)
         return np.asarray(found + sums * self.offset_reach)
+
+
+def _farthest(gap: float, rest: Array, M: Array) -> Array:
+    """The maximum of t M + sqrt(g - t) R."""
+    root = math.sqrt(gap)
+    with np.errstate(all="ignore"):
+        return np.where(rest >= 2.0 * M * root, rest * root, gap * M + np.square(rest) / (4.0 * M))

@@ -6,6 +6,7 @@ worse than its best score, which many are at the first knots. A race is forgotte
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,13 @@ from maxmargin.estimators.cross_validated import Samples
 from maxmargin.estimators.kernel_search import SharedFold
 from maxmargin.estimators.range_search import RangeResult, counts_of, sentence
 from maxmargin.estimators.search import Fold
+from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.model_selection.kernel_fold import KernelFold, kernel_fold
 from maxmargin.model_selection.race import Race, RacePolicy, known_regret
 from maxmargin.model_selection.range_scores import RangeScore
+from maxmargin.problem.held_values import held_values
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Kernel
 from maxmargin.solving.driver import Limits
 
 
@@ -57,14 +62,24 @@ class GammaRace:
         model = search._model(search._plain, gamma=float(gamma))
         model._objects_ = None
         kernel = model._kernel(X, None)
-        everyone, keeps = search._matrix(X, kernel, len(self.folds))
-        folds = []
-        for fold in self.folds:
-            problem = SharedFold(fold, kernel, search.fit_intercept, search.class_weight).problem
-            if everyone is not None and keeps:
-                problem = replace(problem, fast_values=everyone.part(fold.train_rows))
-            folds.append(kernel_fold(problem, fold.X_test, counts_of(fold, self.score)))
-        return folds
+        problems = [SharedFold(fold, kernel, search.fit_intercept, search.class_weight).problem for fold in self.folds]
+        return [
+            kernel_fold(problem, fold.X_test, counts_of(fold, self.score))
+            for problem, fold in zip(self._with_values(problems, kernel), self.folds, strict=True)
+        ]
+
+    def _with_values(self, problems: list[KernelProblem], kernel: Kernel) -> list[KernelProblem]:
+        """The problems with their kernel values: in float64 where ``cache_size`` has room for all folds, which halves the time
+        of a fit, because its certificate needs them too; else in float32."""
+        search = self.search
+        megabytes = sum(np.dtype(np.float64).itemsize * problem.n_samples**2 for problem in problems) / MEGABYTE
+        if megabytes <= search.cache_size:
+            return [replace(problem, matrix=partial(held_values, kernel, problem.points)) for problem in problems]
+        everyone, keeps = search._matrix(self.samples.X, kernel, len(self.folds))
+        if everyone is None or not keeps:
+            return problems
+        parts = (everyone.part(fold.train_rows) for fold in self.folds)
+        return [replace(problem, fast_values=part) for problem, part in zip(problems, parts, strict=True)]
 
     def _keep(self, gammas: Array, results: list[RangeResult]) -> None:
         search = self.search

@@ -38,6 +38,9 @@ class KernelProducts:
     tests: Points
 
     def among(self, chosen: Array) -> Array:
+        held = self.problem.held
+        if held is not None:
+            return np.asarray(held.with_rows(chosen)[np.ix_(chosen, chosen)])
         return np.asarray(self.problem.gram(chosen, chosen))
 
     def across(self, tests: Array, chosen: Array) -> Array:
@@ -48,8 +51,9 @@ class KernelProducts:
 
     @property
     def error(self) -> float:
-        kernel, greatest = self.problem.kernel, float(np.max(self.problem.diagonal))
-        return kernel.rounding_error(self.problem.points, self.tests) / max(greatest, 1e-300)
+        problem, greatest = self.problem, float(np.max(self.problem.diagonal))
+        held = problem.held.error if problem.held is not None else 0.0
+        return max(held, problem.kernel.rounding_error(problem.points, self.tests)) / max(greatest, 1e-300)
 
 
 @dataclass(eq=False)

@@ -21,8 +21,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC as TheirSVC
 
 from benchmarks.datasets import ROOT, Data, load, load_raw, write_text
 from benchmarks.kernel_problems import raw
@@ -37,7 +38,10 @@ SPREAD = np.logspace(-1.0, 1.0, 5)
 SEARCHES = {"banana": 5300, "a9a": 4000, "ijcnn1": 10_000, "usps even/odd": 3000}
 """Rows of each set. The first two were looked at while the method was tuned; the others were not."""
 LEFT_OUT = ("a1a", "banana")
-CELLS = (*SEARCHES, *(f"loo:{name}" for name in LEFT_OUT))
+RANGES = {"banana": 2500, "a1a": 1605, "ijcnn1": 4000, "a9a": 2000, "usps even/odd": 2000}
+"""Rows of the sets of the proof over a range. The first three were looked at while the bound was made; the others were not."""
+REGRET = 0.005
+CELLS = (*SEARCHES, *(f"loo:{name}" for name in LEFT_OUT), *(f"range:{name}" for name in RANGES), "range:banana, 3 gammas")
 TABLE = ROOT / "benchmarks" / "results" / "kernel_selection.md"
 KEPT = TABLE.with_suffix(".json")
 BRUTE = 50
@@ -94,6 +98,26 @@ def peer_scores(peer: str, X: Any, y: Array, gammas: Array) -> Array:
     return np.reshape(scores, (len(gammas), len(CS)))
 
 
+def over_range(cell: str) -> dict[str, Any]:
+    """Our proof over six decades, and GridSearchCV of scikit-learn's SVC over 13 values of them, with the same gammas."""
+    name, _, several = cell.partition(", ")
+    X, y = data_of(name, RANGES[name])
+    gammas = scale_of(X) * (np.array([1.0 / 3.0, 1.0, 3.0]) if several else np.ones(1))
+    SVCCV(C_range=(0.1, 10.0), regret=0.1, gammas=gammas[:1]).fit(X[:600], y[:600])
+    ours, seconds = seconds_of(lambda: SVCCV(C_range=(CS[0], CS[-1]), regret=REGRET, gammas=gammas).fit(X, y))
+    grid = GridSearchCV(TheirSVC(), {"C": CS, "gamma": gammas}, cv=5)
+    theirs, their_seconds = seconds_of(lambda: grid.fit(X, y))
+    n_values = int(ours.proof_.split(" values of C")[0].split()[-1])
+    found: dict[str, Any] = {
+        "rows": len(y),
+        "knots": n_values,
+        "regret": ours.regret_,
+        "ours": seconds,
+        "theirs": their_seconds,
+    }
+    return found | {"score": ours.best_score_, "their_score": float(theirs.best_score_)}
+
+
 def left_out(name: str) -> dict[str, Any]:
     X, y = data_of(name)
     problem = KernelProblem.build(X, y.astype(int), 1.0, RBF(scale_of(X)))
@@ -148,6 +172,13 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
             f"| {name} | {r['rows']:,} | {r['fit']:.3f} | {r['ours']:.3f} | {r['ours'] / r['fit']:.1f} | {r['error']:.4f} | "
             f"{r['stepped']} | {r['refitted']} | {r['proved']} | {r['agree']} of {BRUTE} agree |"
         )
+    ranges = ["| data | rows | values of C | regret proved | SVCCV (s) | GridSearchCV (s) | times |", "|" + "---|" * 7]
+    for cell in [cell for cell in CELLS if cell.startswith("range:") and cell in kept]:
+        r = kept[cell]
+        ranges.append(
+            f"| {cell.removeprefix('range:')} | {r['rows']:,} | {r['knots']} | {r['regret']:.4f} | {r['ours']:.2f} | "
+            f"{r['theirs']:.2f} | {r['ours'] / r['theirs']:.1f} |"
+        )
     words = [
         "# Choosing C and gamma, and leaving one out",
         f"{machine().partition(' Wall-clock')[0]} Processor seconds on one core, other work beside it, one run. `python -m "
@@ -160,8 +191,19 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "core, ahead of the other work on the machine; the least of six fits and of six calls, in turns. Both sets were looked "
         "at.",
         "\n".join(loos),
+        f"`SVCCV(C_range=(1e-3, 1e3), regret={REGRET})` with scikit-learn's gamma proves that no C of the six decades has a "
+        "cross-validated accuracy better by more than the regret; beside it GridSearchCV of scikit-learn's SVC over 13 values "
+        "of C. With 3 gammas (a third, once and three times scikit-learn's) the proof is over all of them, and theirs is over "
+        "39 pairs. Processor seconds of one run in the same process, one pinned core ahead of the other work on the machine. "
+        "banana, a1a and ijcnn1 were looked at while the bound was made, a9a and usps were not.",
+        "\n".join(ranges),
     ]
     return "\n\n".join(words) + "\n"
+
+
+def measured(cell: str) -> dict[str, Any]:
+    kind, _, name = cell.partition(":")
+    return {"loo": left_out, "range": over_range}[kind](name) if name else search(cell)
 
 
 def main() -> None:
@@ -175,7 +217,7 @@ def main() -> None:
             parser.error(f"{cell} is not one of {', '.join(CELLS)}")
         if cell in kept and not options.again:
             continue
-        kept[cell] = left_out(cell.removeprefix("loo:")) if cell.startswith("loo:") else search(cell)
+        kept[cell] = measured(cell)
         write_text(KEPT, json.dumps(kept, indent=1))
         print(cell, kept[cell], flush=True)
         write_text(TABLE, table(kept))

@@ -1,11 +1,13 @@
-"""The proof of LinearSVCCV over a range of C, against random values of C that are trained to a relative gap of 1e-10.
+"""The proofs of LinearSVCCV and SVCCV over a range of C, against random values of C that are trained to a gap of 1e-10.
 
     python -m benchmarks.range_check a1a 250              # 250 values more than before
     python -m benchmarks.range_check a1a:hinge 100
+    python -m benchmarks.range_check banana:rbf 100
 
 Every value is trained on all five folds, and its cross-validated accuracy is compared with the ceiling of the interval
 between two knots in which it lies. The values come from a generator whose seed is the number of the part, so that parts can be
-run one after the other. Counts are kept in ``.cache``; a change of the proof asks for ``--again``.
+run one after the other. Counts are kept in ``.cache``; a change of the proof asks for ``--again``. Sets of kernel machines are
+those of ``kernel_selection``, with scikit-learn's gamma.
 """
 
 from __future__ import annotations
@@ -17,28 +19,32 @@ from typing import Any
 import numpy as np
 
 from benchmarks.datasets import CACHE, write_text
+from benchmarks.kernel_selection import RANGES as KERNEL_RANGES
+from benchmarks.kernel_selection import data_of
 from benchmarks.model_selection import CS, RANGES, REGRET, range_sample
-from maxmargin import LinearSVCCV
-from maxmargin.data.limits import Stop
+from maxmargin import SVCCV, LinearSVCCV
 from maxmargin.data.rows import Array
+from maxmargin.estimators import gamma_race, linear_svc_cv
 from maxmargin.model_selection import race
-from maxmargin.solving.driver import Limits
 
 KEPT = CACHE / "range_check.json"
 TOL = 1e-10
 
 
-def proved(name: str, loss: Any) -> race.Race:
+def proved(name: str, way: str) -> race.Race:
     """The race of a search."""
     races: list[race.Race] = []
 
-    class Kept(LinearSVCCV):
-        def _keep_race(self, found: race.Race) -> None:
-            races.append(found)
-            super()._keep_race(found)
+    class Kept(race.Race):
+        def run(self, low: float, high: float, regret: float) -> race.Race:
+            races.append(self)
+            return super().run(low, high, regret)
 
-    X, y = range_sample(name)
-    Kept(C_range=(CS[0], CS[-1]), regret=REGRET, loss=loss).fit(X, y)
+    gamma_race.Race = linear_svc_cv.Race = Kept  # type: ignore[attr-defined]
+    if way == "rbf":
+        SVCCV(C_range=(CS[0], CS[-1]), regret=REGRET).fit(*data_of(name, KERNEL_RANGES[name]))
+    else:
+        LinearSVCCV(C_range=(CS[0], CS[-1]), regret=REGRET, loss=way).fit(*range_sample(name))  # type: ignore[arg-type]
     return races[0]
 
 
@@ -46,24 +52,16 @@ def accuracies(found: race.Race, Cs: Array) -> Array:
     """Each fit starts from its neighbours in the search, and is certified as any other."""
     totals = np.zeros(len(Cs))
     for fold in found.folds:
-        for k, C in enumerate(Cs):
-            fold.track.place = fold.start(float(C))
-            solution = fold.track.solve(float(C), Limits(TOL), stop=Stop())
-            is_right = fold.validation.y * outputs(fold, solution.w) > 0.0
-            is_right |= (fold.validation.lengths == 0.0) & (fold.validation.y < 0)
-            totals[k] += fold.validation.weights[is_right].sum()
-    return totals
-
-
-def outputs(fold: Any, w: Array) -> Array:
-    d = fold.validation.X.shape[1]
-    values = np.asarray(fold.validation.X @ w[:d]) + fold.problem.intercept_scaling * w[d:].sum()
-    return np.where(fold.validation.lengths == 0.0, 0.0, values)
+        for k, C in enumerate(Cs.tolist()):
+            fold.train(C, TOL, "auto")
+            totals[k] += fold.counts.value(fold.scores[C][0] > 0.0)
+            del fold.fits[C]
+    return totals / len(found.folds)
 
 
 def check(cell: str, n_values: int, row: dict[str, Any]) -> None:
-    name, _, loss = cell.partition(":")
-    found = proved(name, loss or "squared_hinge")
+    name, _, way = cell.partition(":")
+    found = proved(name, way or "squared_hinge")
     random = np.random.default_rng(row["parts"])
     Cs = np.sort(10.0 ** random.uniform(np.log10(CS[0]), np.log10(CS[-1]), n_values))
     ceilings = np.array([stretch.ceiling for stretch in found.stretches.values()])
@@ -77,7 +75,8 @@ def check(cell: str, n_values: int, row: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cell", help=f"of {', '.join(RANGES)}, with :hinge for hinge loss")
+    kernels = ", ".join(f"{name}:rbf" for name in KERNEL_RANGES)
+    parser.add_argument("cell", help=f"of {', '.join(RANGES)}, with :hinge for hinge loss; or of {kernels}")
     parser.add_argument("values", type=int)
     parser.add_argument("--again", action="store_true", help="forget what was counted for this cell")
     options = parser.parse_args()

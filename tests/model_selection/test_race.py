@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_classification
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import StratifiedKFold
 
 from maxmargin import LinearSVC, LinearSVCCV
-from maxmargin.model_selection.positions import open_interval, sweep
+from maxmargin.estimators.range_search import RANGE_SCORES
+from maxmargin.model_selection.positions import Open, open_interval
+from maxmargin.model_selection.range_scores import ACCURACY, BALANCED_ACCURACY, F1, Counts, greatest_mean
 from maxmargin.model_selection.transfer import Parabola
 
 
@@ -42,6 +44,34 @@ def test_no_C_of_the_range_is_above_its_ceiling(parameters, is_sparse):
         exact = accuracy(X, y, C, **parameters)
         assert exact <= search.ceilings_[k] + 1e-9
         assert exact <= search.best_score_ + 0.02 + 1e-9
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_f1_of_unequal_classes_is_proved_over_the_range_too(loss):
+    X, y = make_classification(250, 5, weights=[0.8], flip_y=0.1, random_state=4)
+    search = LinearSVCCV(C_range=(1e-2, 10.0), regret=0.05, loss=loss, scoring="f1").fit(X, y)
+    assert search.regret_ <= 0.05
+    assert "has an F1 above" in search.proof_
+    splits = list(StratifiedKFold(5).split(X, y))
+    for C in np.exp(np.random.default_rng(1).uniform(np.log(1e-2), np.log(10.0), 20)):
+        fits = [LinearSVC(C=C, tol=1e-11, loss=loss).fit(X[train], y[train]).predict(X[test]) for train, test in splits]
+        exact = np.mean([f1_score(y[test], labels) for labels, (_, test) in zip(fits, splits, strict=True)])
+        assert exact <= search.ceilings_[int(np.searchsorted(search.Cs_, C)) - 1] + 1e-9
+    at_best = list(search.Cs_).index(search.C_)
+    low, high = search.score_bounds_[:, :, at_best].mean(axis=1)
+    assert low - 1e-9 <= search.best_score_ <= high + 1e-9
+
+
+def test_a_weight_of_two_counts_as_two_samples_over_a_range():
+    X, y = make_classification(120, 4, flip_y=0.1, random_state=0)
+    weights = np.random.default_rng(0).integers(1, 3, len(y)).astype(float)
+    train, test = np.arange(80), np.arange(80, 120)
+    again = np.repeat(np.arange(120), weights.astype(int))
+    repeated = [(np.flatnonzero(np.isin(again, train)), np.flatnonzero(np.isin(again, test)))]
+    one = LinearSVCCV(C_range=(0.01, 1.0), regret=0.02, cv=[(train, test)]).fit(X, y, sample_weight=weights)
+    two = LinearSVCCV(C_range=(0.01, 1.0), regret=0.02, cv=repeated).fit(X[again], y[again])
+    assert one.best_score_ == pytest.approx(two.best_score_, abs=1e-12)
+    assert one.ceilings_.max() == pytest.approx(two.ceilings_.max(), abs=0.02)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -86,15 +116,31 @@ def test_open_positions_are_those_at_which_the_inequality_fails():
         assert fails[inside].all()
 
 
-def test_a_sweep_counts_the_intervals_at_every_position():
+@pytest.mark.parametrize("score", [ACCURACY, BALANCED_ACCURACY, F1])
+def test_the_greatest_mean_of_open_samples_is_that_over_all_positions(score):
     random = np.random.default_rng(1)
-    low, high, weights = random.random(40), random.random(40), random.random(40)
-    found = sweep(low, high, weights)
-    for position in random.random(50):
-        sums = weights[(low <= position) & (position <= high)].sum()
-        k = int(np.searchsorted(found.positions, position, side="right")) - 1
-        assert found.sums[k] == pytest.approx(sums, abs=1e-12)
-    assert found.sums.max() == pytest.approx(max(weights[(low <= t) & (t <= high)].sum() for t in low), abs=1e-12)
+    folds = [Counts.of(np.where(random.random(30) < 0.3, 1, -1), score, random.random(30)) for _ in range(3)]
+    samples = [np.flatnonzero(random.random(30) < 0.8) for _ in folds]
+    opens = [Open(*random.random((2, len(own)))) for own in samples]
+    positions = np.concatenate([[0.0, 1.0], *(end for each in opens for end in each)])
+    means = []
+    for position in positions:
+        is_open = [np.ones(30, bool) for _ in folds]
+        for mask, own, (low, high) in zip(is_open, samples, opens, strict=True):
+            mask[own] = (low <= position) & (position <= high)
+        means.append(np.mean([fold.value(mask) for fold, mask in zip(folds, is_open, strict=True)]))
+    found = greatest_mean([fold.steps(own, each) for fold, own, each in zip(folds, samples, opens, strict=True)])
+    assert found == pytest.approx(max(means), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "f1"])
+def test_the_scores_of_a_range_are_those_of_scikit_learn(name):
+    random = np.random.default_rng(2)
+    y, labels = (np.where(random.random(50) < share, 1, -1) for share in (0.3, 0.5))
+    weights = random.random(50)
+    counts = Counts.of(y, RANGE_SCORES[name], weights)
+    exact = {"accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score, "f1": f1_score}[name]
+    assert counts.value(y == labels) == pytest.approx(exact(y, labels, sample_weight=weights))
 
 
 def test_rows_without_features_are_decided_by_convention():
@@ -108,7 +154,7 @@ def test_rows_without_features_are_decided_by_convention():
 def test_what_a_range_cannot_prove_is_said():
     X, y = samples()
     with pytest.raises(ValueError, match="proves accuracy"):
-        LinearSVCCV(C_range=(0.1, 1.0), scoring="f1").fit(X, y)
+        LinearSVCCV(C_range=(0.1, 1.0), scoring="roc_auc").fit(X, y)
     with pytest.raises(ValueError, match="penalised"):
         LinearSVCCV(C_range=(0.1, 1.0), penalize_intercept=False).fit(X, y)
     with pytest.raises(ValueError, match="two classes"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -45,6 +47,18 @@ def scorer_of(estimator: Any) -> Any:
     """The scorer that ``scoring`` means; None is accuracy or, in regression, R^2."""
     default = "accuracy" if is_classifier(estimator) else "r2"
     return get_scorer(estimator.scoring or default) if not callable(estimator.scoring) else estimator.scoring
+
+
+def known_score(scoring: Any, names: Iterable[str]) -> Any:
+    """The name of the score. A scorer object of scikit-learn, which can ask for metadata, is known by what it computes."""
+    if scoring is None or isinstance(scoring, str):
+        return scoring
+    parts = operator.attrgetter("_score_func", "_sign", "_kwargs", "_response_method")
+    for name in names if hasattr(scoring, "_score_func") else ():
+        known = get_scorer(name)
+        if type(known) is type(scoring) and parts(known) == parts(scoring):
+            return name
+    return scoring
 
 
 def routed(estimator: Any, sample_weight: Any, params: dict[str, Any]) -> Any:

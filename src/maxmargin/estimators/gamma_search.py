@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class GammaSearching(Searching):
     """A search over the values of C for one gamma after another. A subclass makes the estimator of a fold in
     ``_fold_model``, and searches with one gamma in ``_searched``."""
 
-    _own = ("Cs", "gammas", "cv", "scoring", "refit", "n_jobs")
+    _own: ClassVar[tuple[str, ...]] = ("Cs", "gammas", "cv", "scoring", "refit", "n_jobs")
     Cs: Any
     gammas: Any
     kernel: Any

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
-
-import numpy as np
+from typing import Any, Literal
 
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
-from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, scorer_of, values_of
+from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, known_score, scorer_of, values_of
 from maxmargin.estimators.linear_search import FoldLinearSVC
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.parameters import explained
-from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
-from maxmargin.model_selection.path import checked_range
+from maxmargin.estimators.range_search import RangeResult, checked_search, counts_of, sentence
+from maxmargin.estimators.search import BOUNDED, Fold, ListSearch, bounded_metric
+from maxmargin.model_selection.linear_fold import linear_fold
 from maxmargin.model_selection.race import Race
-from maxmargin.model_selection.race_fold import race_fold, weights_of_accuracy, weights_of_balanced_accuracy
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
-
-IN_RANGE = "trained as far as the proof over the range needs"
-
-
-class RangeScore(NamedTuple):
-    """A score that ``C_range`` proves: its name in a sentence, and what each validation sample counts."""
-
-    name: str
-    weights: Callable[[Array, int], Array]
-
-
-RANGE_SCORES = {
-    "accuracy": RangeScore("accuracy", weights_of_accuracy),
-    "balanced_accuracy": RangeScore("balanced accuracy", weights_of_balanced_accuracy),
-}
 
 
 class LinearSVCCV(Searching, LinearSVC):
@@ -50,10 +32,10 @@ class LinearSVCCV(Searching, LinearSVC):
         The values to try. A number means that many values from 1e-3 to 1e3, at equal ratios.
     C_range : (float, float), optional
         Instead of a list: the least and the greatest C. Fits are added until it is proved that no C of the range has a
-        cross-validated accuracy that is better by more than ``regret``. Only for two classes, with a penalised intercept or
-        none; ``scoring`` may be accuracy (the default) or "balanced_accuracy". ``tol`` applies to the final model.
+        cross-validated score that is better by more than ``regret``. Only for two classes, with a penalised intercept or none;
+        ``scoring`` may be accuracy (the default), "balanced_accuracy" or "f1". ``tol`` applies to the final model.
     regret : float, default 0.005
-        With ``C_range``: how much better another C may be, in accuracy.
+        With ``C_range``: how much better the score of another C may be.
     cv : int, splitter or iterable, optional
         As in scikit-learn; the default is five stratified folds.
     scoring : str or callable, optional
@@ -87,7 +69,7 @@ solver, max_seconds, penalize_intercept, sharp_proofs
     regret_ : float
         With ``C_range``: by how much any C of the range can be better than ``C_``.
     ceilings_ : array of shape (n_Cs - 1,)
-        With ``C_range``: the greatest accuracy that any C between two neighbours of ``Cs_`` can have.
+        With ``C_range``: the greatest score that any C between two neighbours of ``Cs_`` can have.
     coef_, intercept_, classes_, certificate_, ...
         Those of the :class:`maxmargin.LinearSVC` that was trained on all samples.
 
@@ -163,50 +145,24 @@ solver, max_seconds, penalize_intercept, sharp_proofs
             return self._search_list(folds, checks.classes_of(samples.y), limits, stop)
 
     def _search_list(self, folds: list[Fold], classes: Array, limits: Limits, stop: Stop) -> list[Solution]:
-        Cs, metric = values_of(self.Cs), bounded_metric(self.scoring, classes)
+        Cs, metric = values_of(self.Cs), bounded_metric(known_score(self.scoring, BOUNDED), classes)
         return self._keep_list(ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, stop=stop).run())
 
     def _search_range(self, samples: Samples, given: Any) -> list[Solution]:
-        low, high = checked_range(self.C_range)
-        checks.number("regret", self.regret, at_least=0.0)
-        if self.scoring not in (None, *RANGE_SCORES) or given.scorer.score.get("sample_weight") is not None:
-            raise ValueError(
-                "C_range proves accuracy or balanced_accuracy, of samples of equal weight: other scores take a list Cs=[...], "
-                "and leave sample_weight out."
-            )
-        score = RANGE_SCORES[self.scoring or "accuracy"]
+        low, high, score = checked_search(self, samples.y, given)
         if self.penalty != "l2":
             raise ValueError(f"C_range is proved for penalty='l2'; got penalty={self.penalty!r}. Cs takes a list of values.")
-        classes = checks.two_classes_of(samples.y)
-        folds = folds_of(self, self._model(), *samples, given)
-        races = [
-            race_fold(
-                fold.estimator.binary_problem(fold.X, fold.y, fold.sample_weight),
-                fold.X_test,
-                np.where(fold.y_test == classes[1], 1, -1),
-                score.weights(fold.y_test, len(folds)),
-            )
-            for fold in folds
+        folds = [
+            linear_fold(fold.estimator.binary_problem(fold.X, fold.y, fold.sample_weight), fold.X_test, counts_of(fold, score))
+            for fold in folds_of(self, self._model(), *samples, given)
         ]
-        race = Race(races, solver=self.solver, score_name=score.name)
-        self._keep_race(race.run(low, high, float(self.regret)))
+        self._keep_race(Race(list(folds), solver=self.solver).run(low, high, float(self.regret)))
         return []
 
     def _keep_race(self, race: Race) -> None:
-        self.Cs_, self.C_ = np.array(race.knots), race.best
-        at_knots = np.array([[fold.at(C) for C in race.knots] for fold in race.folds])
-        self.score_bounds_ = 1.0 - len(race.folds) * np.moveaxis(at_knots, 2, 0)[::-1]
-        n_folds = len(race.folds)
-        self.scores_ = np.array(
-            [
-                [n_folds * float(fold.validation.weights[fold.scores[C][0] > 0.0].sum()) for C in race.knots]
-                for fold in race.folds
-            ]
-        )
-        self.best_score_ = float(self.scores_[:, race.knots.index(race.best)].mean())
-        self.ceilings_ = np.array([stretch.ceiling for stretch in race.stretches.values()])
-        self.regret_, self.proof_ = race.regret, race.proof()
-        self.outcomes_ = np.array([[IN_RANGE] * len(race.knots)] * len(race.folds), dtype=object)
+        result = RangeResult.of(race)
+        result.keep(self)
+        self.regret_, self.proof_ = race.regret, sentence([result], result)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

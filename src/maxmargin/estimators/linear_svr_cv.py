@@ -8,10 +8,10 @@ from sklearn.utils.validation import validate_data
 
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import DTYPES, Array, sound
-from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, scorer_of, values_of
+from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, known_score, scorer_of, values_of
 from maxmargin.estimators.linear_search import FoldLinearSVR
 from maxmargin.estimators.linear_svr import LinearSVR
-from maxmargin.estimators.search import ListSearch, bounded_errors
+from maxmargin.estimators.search import BOUNDED_ERRORS, ListSearch, bounded_errors
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -117,7 +117,8 @@ solver, max_seconds
         Cs = values_of(self.Cs)
         folds = folds_of(self, self._model(FoldLinearSVR, warm_start=True), *samples, given)
         with stop.heard():
-            arguments = limits, scorer_of(self), bounded_errors(self.scoring), self.n_jobs
+            metric = bounded_errors(known_score(self.scoring, BOUNDED_ERRORS))
+            arguments = limits, scorer_of(self), metric, self.n_jobs
             return self._keep_list(ListSearch(folds, Cs, *arguments, stop=stop).run())
 
     def __sklearn_tags__(self) -> Any:

@@ -38,6 +38,10 @@ GIVEN_UP = "not trained: this value cannot be the best one"
 OUT_OF_TIME = "not trained: the time was up"
 
 
+BOUNDED = ("accuracy", "balanced_accuracy", "f1")
+"""The scores of classes that have bounds."""
+BOUNDED_ERRORS = ("r2", "neg_mean_squared_error", "neg_mean_absolute_error")
+"""The same of a regression."""
 RESIDUAL_ROUNDING = 2.0**-52
 """A bound on the rounding of a difference, relative to what is subtracted."""
 

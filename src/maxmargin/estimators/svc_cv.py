@@ -12,13 +12,15 @@ from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
-from maxmargin.estimators.cross_validated import Samples, scorer_of
+from maxmargin.estimators.cross_validated import Samples, folds_of, known_score, scorer_of
+from maxmargin.estimators.gamma_race import GammaRace
 from maxmargin.estimators.gamma_search import GammaSearching
 from maxmargin.estimators.kernel_search import SharedPolicy, SharedSearch
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained
-from maxmargin.estimators.search import Fold, ListSearch, bounded_metric
+from maxmargin.estimators.range_search import checked_search
+from maxmargin.estimators.search import BOUNDED, Fold, ListSearch, bounded_metric
 from maxmargin.estimators.svc import SVC
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.model_selection.transfer import with_costs
@@ -111,6 +113,14 @@ class SVCCV(GammaSearching, SVC):
         The values to try. A number means that many values from 1e-3 to 1e3, at equal ratios.
     gammas : list of float, "scale" or "auto", optional
         The values of ``gamma`` to try. None means ``gamma="scale"`` alone. Kernels without gamma ignore it.
+    C_range : (float, float), optional
+        Instead of a list of values of C: the least and the greatest C. Fits are added until it is proved that no C of the
+        range, with any of the ``gammas``, has a cross-validated score that is better by more than ``regret``. Only for two
+        classes and a positive semidefinite kernel that is computed from X. ``scoring`` may be accuracy (the default),
+        "balanced_accuracy" or "f1". Where several offsets are optimal, the middle one is meant. ``tol`` applies to the final
+        model.
+    regret : float, default 0.005
+        With ``C_range``: how much better the score of other values may be.
     cv : int, splitter or iterable, optional
         As in scikit-learn; the default is five stratified folds.
     scoring : str or callable, optional
@@ -136,6 +146,15 @@ random_state, solver, fit_intercept, max_seconds
     best_score_ : float
     outcomes_ : array of str of shape (n_folds, n_gammas, n_Cs)
         How each training ended.
+    proof_ : str
+        With ``C_range``: what is proved, in a few words.
+    regret_ : float
+        With ``C_range``: by how much any C of the range, with any gamma, can be better than ``C_`` and ``gamma_``.
+    ceilings_ : array of shape (n_Cs - 1,)
+        With ``C_range``: the greatest score that any C between two neighbours of ``Cs_`` can have. Then ``Cs_``, ``scores_``,
+        ``score_bounds_``, ``outcomes_`` and ``ceilings_`` are those of ``gamma_``, without an axis for gamma.
+    gamma_ceilings_ : array of shape (n_gammas,)
+        With ``C_range``: the greatest score that any C of the range can have with each gamma.
     support_, dual_coef_, classes_, certificate_, ...
         Those of the :class:`maxmargin.SVC` that was trained on all samples.
 
@@ -150,6 +169,7 @@ random_state, solver, fit_intercept, max_seconds
     True
     """
 
+    _own = (*GammaSearching._own, "C_range", "regret")
     _plain = SVC
 
     @explained
@@ -158,6 +178,8 @@ random_state, solver, fit_intercept, max_seconds
         Cs: Any = 13,
         *,
         gammas: Any = None,
+        C_range: Any = None,
+        regret: float = 0.005,
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
@@ -180,6 +202,8 @@ random_state, solver, fit_intercept, max_seconds
     ) -> None:
         self.Cs = Cs
         self.gammas = gammas
+        self.C_range = C_range
+        self.regret = regret
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
@@ -210,6 +234,18 @@ random_state, solver, fit_intercept, max_seconds
         model.class_weight_ = model._class_weights(samples.y, samples.sample_weight)
         return solutions
 
+    def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
+        if self.C_range is None:
+            return super()._search(samples, given, limits, stop)
+        low, high, score = checked_search(self, samples.y, given)
+        if self.kernel == "precomputed":
+            raise ValueError(
+                "C_range takes a kernel that is computed from X; with kernel='precomputed', Cs takes a list of values."
+            )
+        folds = folds_of(self, self._fold_model(samples), *samples, given)
+        GammaRace(self, samples, folds, score, limits, stop).run(low, high)
+        return []
+
     def _searched(
         self, X: Any, y: Array, folds: list[Fold], gamma: float, Cs: Array, limits: Limits, best: float, stop: Stop
     ) -> ListSearch:
@@ -217,7 +253,8 @@ random_state, solver, fit_intercept, max_seconds
         model = self._model(SVC, gamma=float(gamma))
         model._objects_ = None
         kernel = model._kernel(X, None)
-        metric = bounded_metric(self.scoring, checks.classes_of(y)) if self.kernel != "precomputed" else None
+        name = known_score(self.scoring, BOUNDED)
+        metric = bounded_metric(name, checks.classes_of(y)) if self.kernel != "precomputed" else None
         shared = self._shared(X, y, kernel, metric, limits)
         if shared is not None:
             for fold in folds:

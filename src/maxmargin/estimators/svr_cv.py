@@ -8,11 +8,11 @@ from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
-from maxmargin.estimators.cross_validated import Samples, scorer_of
+from maxmargin.estimators.cross_validated import Samples, known_score, scorer_of
 from maxmargin.estimators.gamma_search import GammaSearching
 from maxmargin.estimators.linear_svr_cv import one_target
 from maxmargin.estimators.parameters import explained
-from maxmargin.estimators.search import Fold, ListSearch, bounded_errors
+from maxmargin.estimators.search import BOUNDED_ERRORS, Fold, ListSearch, bounded_errors
 from maxmargin.estimators.svr import SVR
 from maxmargin.solving.driver import Limits
 
@@ -131,7 +131,7 @@ class SVRCV(GammaSearching, SVR):
         self, X: Any, y: Array, folds: list[Fold], gamma: float, Cs: Array, limits: Limits, best: float, stop: Stop
     ) -> ListSearch:
         """A kernel matrix says nothing of the lengths of the validation samples, so that it gives no bounds."""
-        metric = None if self.kernel == "precomputed" else bounded_errors(self.scoring)
+        metric = None if self.kernel == "precomputed" else bounded_errors(known_score(self.scoring, BOUNDED_ERRORS))
         for fold in folds:
             fold.estimator.set_params(gamma=float(gamma))
             fold.estimator._warm_start = fold.first_start = None

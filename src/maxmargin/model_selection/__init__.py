@@ -12,7 +12,11 @@ removal        a support vector of a kernel machine is left out: steps from the 
 track          one linear problem at one C after another, prepared once
 race           cross-validation over a range of C, with a proof: knots are added until it is there
 race_fold      the fits of one fold of it, and what they prove of its validation samples
+linear_fold    such a fold with a linear model
+kernel_fold    such a fold with a kernel machine, its offset free or none
+range_scores   accuracy, balanced accuracy and F1 over a range, by the weights of samples with a right label
+rulers         between two fits with hinge loss: the samples inside their box tell where the optimum is
 gradients      between two fits with squared hinge loss: the gradient bounds the distance of the optimum
-positions      where between two knots a sample is open, and sums over all samples
+positions      where between two knots a sample is open
 =============  =====================================================================================================
 """

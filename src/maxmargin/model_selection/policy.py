@@ -44,7 +44,25 @@ class RaceFoldPolicy:
     """Bytes of the training samples as a dense matrix up to which sparse ones are made dense."""
 
 
+@dataclass(frozen=True)
+class RulerPolicy:
+    """Which samples are rulers between two fits with hinge loss."""
+
+    parts: int = 4
+    """Parts of an interval, each with rulers of its own. On banana and a1a four needed a third fewer fits than one."""
+    steady_share: float = 0.75
+    """Share of the rulers that serve the whole interval from which on it is one part: a1a took as many fits with one as with
+    four, and banana, where two thirds of the rulers change, half as many with four."""
+    least_share: float = 1e-6
+    """The least price of a ruler, as a share of its cost. Prices of less are rounding."""
+    most: int = 600
+    """The most rulers of an interval: a matrix of that size takes 6 ms to factor. An estimate, not measured."""
+    noise: float = 1e-11
+    """What is added to the diagonal, as a share of its mean, so that equal samples can be factored."""
+
+
 PATH = PathPolicy()
 LEAVE_ONE_OUT = LeaveOneOutPolicy()
 TRACK = TrackPolicy()
 RACE_FOLD = RaceFoldPolicy()
+RULERS = RulerPolicy()

@@ -1,5 +1,4 @@
-"""Positions between two knots at which samples are not proved wrong, or not proved right: one interval for each sample, and the
-sums over all of them."""
+"""Positions between two knots at which samples are not proved wrong, or not proved right: one interval for each sample."""
 
 from __future__ import annotations
 
@@ -26,6 +25,11 @@ class Open(NamedTuple):
         """What both leave open."""
         return Open(np.maximum(self.low, other.low), np.minimum(self.high, other.high))
 
+    def meet(self, chosen: Array, other: Open) -> None:
+        """Keep of the chosen samples what both leave open."""
+        self.low[chosen] = np.maximum(self.low[chosen], other.low)
+        self.high[chosen] = np.minimum(self.high[chosen], other.high)
+
     def on_part(self, k: int, n_parts: int) -> Open:
         """On part k of the interval, whose own positions go from 0 to 1."""
         return Open(n_parts * self.low - k - ROOT_SLACK, n_parts * self.high - k + ROOT_SLACK)
@@ -39,13 +43,6 @@ def inverse_position(theta: Array, ratio: float) -> Array:
     """The position in 1/C of a position in C; what is outside of [0, 1] stays."""
     inside = np.clip(theta, 0.0, 1.0)
     return np.where(theta == inside, ratio * inside / (1.0 + inside * (ratio - 1.0)), theta)
-
-
-class Sweep(NamedTuple):
-    """The positions, sorted, at which the sum of the weights changes, and the sum from each on."""
-
-    positions: Array
-    sums: Array
 
 
 def parabola_of(pair: Between) -> Parabola:
@@ -84,14 +81,3 @@ def open_below(p0: Array, p1: Array, level: Array) -> Open:
     low = np.where(is_first, 0.0, np.where(is_second, np.maximum(0.0, root - ROOT_SLACK), 2.0))
     high = np.where(is_second, 1.0, np.where(is_first, np.minimum(1.0, root + ROOT_SLACK), -1.0))
     return Open(low, high)
-
-
-def sweep(low: Array, high: Array, weights: Array) -> Sweep:
-    """The sum of the weights of the intervals that hold a position, for every position in [0, 1]. Both ends belong to an
-    interval: at equal positions those that begin come before those that end."""
-    there = low <= high
-    low, high, weights = low[there], high[there], weights[there]
-    positions = np.concatenate([[0.0], low, high])
-    changes = np.concatenate([[0.0], weights, -weights])
-    order = np.lexsort((changes < 0.0, positions))
-    return Sweep(positions[order], np.cumsum(changes[order]))

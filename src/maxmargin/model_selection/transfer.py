@@ -351,6 +351,10 @@ class Between:
     def greatest_gap(self) -> float:
         return self.gap_of(self.worst_position)
 
+    def greatest_gap_within(self, first: float, last: float) -> float:
+        """Between two positions. A parabola is greatest at an end, or at its vertex."""
+        return max(self.gap_of(theta) for theta in (first, last, min(last, max(first, self.worst_position))))
+
     def ball_at(self, C: float) -> Ball:
         theta = self.position(C)
         parts = (

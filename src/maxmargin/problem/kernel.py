@@ -26,7 +26,7 @@ from maxmargin.problem.held_values import HeldValues, held_values
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of, signs_of, targets_of
 from maxmargin.problem.losses import Hinge
-from maxmargin.problem.offset import balanced
+from maxmargin.problem.offset import TIE, balanced
 
 
 class SignedVariables(NamedTuple):
@@ -183,7 +183,7 @@ class KernelProblem:
         order = np.argsort(kinks[present], kind="stable")
         kinks, costs = kinks[present][order], costs[present][order]
         slopes = np.cumsum(costs) - level
-        tiny = 1e-14 * float(costs.sum())
+        tiny = TIE * float(costs.sum())
         low = int(np.searchsorted(slopes, -tiny, side="left"))
         high = int(np.searchsorted(slopes, tiny, side="right"))
         last = len(kinks) - 1

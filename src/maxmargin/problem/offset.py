@@ -15,6 +15,9 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 
+TIE = 1e-14
+"""Sums of costs that differ by less than this share of all costs are equal: more than their rounding."""
+
 
 class Interval(NamedTuple):
     low: float
@@ -44,6 +47,24 @@ def offset_interval(kinks: Array, C: Array, level: float, reach: Array | float, 
 def best_offsets(kinks: Array, C: Array, level: float) -> Interval:
     """The offsets that minimise the primal for these kinks."""
     return _quantiles(kinks, C, level)
+
+
+def middle_offsets(low: Array, high: Array, C: Array, level: float) -> Interval:
+    """An interval that holds the middle of the optimal offsets, if every kink is between its ``low`` and its ``high``.
+
+    The middle is that of the two quantiles at ``level``, and both rise with every kink. Sums of costs that differ from the
+    level by less than ``TIE`` of all costs are equal to it, as in ``KernelProblem.best_offset``."""
+    present = C > 0.0
+    costs = C[present]
+    tie = TIE * float(costs.sum())
+
+    def middle(kinks: Array, nearer: float, farther: float) -> float:
+        order = np.argsort(kinks, kind="stable")
+        sums, last = np.cumsum(costs[order], dtype=np.longdouble), len(kinks) - 1
+        places = np.searchsorted(sums, level - nearer, side="left"), np.searchsorted(sums, level + farther, side="right")
+        return 0.5 * sum(float(kinks[order[min(int(place), last)]]) for place in places)
+
+    return Interval(middle(low[present], 1.1 * tie, 0.9 * tie), middle(high[present], 0.9 * tie, 1.1 * tie))
 
 
 def offset_level(y: Array, alpha: Array, C: Array) -> float:

@@ -1,0 +1,92 @@
+"""The proof over a range of C for each gamma of a list: no pair of values is much better than the one found.
+
+A search over a few values of C says which gamma looks best. It is raced first, and the other gammas only have to be proved
+worse than its best score, which many are at the first knots. A race is forgotten when it is over: its fits take much memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.limits import Stop
+from maxmargin.data.rows import Array
+from maxmargin.estimators.cross_validated import Samples
+from maxmargin.estimators.kernel_search import SharedFold
+from maxmargin.estimators.range_search import RangeResult, counts_of, sentence
+from maxmargin.estimators.search import Fold
+from maxmargin.kernel_matrix.rows import MEGABYTE
+from maxmargin.model_selection.kernel_fold import KernelFold, kernel_fold
+from maxmargin.model_selection.race import Race, RacePolicy, known_regret
+from maxmargin.model_selection.range_scores import RangeScore
+from maxmargin.problem.held_values import held_values
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Kernel
+from maxmargin.solving.driver import Limits
+
+
+@dataclass(eq=False)
+class GammaRace:
+    """``search`` is the SVCCV, and keeps what is found."""
+
+    search: Any
+    samples: Samples
+    folds: list[Fold]
+    score: RangeScore
+    limits: Limits
+    stop: Stop
+
+    def run(self, low: float, high: float) -> None:
+        search, gammas = self.search, self.search._gammas(self.samples.X, self.samples.sample_weight)
+        results: dict[int, RangeResult] = {}
+        for g in self._order(gammas, low, high):
+            best = max((each.floor for each in results.values()), default=-np.inf)
+            race = Race(list(self._kernel_folds(gammas[g])), solver=search.solver, elsewhere=best)
+            results[g] = RangeResult.of(race.run(low, high, float(search.regret)))
+        self._keep(gammas, [results[g] for g in range(len(gammas))])
+
+    def _order(self, gammas: Array, low: float, high: float) -> list[int]:
+        """The best gamma first, by a search over a few values of C."""
+        if len(gammas) == 1:
+            return [0]
+        Cs, search, (X, y, _) = np.geomspace(low, high, RacePolicy.first_knots), self.search, self.samples
+        search._memory = None
+        found = [search._searched(X, y, self.folds, gamma, Cs, self.limits, -np.inf, self.stop) for gamma in gammas]
+        del search._memory
+        return [int(g) for g in np.argsort([-each.mean_scores.max() for each in found], kind="stable")]
+
+    def _kernel_folds(self, gamma: float) -> list[KernelFold]:
+        search, X = self.search, self.samples.X
+        model = search._model(search._plain, gamma=float(gamma))
+        model._objects_ = None
+        kernel = model._kernel(X, None)
+        problems = [SharedFold(fold, kernel, search.fit_intercept, search.class_weight).problem for fold in self.folds]
+        return [
+            kernel_fold(problem, fold.X_test, counts_of(fold, self.score))
+            for problem, fold in zip(self._with_values(problems, kernel), self.folds, strict=True)
+        ]
+
+    def _with_values(self, problems: list[KernelProblem], kernel: Kernel) -> list[KernelProblem]:
+        """The problems with their kernel values: in float64 where ``cache_size`` has room for all folds, which halves the time
+        of a fit, because its certificate needs them too; else in float32."""
+        search = self.search
+        megabytes = sum(np.dtype(np.float64).itemsize * problem.n_samples**2 for problem in problems) / MEGABYTE
+        if megabytes <= search.cache_size:
+            return [replace(problem, matrix=partial(held_values, kernel, problem.points)) for problem in problems]
+        everyone, keeps = search._matrix(self.samples.X, kernel, len(self.folds))
+        if everyone is None or not keeps:
+            return problems
+        parts = (everyone.part(fold.train_rows) for fold in self.folds)
+        return [replace(problem, fast_values=part) for problem, part in zip(problems, parts, strict=True)]
+
+    def _keep(self, gammas: Array, results: list[RangeResult]) -> None:
+        search = self.search
+        g = int(np.argmax([each.floor for each in results]))
+        results[g].keep(search)
+        search.gammas_, search.gamma_ = gammas, float(gammas[g])
+        search.gamma_ceilings_ = np.array([each.ceiling for each in results])
+        search.regret_ = known_regret(float(search.gamma_ceilings_.max()) - results[g].floor, float(search.regret))
+        has_gamma = not (search.kernel == "linear" or callable(search.kernel))
+        search.proof_ = sentence(results, results[g], gammas if has_gamma else None, search.gamma_)

@@ -255,7 +255,8 @@ def leaped(K, v, s, reach, has_offset, epsilon=0.0, most_free=40):
     n = len(v)
     bound = np.where(np.arange(n) < 20, reach, 0.0)
     vectors = np.stack([v + K @ s, -bound, bound, s, v, np.diag(K)])
-    _, outcome = settle(K, vectors, epsilon, has_offset, np.empty((most_free, most_free + 3)), np.empty(most_free, np.uint64))
+    work, free = np.empty((most_free, most_free + 3)), np.empty(most_free, np.uint64)
+    outcome = settle(K, vectors, epsilon, has_offset, work, free)[-1]
     return outcome, vectors[3], vectors[4]
 
 

@@ -16,7 +16,6 @@ continue from its alpha.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -28,7 +27,7 @@ from maxmargin.problem.kernel import EvenProblem, KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.kernel.batched_smo_loops import OnDemandProblem, extremes
-from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED, Stand, settle
+from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED, settle
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
 from maxmargin.solvers.kernel.local_solve import solve_held
 from maxmargin.solvers.kernel.units import LABELS, Cells, Units, cells_of, start_in_units
@@ -124,11 +123,6 @@ class HeldState:
             state.settle(0)
         return state
 
-    @cached_property
-    def greatest(self) -> float:
-        """No kernel value of a positive semidefinite kernel is greater."""
-        return float(self.diagonal.max())
-
     @property
     def active(self) -> int:
         return self.n
@@ -187,13 +181,6 @@ class HeldState:
             self.steps += solve_held(self.held, local, violation, most - self.steps, self.has_offset)
         return self.steps < most
 
-    def note(self, here: Stand) -> None:
-        """Keep the offset and the gap."""
-        self.offset, gap = here.b, here.gap
-        self.relative_gap = relative(gap, here.dual + gap, here.dual)
-        magnitude = 1.0 + abs(self.offset) + here.size * self.greatest
-        self.is_at_rounding = gap <= self.policy.noise * UNIT_ROUNDOFF * magnitude * here.room
-
     def finish(self, is_slow: bool) -> None:
         """The optimum of the face that SMO has found. Where that is outside of the box, the optimum of all samples near the
         margin, if it is time for that: in the last rounds, or if SMO is slow."""
@@ -208,10 +195,13 @@ class HeldState:
         self.settle(0)
 
     def settle(self, most_free: int) -> int:
+        """Leap if at most so many variables are free, and keep the offset and the gap of where that leads."""
         work, free = np.empty((most_free, most_free + 3)), np.empty(most_free, np.uint64)
-        here, outcome = settle(self.held.rows.values, self.vectors, self.units.epsilon, self.has_offset, work, free)
+        K, epsilon = self.held.rows.values, self.units.epsilon
+        self.offset, gap, dual, scale, outcome = settle(K, self.vectors, epsilon, self.has_offset, work, free)
         self.steps += outcome == MOVED and most_free > 0
-        self.note(here)
+        self.relative_gap = relative(gap, dual + gap, dual)
+        self.is_at_rounding = gap <= self.policy.noise * UNIT_ROUNDOFF * scale
         return int(outcome)
 
     def cells(self) -> Cells:

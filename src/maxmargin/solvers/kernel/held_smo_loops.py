@@ -5,13 +5,12 @@ lower = upper = 0 and K = 0."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.solvers.kernel.batched_smo_loops import extremes as shared_extremes
 from maxmargin.solvers.kernel.batched_smo_loops import gap_and_dual as shared_gap_and_dual
+from maxmargin.solvers.kernel.batched_smo_loops import greater
 
 LEAST_PIVOT = 1e-10
 """The least pivot of the factor, relative to the diagonal of K: with a smaller one the solution is mostly rounding error. This
@@ -23,16 +22,6 @@ FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 extremes = njit(inline="always")(shared_extremes.py_func)
 gap_and_dual = njit(inline="always")(shared_gap_and_dual.py_func)
 """Inlined, these two are compiled once and not twice: a quarter of a second of the first fit."""
-
-
-class Stand(NamedTuple):
-    """An offset, the gap and the dual value at v, sum_i |s_i|, and sum_i C_i."""
-
-    b: float
-    gap: float
-    dual: float
-    size: float
-    room: float
 
 
 @njit(inline="always")
@@ -105,25 +94,27 @@ def renew(K, vectors):
 @njit(inline="always")
 def survey(vectors, has_offset, epsilon):
     """The gap at an offset between the greatest slope of what can rise and the least of what can fall: near the optimum no other
-    is much better."""
-    y, lower, upper, s, v = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    is much better. Returns that offset, the gap, the dual value, and what the gap would be if each margin were wrong by the sizes
+    of the terms that it is a sum of."""
+    y, lower, upper, s, v, diagonal = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5]
     top, bottom = extremes(v, s, lower, upper, epsilon)
-    b = 0.0
-    if has_offset and top - bottom > -np.inf:
-        b = 0.5 * (top + bottom)
+    b = 0.5 * (top + bottom) if has_offset and top - bottom > -np.inf else 0.0
     gap, dual = gap_and_dual(v, y, s, lower, upper, b, epsilon)
-    size = room = 0.0
+    size = room = greatest = 0.0
     for i in range(np.uint64(len(s))):
         size += abs(s[i])
         room += upper[i] - lower[i]
-    return Stand(b, gap, dual, size, room)
+        greatest = greater(greatest, diagonal[i])  # no value of a positive semidefinite kernel is greater
+    return b, gap, dual, (1.0 + abs(b) + size * greatest) * room
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
 def settle(K, vectors, epsilon, has_offset, work, free):
     """Leap if no more variables are free than ``work`` has rows, make v anew unless the leap has failed, and look where that
-    leads. Without rows nobody leaps. The kernel rows of all s_i that are not zero must be there."""
+    leads. Without rows nobody leaps. The kernel rows of all s_i that are not zero must be there. Returns what ``survey`` does, and
+    the outcome of the leap."""
     outcome = leap(K, vectors, epsilon, has_offset, work, free) if len(work) else MOVED
     if outcome == MOVED:
         renew(K, vectors)
-    return survey(vectors, has_offset, epsilon), outcome
+    b, gap, dual, scale = survey(vectors, has_offset, epsilon)
+    return b, gap, dual, scale, outcome

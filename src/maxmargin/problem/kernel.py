@@ -39,8 +39,8 @@ class SignedVariables(NamedTuple):
 
 
 class EvenProblem(NamedTuple):
-    """What a problem of few samples with hinge loss, an offset, the RBF kernel and one C for all samples consists of: its kernel
-    matrix, the labels in float64, and C > 0."""
+    """What a problem of few samples with hinge loss, an offset, the RBF kernel and one C for all samples consists of: its
+    kernel matrix, the labels in float64, and C > 0."""
 
     held: HeldValues
     signs: Array

@@ -172,7 +172,7 @@ summed = njit(inline="always")(hinge_sums.py_func)
 
 @njit(inline="always")
 def order(kinks, rank):
-    """Move the ``rank`` least kinks to the front, and give the greatest of them, and the least of the others: minus infinity and
+    """Move the ``rank`` least kinks to the front. Returns the greatest of them and the least of the others: minus infinity and
     infinity where there is none. C. A. R. Hoare, "Algorithm 65: find", 1961."""
     first, last = 0, kinks.shape[0] - 1
     while first < last:
@@ -201,11 +201,12 @@ def order(kinks, rank):
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def even_sums(values, is_there, alpha, signs, C, errors_a_total, memory):
-    """Everything that the certificate needs with hinge loss, an offset, one C for all, and a kernel without values above one: the
-    number of support vectors, the best offset, the kinks on both sides of it, the greatest magnitude of a kink, which is not
-    finite if one of them is not, the error of an output, and the sums of ``hinge_sums``. The two ``errors_a_total`` are that of
-    an output as a share of sum_i alpha_i, and the own error of a margin. ``memory`` takes the outputs, kinks, errors and costs of
-    the samples. Where an alpha_i is outside its box, or its kernel row is not there, the number of support vectors is -1."""
+    """Everything that the certificate needs with hinge loss, an offset, one C for all, and a kernel without values above one:
+    the number of support vectors, the best offset, the kinks on both sides of it, the greatest magnitude of a kink, which is
+    not finite if one of them is not, the error of an output, and the sums of ``hinge_sums``. The two ``errors_a_total`` are
+    that of an output as a share of sum_i alpha_i, and the own error of a margin. ``memory`` takes the outputs, kinks, errors
+    and costs of the samples. Where an alpha_i is outside its box, or its kernel row is not there, the number of support vectors
+    is -1."""
     relative_error, own_error = errors_a_total
     outputs, kinks, errors, costs = memory[0], memory[1], memory[2], memory[3]
     n, total, greatest, finite, n_support, n_positive, is_sound = np.uint64(alpha.shape[0]), 0.0, 0.0, 0.0, 0, 0, True

@@ -1,7 +1,8 @@
 """A problem of few samples in one go: a state, its first answer, and mostly one certificate.
 
 A model of 26 classes has 325 pairs, each of which is solved in a tenth of a millisecond. The driver's loop, with its chunks,
-limits and incumbent, takes longer than that. Where the solver for few samples does not give up, this module is the whole solve. Its answer is the one that the driver finds: both make the same steps from the same start.
+limits and incumbent, takes longer than that. Where the solver for few samples does not give up, this module is the whole
+solve. Its answer is the one that the driver finds: both make the same steps from the same start.
 """
 
 from __future__ import annotations

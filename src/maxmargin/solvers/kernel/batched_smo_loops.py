@@ -42,8 +42,8 @@ class LocalProblem(NamedTuple):
 
     @property
     def masks(self) -> Array:
-        """Memory for the masks of all variables and for gains, allocated by the caller: an allocation inside a compiled loop takes
-        0.2 s to compile."""
+        """Memory for the masks of all variables and for gains, allocated by the caller: an allocation inside a compiled loop
+        takes 0.2 s to compile."""
         return np.empty((3, len(self.v)), self.v.dtype)
 
 

@@ -8,9 +8,9 @@ variables that SMO has left inside their box (papers/irwls_svc, Table 1, step 1;
 .. math:: \begin{bmatrix} K_{FF} & 1 \\ 1' & 0 \end{bmatrix} \begin{bmatrix} d \\ b \end{bmatrix} = \begin{bmatrix} v_F \\ 0
           \end{bmatrix}
 
-If s + d is inside the box, it is the optimum of that face. If not, SMO goes on, and from the third round on active-set Newton
-takes over. Every round asks SMO for a violation thirty times smaller than the one before. If a few rounds are not enough, the solver gives up, and its caller can
-continue from its alpha.
+If s + d is inside the box, it is the optimum of that face. If not, SMO goes on, and from the third round on, or where SMO is
+slow, active-set Newton takes over. Every round asks SMO for a violation thirty times smaller than the one before. If a few
+rounds are not enough, the solver gives up, and its caller can continue from its alpha.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class HeldState:
             signed, units = start_in_units(problem, warm_start)
             for row, given in zip(vectors, (*signed, signed.y, problem.diagonal), strict=True):
                 row[:n] = given
-        state = cls(held, vectors, *vectors, n, problem.has_offset, units)
+        y, lower, upper, s, v, diagonal = vectors
+        state = cls(held, vectors, y, lower, upper, s, v, diagonal, n, problem.has_offset, units)
         if policy is not None:
             state.policy, state.violation, state.target_share = policy, policy.first_violation, policy.safety
         if warm_start is not None:
@@ -159,8 +160,8 @@ class HeldState:
         if self.is_trusted:
             self.relative_gap = goal  # not measured: the certificate comes next, and costs no more
         else:
-            self.finish(is_slow=not self.run_smo(self.violation, most))
-        self.violation *= self.policy.next_violation
+            self.finish(goal, is_slow=not self.run_smo(self.violation, most))
+            self.violation *= self.policy.next_violation
 
     def run_to_gap(self, goal: float, most: int) -> bool:
         """Run SMO until its violation lets expect this gap. False where that would be a violation for the next rounds."""
@@ -181,11 +182,12 @@ class HeldState:
             self.steps += solve_held(self.held, local, violation, most - self.steps, self.has_offset)
         return self.steps < most
 
-    def finish(self, is_slow: bool) -> None:
+    def finish(self, goal: float, is_slow: bool) -> None:
         """The optimum of the face that SMO has found. Where that is outside of the box, the optimum of all samples near the
         margin, if it is time for that: in the last rounds, or if SMO is slow."""
         outcome = self.settle(min(self.policy.most_free, self.n))
-        if self.is_at_rounding or (outcome == MOVED and self.n > self.policy.few_samples):
+        is_enough = self.n > self.policy.few_samples and (outcome == MOVED or self.relative_gap <= goal)
+        if self.is_at_rounding or is_enough:
             return
         cells = self.cells()
         if outcome != MANY or not self.leap_by_elimination(cells):

@@ -1,7 +1,8 @@
 """The parts of SMO on a held kernel matrix besides its steps: least squares for tens of free variables, v itself, and the
-offset and gap at v. For a few hundred samples each takes some microseconds; NumPy would take several times as long. ``vectors``
-are y, lower, upper, s, v and the diagonal of K, in the rows of one array. They may be longer than there are samples: beyond them
-lower = upper = 0 and K = 0."""
+offset and gap at v. For a few hundred samples each takes some microseconds; NumPy would take several times as long.
+
+``vectors`` are y, lower, upper, s, v and the diagonal of K, in the rows of one array. They may be longer than there are
+samples: beyond them lower = upper = 0 and K = 0."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def eliminate(U, m):
 @njit(inline="always")
 def leap(K, vectors, epsilon, has_offset, work, free):
     """K d + b = v and sum d = 0 over the free samples, by Cholesky's method; s + d takes the place of s if it is inside. With a
-    tube v is less by epsilon where s > 0 and more where s < 0, and zero is a bound. ``work`` has a row for each variable that may
-    be free, and three columns more."""
+    tube v is less by epsilon where s > 0 and more where s < 0, and zero is a bound. ``work`` has a row for each variable that
+    may be free, and three columns more."""
     lower, upper, s, v, m = vectors[1], vectors[2], vectors[3], vectors[4], 0
     for i in range(np.uint64(len(s))):
         if s[i] > lower[i] and s[i] < upper[i] and (epsilon == 0.0 or s[i] != 0.0):
@@ -93,26 +94,31 @@ def renew(K, vectors):
 
 @njit(inline="always")
 def survey(vectors, has_offset, epsilon):
-    """The gap at an offset between the greatest slope of what can rise and the least of what can fall: near the optimum no other
-    is much better. Returns that offset, the gap, the dual value, and what the gap would be if each margin were wrong by the sizes
-    of the terms that it is a sum of."""
+    """The gap at the mean slope of the free variables, which is an offset; without free ones, between the greatest slope of
+    what can rise and the least of what can fall. Near the optimum no other offset is much better. Returns the offset, the gap,
+    the dual value, and what the gap would be if each margin were wrong by the sizes of the terms that it is a sum of."""
     y, lower, upper, s, v, diagonal = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5]
-    top, bottom = extremes(v, s, lower, upper, epsilon)
-    b = 0.5 * (top + bottom) if has_offset and top - bottom > -np.inf else 0.0
-    gap, dual = gap_and_dual(v, y, s, lower, upper, b, epsilon)
-    size = room = greatest = 0.0
+    size = room = greatest = total = b = 0.0
+    n_free = 0
     for i in range(np.uint64(len(s))):
         size += abs(s[i])
         room += upper[i] - lower[i]
         greatest = greater(greatest, diagonal[i])  # no value of a positive semidefinite kernel is greater
+        if s[i] > lower[i] and s[i] < upper[i] and (epsilon == 0.0 or s[i] != 0.0):
+            total += v[i] - (epsilon if s[i] > 0.0 else -epsilon)
+            n_free += 1
+    if has_offset:
+        top, bottom = extremes(v, s, lower, upper, epsilon)
+        b = total / n_free if n_free else (0.5 * (top + bottom) if top - bottom > -np.inf else 0.0)
+    gap, dual = gap_and_dual(v, y, s, lower, upper, b, epsilon)
     return b, gap, dual, (1.0 + abs(b) + size * greatest) * room
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
 def settle(K, vectors, epsilon, has_offset, work, free):
     """Leap if no more variables are free than ``work`` has rows, make v anew unless the leap has failed, and look where that
-    leads. Without rows nobody leaps. The kernel rows of all s_i that are not zero must be there. Returns what ``survey`` does, and
-    the outcome of the leap."""
+    leads. Without rows nobody leaps. The kernel rows of all s_i that are not zero must be there. Returns what ``survey`` does,
+    and the outcome of the leap."""
     outcome = leap(K, vectors, epsilon, has_offset, work, free) if len(work) else MOVED
     if outcome == MOVED:
         renew(K, vectors)

@@ -118,7 +118,7 @@ NUMBERS_OF_LOOPS = {
     },
     "problem/kernel_loops.py": {"LEAST", "MANTISSA_BITS", "ONE_BITS", "SHIFT", "SUMMED_SAMPLES", "TERMS_A_BLOCK"},
     "solvers/kernel/batched_smo_loops.py": {"LEAST_CURVATURE", "LEAST_DETERMINANT"},
-    "solvers/kernel/held_smo_loops.py": {"LEAST_PIVOT", "MOVED", "OUTSIDE", "SINGULAR"},
+    "solvers/kernel/held_smo_loops.py": {"LEAST_PIVOT", "MANY", "MOVED", "OUTSIDE"},
     "solvers/kernel/irwls/active_set_newton_loop.py": {
         "LIMIT",
         "MOST_SHIFTS",

@@ -22,7 +22,7 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.kernel.auto import KernelAuto, KernelAutoPolicy
 from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
-from maxmargin.solvers.kernel.held_smo_loops import MOVED, OUTSIDE, SINGULAR, leap, renew
+from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED, OUTSIDE, settle
 
 KERNELS = [RBF(0.3), Linear(), Polynomial(0.5, 1.0, 3), Custom(lambda A, B: A @ B.T + 1.0)]
 
@@ -250,32 +250,63 @@ def test_an_output_that_is_not_a_number_is_refused_though_its_alpha_is_zero():
     assert not kernel_certificate._certificate(problem, alpha, np.arange(4), sums, 0.0).is_proof
 
 
+def leaped(K, v, s, reach, has_offset, epsilon=0.0, most_free=40):
+    """Where a leap of the first twenty samples leads: the outcome, s and v. The others are fixed at zero."""
+    n = len(v)
+    bound = np.where(np.arange(n) < 20, reach, 0.0)
+    vectors = np.stack([v + K @ s, -bound, bound, s, v, np.diag(K)])
+    work, free = np.empty((most_free, most_free + 3)), np.empty(most_free, np.uint64)
+    outcome = settle(K, vectors, epsilon, has_offset, work, free)[-1]
+    return outcome, vectors[3], vectors[4]
+
+
 @pytest.mark.parametrize("has_offset", [True, False])
-def test_a_leap_solves_the_system_of_the_free_samples_or_says_that_it_is_singular(has_offset):
+@pytest.mark.parametrize("epsilon", [0.0, 0.01])
+def test_a_leap_solves_the_system_of_the_free_samples(has_offset, epsilon):
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(60, 2))
-    K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
-    free, s, box = np.arange(5, 25), np.zeros(60), np.full(60, 1e6)
-    v = rng.normal(size=60)
-    found = s.copy()
-    assert leap(K, v, found, -box, box, free, has_offset) == MOVED
-    change = (found - s)[free]
-    rest = v[free] - K[np.ix_(free, free)] @ change
-    assert rest == pytest.approx(np.full(20, rest.mean() if has_offset else 0.0), abs=1e-6)
-    assert change.sum() == pytest.approx(0.0, abs=1e-6) or not has_offset
-    assert leap(K, v, s, -1e-9 * box, 1e-9 * box, free, has_offset) == OUTSIDE
-    flat = X @ X.T  # two dimensions for twenty samples
-    assert leap(flat, v, s, -box, box, free, has_offset) == SINGULAR
-    assert not s.any()
+    X, s = rng.normal(size=(64, 4)), np.where(np.arange(64) < 20, 1e5, 0.0)
+    K, v = np.exp(-np.square(X[:, None] - X).sum(axis=2)), rng.normal(size=64)
+    outcome, found, rest = leaped(K, v, s, 1e6, has_offset, epsilon)
+    assert outcome == MOVED
+    assert not found[20:].any()
+    assert rest == pytest.approx(v - K @ (found - s), abs=1e-8)
+    slopes = rest[:20] - epsilon
+    assert slopes == pytest.approx(np.full(20, slopes.mean() if has_offset else 0.0), abs=1e-7)
+    assert found.sum() == pytest.approx(s.sum()) or not has_offset
 
 
-def test_the_outputs_from_a_list_of_support_vectors_are_those_of_a_product():
+@pytest.mark.parametrize("has_offset", [True, False])
+def test_a_leap_that_would_leave_the_box_is_not_made(has_offset):
+    rng = np.random.default_rng(1)
+    X, s = rng.normal(size=(64, 4)), np.where(np.arange(64) < 20, 1e-9, 0.0)
+    K, v = np.exp(-np.square(X[:, None] - X).sum(axis=2)), rng.normal(size=64)
+    outcome, found, rest = leaped(K, v, s, 2e-9, has_offset)
+    assert outcome == OUTSIDE
+    assert np.array_equal(found, s)
+    assert np.array_equal(rest, v)
+    assert leaped(K, v, s, 2e-9, has_offset, most_free=19)[0] == MANY
+
+
+def test_a_leap_takes_equal_samples_as_one():
+    rng = np.random.default_rng(1)
+    X, s = rng.normal(size=(64, 4)), np.where(np.arange(64) < 20, 1e5, 0.0)
+    X[10:20] = X[:10]
+    K, y = np.exp(-np.square(X[:, None] - X).sum(axis=2)), rng.normal(size=64)
+    y[10:20] = y[:10]
+    outcome, found, rest = leaped(K, y - K @ s, s, 1e6, has_offset=True)
+    assert outcome == MOVED
+    assert rest[:20] == pytest.approx(np.full(20, rest[:20].mean()), abs=1e-7)
+    assert np.array_equal(found[10:20], s[10:20] + (found - s)[10:20])
+
+
+def test_without_a_leap_the_gradient_is_made_anew():
     rng = np.random.default_rng(2)
     y, s = rng.normal(size=64), np.where(rng.random(64) < 0.3, rng.normal(size=64), 0.0)
     K = rng.normal(size=(64, 64))
-    K, v = K + K.T, np.empty(64)
-    renew(K, y, s, v)
-    assert v == pytest.approx(y - K @ s)
+    K, v = K + K.T, np.zeros(64)
+    vectors = np.stack([y, s - 1.0, s + 1.0, s, v, np.diag(K)])
+    settle(K, vectors, 0.0, True, np.empty((0, 3)), np.empty(0, np.uint64))
+    assert vectors[4] == pytest.approx(y - K @ s)
 
 
 def test_a_refused_answer_after_the_last_round_is_handed_over():

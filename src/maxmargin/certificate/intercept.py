@@ -93,14 +93,17 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
         return 0.0
     if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
         return math.inf
+    if verdict.kinks is not None:  # the values of the kernel are at most one, and one bound serves all outputs
+        assert problem.held is not None
+        length = math.sqrt(1.0 + problem.held.error) * OUTWARDS
+        reach = verdict.certificate.distance_bound * length + float(verdict.output_errors[0])
+        return _farthest(_between(verdict.kinks, reach), verdict.b)
     with np.errstate(all="ignore"):
         entry_error = problem.held.error if problem.held else problem.kernel.rounding_error(problem.points, problem.points)
         squares = _one_or_all(problem.diagonal) + entry_error
         lengths = (math.sqrt(squares) if isinstance(squares, float) else np.sqrt(np.maximum(squares, 0.0))) * OUTWARDS
-        reach = verdict.certificate.distance_bound * lengths + _one_or_all(verdict.output_errors)
-        if verdict.kinks is not None and isinstance(reach, float):
-            return _farthest(_between(verdict.kinks, reach), verdict.b)
-        return _bound(problem, verdict.outputs, reach, verdict.b)
+        reaches = verdict.certificate.distance_bound * lengths + _one_or_all(verdict.output_errors)
+        return _bound(problem, verdict.outputs, reaches, verdict.b)
 
 
 def _between(kinks: BestKinks, reach: float) -> Interval:

@@ -30,8 +30,8 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import HeldValues
-from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, even_outputs, held_outputs, hinge_sums
+from maxmargin.problem.kernel import EvenProblem, KernelProblem
+from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, even_sums, held_outputs, hinge_sums
 from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 
@@ -78,16 +78,22 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None,
     """Judge alpha, with its own best offset or with the b given. With ``tol`` the rounding error is made small enough, where
     possible, to tell whether the relative gap is within ``tol``."""
     alpha = vector(alpha, problem.n_samples, "alpha")
+    verdict = _even_verdict(problem.even, alpha) if b is None and problem.even is not None else None
+    if verdict is not None and not _is_in_doubt(verdict.certificate, tol):
+        return verdict
     support = alpha.nonzero()[0]
     if not problem.is_feasible(alpha):
         return KernelVerdict(refusal(len(support)), 0.0, np.zeros(problem.n_samples), np.full(problem.n_samples, np.inf), 0)
     with np.errstate(all="ignore"):
-        verdict = _even_verdict(problem, alpha, support) if b is None and _is_even(problem, len(support)) else None
         verdict = verdict or _verdict(problem, alpha, support, outputs_of(problem, alpha, support), b)
-        certificate = verdict.certificate
-        if tol is None or certificate.relative_gap > tol or certificate.meets(tol):
+        if tol is None or not _is_in_doubt(verdict.certificate, tol):
             return verdict
         return _sharpened(problem, alpha, support, verdict, b, tol)
+
+
+def _is_in_doubt(certificate: Certificate, tol: float | None) -> bool:
+    """Whether the gap is within ``tol``, and only the bound on its rounding error is not."""
+    return tol is not None and certificate.relative_gap <= tol and not certificate.meets(tol)
 
 
 def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: KernelSums, b: float | None) -> KernelVerdict:
@@ -98,33 +104,21 @@ def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: KernelS
     return KernelVerdict(certificate, b, *sums, evaluations, violated)
 
 
-def _is_even(problem: KernelProblem, n_support: int) -> bool:
-    """Whether one compiled call finds all that the certificate needs."""
-    is_small = 0 < n_support <= problem.n_samples <= SUMMED_SAMPLES and problem.held is not None
-    is_hinge = problem.has_offset and not problem.loss.is_regression
-    return is_small and is_hinge and problem.kernel.is_gaussian and problem.C.strides == (0,) and bool(problem.C[0] > 0.0)
-
-
-def _even_verdict(problem: KernelProblem, alpha: Array, support: Array) -> KernelVerdict:
-    """The verdict where ``_is_even``. No value of the RBF kernel is greater than one, so one bound serves all outputs."""
+def _even_verdict(problem: EvenProblem, alpha: Array) -> KernelVerdict | None:
+    """No value of the RBF kernel is greater than one, so one bound serves all outputs. None where alpha is zero, or outside its
+    box, or where a kernel row of a support vector is not there yet."""
     held, n, memory = problem.held, len(alpha), np.empty((4, len(alpha)))
-    assert held is not None
-    outputs, kinks, errors, costs = memory
-    greatest, total = even_outputs(held.with_rows(support), alpha, problem.signs, outputs, kinks)
-    low, high = _neighbours(kinks, problem.n_positive)
-    b = 0.5 * (low + high) if math.isfinite(low + high) else (low if math.isfinite(low) else high)
-    errors[:], costs[:] = SECOND_ORDER * (held.error + gamma(n + 2.0)) * total, problem.C[0]
-    sums = hinge_sums(outputs, errors, alpha, problem.signs, costs, b, 4.0 * UNIT_ROUNDOFF)
-    certificate = _assembled(problem, alpha, _Totals.of(sums), b, len(support))
-    error = repeated(errors[0], n)
-    return KernelVerdict(certificate, b, outputs, error, 0, kinks=BestKinks(low, high, greatest))
-
-
-def _neighbours(kinks: Array, rank: int) -> tuple[float, float]:
-    """The kinks number ``rank`` - 1 and ``rank`` in ascending order, infinite where there is none. The kinks are reordered."""
-    n = len(kinks)
-    kinks.partition([max(0, rank - 1), min(rank, n - 1)])
-    return float(kinks[rank - 1]) if rank > 0 else -math.inf, float(kinks[rank]) if rank < n else math.inf
+    if n > SUMMED_SAMPLES:
+        return None
+    errors = SECOND_ORDER * (held.error + gamma(n + 2.0)), 4.0 * UNIT_ROUNDOFF
+    rows = held.rows
+    found = even_sums(rows.values, rows.is_there, alpha, problem.signs, problem.C, errors, memory)
+    n_support, b, low, high, greatest, error, sums = found
+    if n_support <= 0:
+        return None
+    totals = _Totals.of(sums)
+    certificate = _assembled(totals, _imbalance(totals.balance, totals.balance.size, b), n_support, True)
+    return KernelVerdict(certificate, b, memory[0], repeated(error, n), 0, kinks=BestKinks(low, high, greatest))
 
 
 def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
@@ -202,10 +196,14 @@ def _at_offset(problem: KernelProblem, outputs: Array, b: float) -> _AtOffset:
 
 
 def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: KernelSums, b: float) -> Certificate:
-    return _assembled(problem, alpha, _totals(problem, alpha, sums, b, len(support) > 0), b, len(support))
+    found = _totals(problem, alpha, sums, b, len(support) > 0)
+    is_moved = problem.loss.is_regression and problem.has_offset  # then the targets are counted from b
+    imbalance = imbalance_of(problem, alpha, found.balance, 0.0 if is_moved else b)
+    return _assembled(found, imbalance, len(support), problem.kernel.is_positive_semidefinite)
 
 
-def _assembled(problem: KernelProblem, alpha: Array, found: _Totals, b: float, n_support: int) -> Certificate:
+def _assembled(found: _Totals, imbalance: Imbalance, n_support: int, is_positive: bool) -> Certificate:
+    """``is_positive``: the kernel was declared positive semidefinite. It may turn out not to be."""
     parts = GapParts(
         primal=0.5 * found.sqnorm + found.loss,
         dual=found.conjugate - 0.5 * found.sqnorm,
@@ -213,11 +211,8 @@ def _assembled(problem: KernelProblem, alpha: Array, found: _Totals, b: float, n
         error=found.rounding,
         roundings=gamma(float(PAIRWISE_ROUNDINGS)),
     )
-    is_moved = problem.loss.is_regression and problem.has_offset  # then the targets are counted from b
-    imbalance = imbalance_of(problem, alpha, found.balance, 0.0 if is_moved else b)
-    # A kernel that was declared positive semidefinite may turn out not to be.
     rounding = parts.error + imbalance.error + parts.roundings * parts.gap
-    is_proof = problem.kernel.is_positive_semidefinite and found.sqnorm >= -rounding
+    is_proof = is_positive and found.sqnorm >= -rounding
     return assemble(parts, imbalance, Counts(n_support, found.n_at_bound), is_proof=is_proof)
 
 
@@ -292,6 +287,12 @@ def imbalance_of(problem: KernelProblem, alpha: Array, balance: Balance, b: floa
     diagonal = problem.diagonal
     is_one = diagonal.strides == (0,)  # one value for all
     reach = total * math.sqrt(abs(diagonal[0])) if is_one else float(np.abs(alpha) @ np.sqrt(np.abs(diagonal)))
+    return _imbalance(balance, reach, b)
+
+
+def _imbalance(balance: Balance, reach: float, b: float) -> Imbalance:
+    """``reach`` is sum_i |alpha_i| k(x_i, x_i)^1/2, and no sum is zero."""
+    total = balance.size
 
     def fall(r: float) -> float:
         e = 2.0 * r / total

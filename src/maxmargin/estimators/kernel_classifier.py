@@ -168,8 +168,7 @@ class KernelClassifier(KernelSettings):
         n, n_classes = X.shape[0], len(classes)
         signed = np.zeros((n_classes - 1, n))
         for pair, solution in zip(pairs, solutions, strict=True):
-            rows = np.where(codes[pair.samples] == pair.first, pair.second - 1, pair.first)
-            signed[rows, pair.samples] = pair.signs * solution.alpha
+            pair.put(solution.alpha, signed)
         is_support = np.any(signed != 0.0, axis=0)
         self.support_ = np.concatenate([np.flatnonzero(is_support & (codes == k)) for k in range(n_classes)]).astype(np.int32)
         self.n_support_ = np.bincount(codes[self.support_], minlength=n_classes).astype(np.int32)

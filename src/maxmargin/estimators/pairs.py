@@ -60,6 +60,16 @@ class Pair:
         signs[len(members[first]) :] = -1
         return cls(first, second, samples, signs)
 
+    def put(self, alpha: Array, signed: Array) -> None:
+        """Put its signed coefficients where ``dual_coef_`` of scikit-learn has them: those of the first class in the row before
+        that of the second class, and those of the second class in the row of the first."""
+        if signed.shape[0] == 1:
+            signed[0] = self.signs * alpha
+            return
+        middle = int(np.count_nonzero(self.signs > 0))
+        signed[self.second - 1, self.samples[:middle]] = alpha[:middle]
+        signed[self.first, self.samples[middle:]] = -alpha[middle:]
+
     def rows(self, X: Any) -> Any:
         """The rows of X of this pair."""
         return X if len(self.samples) == X.shape[0] else X[self.samples]

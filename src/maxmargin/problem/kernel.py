@@ -38,6 +38,15 @@ class SignedVariables(NamedTuple):
     s: Array
 
 
+class EvenProblem(NamedTuple):
+    """What a problem of few samples with hinge loss, an offset, the RBF kernel and one C for all samples consists of: its
+    kernel matrix, the labels in float64, and C > 0."""
+
+    held: HeldValues
+    signs: Array
+    C: float
+
+
 class FastValues(Protocol):
     """Kernel values that outlive a problem: a ``maxmargin.kernel_matrix.matrix.KernelMatrix`` of its samples, or an object that
     makes one. The values are fast and not exact. Solvers read them, certificates never do."""
@@ -117,6 +126,14 @@ class KernelProblem:
         if self.matrix is not None:
             return self.matrix()
         return held_values(self.kernel, self.points) if self.n_samples <= policy.HELD.most_samples else None
+
+    @cached_property
+    def even(self) -> EvenProblem | None:
+        """The problem in short, where it is that simple. One compiled call then finds all that its certificate needs."""
+        is_even = self.has_offset and self.kernel.is_gaussian and self.C.strides == (0,) and not self.loss.is_regression
+        if not (is_even and self.n_samples and self.C[0] > 0.0) or self.held is None:
+            return None
+        return EvenProblem(self.held, self.signs, float(self.C[0]))
 
     @property
     def held_evaluations(self) -> int:

@@ -167,25 +167,70 @@ def hinge_sums(outputs, errors, alpha, y, C, b, own_error):
     return losses, gaps, roundings, sqnorms, totals, imbalances, slopes, n_at_bound
 
 
+summed = njit(inline="always")(hinge_sums.py_func)
+
+
+@njit(inline="always")
+def order(kinks, rank):
+    """Move the ``rank`` least kinks to the front. Returns the greatest of them and the least of the others: minus infinity and
+    infinity where there is none. C. A. R. Hoare, "Algorithm 65: find", 1961."""
+    first, last = 0, kinks.shape[0] - 1
+    while first < last:
+        middle, i, j = kinks[(first + last) >> 1], first, last
+        while i <= j:
+            while kinks[i] < middle:
+                i += 1
+            while kinks[j] > middle:
+                j -= 1
+            if i <= j:
+                kinks[i], kinks[j] = kinks[j], kinks[i]
+                i, j = i + 1, j - 1
+        if rank <= j:
+            last = j
+        elif rank >= i:
+            first = i
+        else:
+            break
+    low, high = -np.inf, np.inf
+    for i in range(rank):
+        low = kinks[i] if kinks[i] > low else low
+    for i in range(rank, kinks.shape[0]):
+        high = kinks[i] if kinks[i] < high else high
+    return low, high
+
+
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
-def even_outputs(values, alpha, signs, outputs, kinks):
-    """The outputs from a matrix that is held, and the kinks y_i - f_i. Returns the greatest magnitude of a kink, which is not
-    finite if one of them is not, and sum_i alpha_i."""
-    n, total, greatest, finite = np.uint64(alpha.shape[0]), 0.0, 0.0, 0.0
+def even_sums(values, is_there, alpha, signs, C, errors_a_total, memory):
+    """Everything that the certificate needs with hinge loss, an offset, one C for all, and a kernel without values above one:
+    the number of support vectors, the best offset, the kinks on both sides of it, the greatest magnitude of a kink, which is
+    not finite if one of them is not, the error of an output, and the sums of ``hinge_sums``. The two ``errors_a_total`` are
+    that of an output as a share of sum_i alpha_i, and the own error of a margin. ``memory`` takes the outputs, kinks, errors
+    and costs of the samples. Where an alpha_i is outside its box, or its kernel row is not there, the number of support vectors
+    is -1."""
+    relative_error, own_error = errors_a_total
+    outputs, kinks, errors, costs = memory[0], memory[1], memory[2], memory[3]
+    n, total, greatest, finite, n_support, n_positive, is_sound = np.uint64(alpha.shape[0]), 0.0, 0.0, 0.0, 0, 0, True
     for i in range(n):
         outputs[i] = 0.0
     for j in range(n):
         total += alpha[j]
-        scale = alpha[j] * signs[j]
-        if scale != 0.0:
+        n_positive += signs[j] > 0.0
+        is_sound &= alpha[j] >= 0.0 and alpha[j] <= C
+        if alpha[j] != 0.0:
+            n_support += 1
+            is_sound &= is_there[j] > 0
+            scale = alpha[j] * signs[j]
             for i in range(n):
                 outputs[i] = fma(scale, values[j, i], outputs[i])
     for i in range(n):
         kink = signs[i] - outputs[i]
-        kinks[i] = kink
+        kinks[i], errors[i], costs[i] = kink, relative_error * total, C
         greatest = abs(kink) if abs(kink) > greatest else greatest
         finite += 0.0 * kink  # zero, or not a number
-    return greatest + finite, total
+    low, high = order(kinks, n_positive)
+    b = 0.5 * (low + high) if n_positive > 0 and n_positive < n else (low if n_positive > 0 else high)
+    sums = summed(outputs, errors, alpha, signs, costs, b, own_error)
+    return (n_support if is_sound else -1), b, low, high, greatest + finite, relative_error * total, sums
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

@@ -51,7 +51,7 @@ def solve_in_groups(local, masks, split, tolerance, max_steps):
         if not worst > tolerance:
             return steps
         i = place_of(v, cannot_rise, top, top_run)
-        j = best_partner(local.K, local, cannot_fall, i, top, start, stop)
+        j = best_partner(local.K, local, masks, i, top, start, stop)
 
         curvature = max(diagonal[i] + diagonal[j] - 2.0 * np.float64(K[i, j]), LEAST_CURVATURE)
         room_up, room_down = upper[i] - s[i], s[j] - lower[j]

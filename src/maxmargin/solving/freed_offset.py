@@ -15,7 +15,6 @@ from maxmargin.certificate.linear import judge_of
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solving.solution import Solution, Status
 
-
 EFFORT = ("trace", "steps", "epochs", "seconds")
 """What two solves add up."""
 

@@ -35,7 +35,7 @@ import numpy as np
 
 import maxmargin
 from benchmarks.datasets import CACHE, ROOT, Data, load, load_all_digits, write_text
-from benchmarks.measure import Table, arguments, digest_of_sources, seconds_text, write_report
+from benchmarks.measure import Table, arguments, digest_of_sources, provenance, seconds_text, write_report
 from maxmargin.io import to_blocks
 
 LIMIT_SECONDS, ALLOWED_SECONDS = 5.0, 1.0
@@ -187,9 +187,20 @@ def use_processor_time() -> None:
 
 
 def stay_behind() -> None:
-    """Let the parent run first where both have a real-time priority on one core: it has to send Ctrl-C in time."""
-    if os.sched_getscheduler(0) == os.SCHED_FIFO and os.sched_getparam(0).sched_priority > 1:
-        os.sched_setparam(0, os.sched_param(os.sched_getparam(0).sched_priority - 1))
+    """Let the parent run first where both have a real-time priority on one core, because it has to send Ctrl-C in time; and let
+    the threads of this process take turns, as they do without such a priority."""
+    priority = os.sched_getparam(0).sched_priority
+    if os.sched_getscheduler(0) == os.SCHED_FIFO and priority > 1:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority - 1))
+
+
+def _next_line() -> str:
+    """What the parent says next. A Ctrl-C that comes after its fit has ended is of no use to the next one."""
+    while True:
+        try:
+            return sys.stdin.readline()
+        except KeyboardInterrupt:
+            continue
 
 
 def serve() -> None:
@@ -197,7 +208,7 @@ def serve() -> None:
     stay_behind()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
-    for line in sys.stdin:
+    for line in iter(_next_line, ""):
         *case, max_seconds = json.loads(line)
         fit = fit_of(Case(*case))
         print("ready", flush=True)
@@ -367,6 +378,7 @@ def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--brief", action="store_true", help="one loss and one moment of Ctrl-C: about fifteen minutes")
     parser.add_argument("--only", choices=STEPS, help="one of the two tables")
     parser.add_argument("--processor", action="store_true", help="limits in seconds of processor time, on one core")
+    parser.add_argument("--note", help="how the run was made, for the report")
     parser.add_argument("--kept", action="store_true", help="report what was measured before, and measure nothing")
     parser.add_argument("--part", type=part_of, default=(1, 1), metavar="K/N", help="the K-th of N parts of the fits")
     parser.add_argument("--fits", nargs="+", metavar="WORD", help="the fits alone whose name has one of these words")
@@ -376,7 +388,7 @@ def main() -> None:
     options = arguments(__doc__, _own_options)
     options.brief = options.brief or options.quick
     options.run = FOLDER / digest_of_sources()
-    parts: list[object] = []
+    parts: list[object] = [provenance(options.note)]
     try:
         if options.kept:
             parts += kept_tables(options)

@@ -35,7 +35,7 @@ import numpy as np
 
 import maxmargin
 from benchmarks.datasets import CACHE, ROOT, Data, load, load_all_digits, write_text
-from benchmarks.measure import Table, arguments, digest_of_sources, seconds_text, write_report
+from benchmarks.measure import Table, arguments, digest_of_sources, provenance, seconds_text, write_report
 from maxmargin.io import to_blocks
 
 LIMIT_SECONDS, ALLOWED_SECONDS = 5.0, 1.0
@@ -186,11 +186,29 @@ def use_processor_time() -> None:
     time.perf_counter = time.time = time.process_time
 
 
+def stay_behind() -> None:
+    """Let the parent run first where both have a real-time priority on one core, because it has to send Ctrl-C in time; and let
+    the threads of this process take turns, as they do without such a priority."""
+    priority = os.sched_getparam(0).sched_priority
+    if os.sched_getscheduler(0) == os.SCHED_FIFO and priority > 1:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority - 1))
+
+
+def _next_line() -> str:
+    """What the parent says next. A Ctrl-C that comes after its fit has ended is of no use to the next one."""
+    while True:
+        try:
+            return sys.stdin.readline()
+        except KeyboardInterrupt:
+            continue
+
+
 def serve() -> None:
     """What a child process does: for each line with a case and a limit print "ready" before the fit, then a line of JSON."""
+    stay_behind()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
-    for line in sys.stdin:
+    for line in iter(_next_line, ""):
         *case, max_seconds = json.loads(line)
         fit = fit_of(Case(*case))
         print("ready", flush=True)
@@ -210,7 +228,8 @@ def serve() -> None:
 class Child:
     """A process that has a set in memory, and fits what it is told to."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
+    unread: bytes = b""
 
     @classmethod
     def begun(cls, by_processor: bool) -> Child:
@@ -220,22 +239,28 @@ class Child:
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
+            bufsize=0,
         )
         return cls(process)
 
     def tell(self, case: Case, limit: float | None) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([*case, limit]) + "\n")
-        self.process.stdin.flush()
+        self.process.stdin.write(f"{json.dumps([*case, limit])}\n".encode())
 
     def heard(self) -> str | None:
         """The next line; "" from a process that failed, None from one that keeps still for too long."""
         assert self.process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            return self.process.stdout.readline() if selector.select(PATIENCE_SECONDS) else None
+        while b"\n" not in self.unread:  # two lines may have come at once
+            with selectors.DefaultSelector() as selector:
+                selector.register(self.process.stdout, selectors.EVENT_READ)
+                if not selector.select(PATIENCE_SECONDS):
+                    return None
+            more = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not more:
+                return ""
+            self.unread += more
+        line, self.unread = self.unread.split(b"\n", 1)
+        return f"{line.decode()}\n"
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -353,6 +378,7 @@ def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--brief", action="store_true", help="one loss and one moment of Ctrl-C: about fifteen minutes")
     parser.add_argument("--only", choices=STEPS, help="one of the two tables")
     parser.add_argument("--processor", action="store_true", help="limits in seconds of processor time, on one core")
+    parser.add_argument("--note", help="how the run was made, for the report")
     parser.add_argument("--kept", action="store_true", help="report what was measured before, and measure nothing")
     parser.add_argument("--part", type=part_of, default=(1, 1), metavar="K/N", help="the K-th of N parts of the fits")
     parser.add_argument("--fits", nargs="+", metavar="WORD", help="the fits alone whose name has one of these words")
@@ -362,7 +388,7 @@ def main() -> None:
     options = arguments(__doc__, _own_options)
     options.brief = options.brief or options.quick
     options.run = FOLDER / digest_of_sources()
-    parts: list[object] = []
+    parts: list[object] = [provenance(options.note)]
     try:
         if options.kept:
             parts += kept_tables(options)

@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -146,6 +147,13 @@ def digest_of_sources(*versions: str) -> str:
     """Of maxmargin's sources and these versions: what was measured with others is measured anew."""
     sources = b"".join(path.read_bytes() for path in sorted((ROOT / "src" / "maxmargin").rglob("*.py")))
     return hashlib.sha256(sources + " ".join(versions).encode()).hexdigest()[:12]
+
+
+def provenance(note: str | None) -> str:
+    """The last commit that changed maxmargin's sources, and how the run was made if that was said."""
+    command = ["git", "log", "-1", "--format=%h", "--", "src/maxmargin"]
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return " ".join([f"Sources of commit {commit or 'unknown'}.", *([note] if note else [])])
 
 
 def geometric_mean(values: Iterable[float]) -> float:

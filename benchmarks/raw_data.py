@@ -42,6 +42,7 @@ from benchmarks.measure import (
     fastest_of,
     geometric_mean,
     interleaved_by_length,
+    provenance,
     seconds_text,
     write_report,
 )
@@ -255,13 +256,13 @@ def notes(options: argparse.Namespace) -> str:
 
 def report(rows: list[Row], options: argparse.Namespace) -> None:
     """Counts, then every case, half by half."""
-    parts: list[object] = [notes(options)]
+    parts: list[object] = [provenance(options.note), notes(options)]
     for half, names in HALVES.items():
         own = [row for row in rows if row.table in names]
         if own:
             parts += [f"## {half.capitalize()}", counts_of(own), table_of(own)]
     within = sum(row.is_within_tol for row in rows)
-    parts.insert(1, f"**{within} of {len(rows)} fits end within tol.**")
+    parts.insert(2, f"**{within} of {len(rows)} fits end within tol.**")
     write_report(options.results / "raw_data.md", "Raw data", parts, options.quick)
 
 
@@ -271,6 +272,7 @@ def _own_options(parser: argparse.ArgumentParser) -> None:
     names = [model.name for models in MODELS.values() for model in models]
     parser.add_argument("--model", nargs="+", choices=names, metavar="NAME", help=f"these models alone: {', '.join(names)}")
     parser.add_argument("--half", choices=HALVES, help="the tables of one half")
+    parser.add_argument("--note", help="how the run was made, for the report")
     parser.add_argument("--brief", action="store_true", help="one repeat, two values of C, shorter limits: about six minutes")
     parser.add_argument("--cap", type=float, help=f"seconds for one fit of ours (default: {CAP_SECONDS:g})")
 

@@ -64,6 +64,15 @@ def test_a_kernel_fit_of_raw_columns_is_certified(name, kernel, C):
 
 @pytest.mark.parametrize("C", KERNEL_COSTS, ids="C={:g}".format)
 @pytest.mark.parametrize("name", TABLES)
+def test_an_rbf_fit_of_raw_columns_is_certified_with_gamma_auto(name, C):
+    """Columns in the millions make gamma |x|^2 large, and the values are made from differences."""
+    X, y = table(name, ROWS)
+    model = SVC(gamma="auto", C=C, max_iter=MOST_KERNEL_EPOCHS).fit(X, y)
+    assert set(statuses(model)) == {Status.CERTIFIED}
+
+
+@pytest.mark.parametrize("C", KERNEL_COSTS, ids="C={:g}".format)
+@pytest.mark.parametrize("name", TABLES)
 def test_a_sigmoid_fit_of_raw_columns_is_stationary_with_finite_values(name, C):
     X, y = table(name, ROWS)
     model = SVC(kernel="sigmoid", C=C, max_iter=MOST_KERNEL_EPOCHS).fit(X, y)

@@ -12,6 +12,7 @@ from scipy import sparse
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.predictions import Bounds, Decisions, kernel_decisions, kernel_lengths
 from maxmargin.certificate.rounding import OUTWARDS
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import Watched
@@ -94,7 +95,7 @@ class KernelSettings(checks.PickledByName, Watched):
         from them. ``weights`` has a column of coefficients for each machine."""
         if not self._kernel_.is_positive_semidefinite:  # then no ball holds w*
             bounds = Bounds(np.full_like(bounds.distance, np.inf), bounds.offset)
-        size = PredictionPolicy().rows_a_block
+        size = PredictionPolicy().rows_within(len(weights))
         blocks = [slice(start, start + size) for start in range(0, X.shape[0], size)]
         given = (None if diagonal is None else diagonal[block] for block in blocks)
         parts = [
@@ -105,6 +106,7 @@ class KernelSettings(checks.PickledByName, Watched):
 
     def _exact_values(self, X: Any, diagonal: Array | None) -> tuple[Array, float, Array]:
         """k(x, support vector), its rounding error, and sqrt(k(x, x))."""
+        check_point()
         kernel = self._kernel_
         if kernel.is_given:
             assert diagonal is not None

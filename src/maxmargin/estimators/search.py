@@ -282,6 +282,8 @@ class ListSearch:
         for each in [coarse, tol] if coarse > tol else [tol]:
             with self._next_share.heard():
                 solutions = fold.train(float(self.Cs[k]), replace(self.limits, tol=each))
+            if self.stop.is_told:  # no score is asked for after Ctrl-C
+                raise OutOfTimeError
             with self.stop.last_chance().heard():
                 score = fold.score(self.scorer, self.metric)
             is_settled = score.low == score.high

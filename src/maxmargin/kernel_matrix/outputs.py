@@ -39,11 +39,17 @@ class PredictionPolicy:
     samples, which took a third of the time with strips of 256."""
     rows_a_block: int = 4096
     """Samples per call of a user's kernel function, or per slice of given kernel values."""
+    values_a_block: int = 1 << 22
+    """Kernel values of such a block in float64: 32 MB, and some 0.1 s between two check points."""
     right_to: float = 1e-3
     """The error of a decision value up to which float32 is good enough, estimated by ``roundings``. A sample with a decision
     value within twice this of zero is predicted again in float64."""
     roundings: float = 8.0
     """The error of a float32 kernel value, in units in the last place of the greatest one. An estimate."""
+
+    def rows_within(self, n_vectors: int) -> int:
+        """Rows of a block with so many support vectors."""
+        return max(1, min(self.rows_a_block, self.values_a_block // max(1, n_vectors)))
 
 
 class ClassCoefficients(NamedTuple):

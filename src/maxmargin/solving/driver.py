@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -27,8 +27,10 @@ from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
 from maxmargin.solving.at_once import at_once
+from maxmargin.solving.freed_offset import freed, judged, may_free
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
+from maxmargin.solving.seeds import seed_from as seed_from
 from maxmargin.solving.solution import Progress, Solution, Status
 from maxmargin.solving.start import start_of
 
@@ -102,19 +104,6 @@ class Limits:
                 raise ValueError(f"{name} must be zero or positive; got {value!r}.")
 
 
-def seed_from(random_state: Any) -> int:
-    """One whole number from what scikit-learn and NumPy accept; the global generator is never touched."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
-        return int(random_state)
-    raise ValueError(f"random_state must be None, a whole number >= 0, or a NumPy generator; got {random_state!r}.")
-
-
 def drive(
     problem: LinearProblem | KernelProblem | NuProblem | CrammerSingerProblem,
     solver: Solver | KernelSolver,
@@ -138,7 +127,12 @@ def drive(
     solver = suited(solver, problem)
     with single_threaded_blas() if isinstance(problem, (LinearProblem, CrammerSingerProblem)) else nullcontext():
         run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
-        return _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
+        solution = _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
+        if not may_free(problem, solver, solution, limits, policy.share_when_freed):
+            return solution
+        own = replace(limits, tol=policy.share_when_freed * limits.tol)
+        free = _driven(_Run(freed(problem), solver, own, callback, stop, policy), None, seed)
+        return judged(problem, solution, free, limits.tol)
 
 
 def _driven(run: _Run, start: Array | None, seed: int) -> Solution:

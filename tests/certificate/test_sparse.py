@@ -15,6 +15,8 @@ from maxmargin.certificate.linear import certify
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import SquaredHinge
 from maxmargin.problem.penalties import L1, L2, ElasticNet, penalty_of
+from maxmargin.solvers.linear.sparse_newton.mending import mended
+from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.certificate.test_linear import exactly_balanced
@@ -200,3 +202,32 @@ def test_sums_that_rounding_could_hide_are_summed_again_precisely(scaling, monke
     assert solve(problem, tol=1e-6).status is Status.CERTIFIED
     monkeypatch.setattr(policy, "LINEAR", replace(policy.LINEAR, lost_share=math.inf))
     assert solve(problem, tol=1e-6).certificate.relative_gap > 1e-5
+
+
+@pytest.mark.parametrize("penalizes_intercept", [True, False])
+@pytest.mark.parametrize("name", ["one-in-millions", "salaries"])
+def test_where_c_times_a_column_is_large_a_mended_alpha_is_certified_and_the_gap_is_that_of_rational_arithmetic(
+    name, penalizes_intercept
+):
+    X, y = table(name, 60)
+    y = np.where(y > np.median(y), 1, -1)
+    problem = LinearProblem.build(X, y, 1e6, SquaredHinge(), 1.0, penalizes_intercept, L1())
+    assert 1e6 * np.abs(X).max() > 1e10
+    solution = solve(problem, tol=1e-4)
+    assert solution.status is Status.CERTIFIED
+    exact = exact_gap(problem, solution.w, exact_point(problem, solution.alpha))
+    assert 0 <= exact <= Fraction(solution.certificate.gap) + Fraction(solution.certificate.rounding_error)
+
+
+def test_a_mended_alpha_is_feasible_and_balanced_in_rational_arithmetic():
+    X, y = table("one-in-millions", 60)
+    y = np.where(y > np.median(y), 1, -1)
+    problem = LinearProblem.build(X, y, 1e6, SquaredHinge(), 1.0, False, L1())
+    rough = solve(problem, tol=1e-3).alpha * (1.0 + 1e-15 * np.random.default_rng(0).normal(size=60))
+    assert max(abs(v) for v in exact_weights(problem, [Fraction(float(a)) for a in rough])) > 1
+    columns = np.hstack([X, np.ones((60, 1))])
+    alpha = mended(problem, np.arange(problem.n_weights), columns, rough, SparseNewtonPolicy())
+    exact = [Fraction(float(a)) for a in alpha]
+    assert max(abs(v) for v in exact_weights(problem, exact)) <= 1
+    assert sum(a * int(sign) for a, sign in zip(exact, y, strict=True)) == 0
+    assert np.allclose(alpha, rough, rtol=1e-9)

@@ -71,7 +71,7 @@ def test_every_problem_of_the_catalogue_is_certified(name, penalty, policy):
 @pytest.mark.parametrize("C", [1e-4, 1.0, 1e4])
 def test_columns_as_they_come_are_certified_where_float64_can_hold_alpha(name, C, penalize_intercept):
     """The dual asks for |sum_i alpha_i y_i x_ij| <= 1. Where C |x| is 1e10 and more, a unit in the last place of alpha moves
-    that sum by more than a hundredth, and the fit says so."""
+    that sum by more than a hundredth. Alpha is mended then, or the fit says that it could not."""
     X, y = table(name, 60)
     y = y > np.median(y)
     model = LinearSVC(penalty="l1", C=C, penalize_intercept=penalize_intercept)

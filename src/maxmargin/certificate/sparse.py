@@ -17,6 +17,7 @@ a second scaling repairs that. Columns are taken from their means there, which c
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,9 +54,12 @@ class SparseJudge(Judge):
         """The certificate, and the share of alpha that is scaled away only because rounding might hide something."""
         problem, d = self.problem, self.problem.n_penalised
         sums = self._pass(w, alpha, is_precise)
-        balance = self._balance(alpha)
+        balance = self._balance(alpha, is_precise)
         v, errors, spread = self._columns(sums, alpha, balance, is_precise)
         share = problem.penalty.feasible_share((np.abs(v) + errors) * OUTWARDS) / OUTWARDS
+        if share < 1.0 / OUTWARDS:  # alpha is scaled, which rounds every element
+            errors = errors + spread * (4.0 * UNIT_ROUNDOFF)
+            share = problem.penalty.feasible_share((np.abs(v) + errors) * OUTWARDS) / OUTWARDS
         lost = max(0.0, problem.penalty.feasible_share(np.abs(v)) - share)
         if share < 1.0 / OUTWARDS:
             alpha, v = share * alpha, share * v
@@ -71,7 +75,8 @@ class SparseJudge(Judge):
             strong_convexity=problem.penalty.strong_convexity,
         )
         is_at_bound = np.zeros(len(alpha), bool)
-        return assemble(parts, self._charge(w, alpha, v, spread), Counts.of(alpha, is_at_bound)), lost
+        balance = self._balance(alpha, is_precise)
+        return assemble(parts, self._charge(w, alpha, v, spread, balance), Counts.of(alpha, is_at_bound)), lost
 
     def _pass(self, w: Array, alpha: Array, is_precise: bool) -> _Pass:
         """Outputs of all samples, and v = w(alpha); in a precise pass what v lacks is added to it at the end."""
@@ -105,10 +110,9 @@ class SparseJudge(Judge):
         return _Pass(outputs, errors, (self._weights[0] + rests[0])[: problem.n_penalised])
 
     def _columns(self, sums: _Pass, alpha: Array, balance: _Balance, is_precise: bool) -> tuple[Array, Array, Array]:
-        """v of balanced columns, how wrong it can be, and s_j. A scaling of alpha later adds one rounding a sample to v."""
+        """v of balanced columns, how wrong it can be, and s_j."""
         n, length = self.problem.n_samples, float(np.linalg.norm(alpha)) * OUTWARDS
         scale = self._lengths * length
-        hidden = 4.0 * UNIT_ROUNDOFF * self._centred_lengths * length
         if is_precise:
             errors = gamma(n + 8) ** 2 * scale + 4.0 * UNIT_ROUNDOFF * np.abs(sums.v) + n * SMALLEST
         else:
@@ -117,7 +121,7 @@ class SparseJudge(Judge):
         if not self.problem.penalizes_intercept:
             v = v - balance.excess * self._middle
             errors = errors + np.abs(self._middle) * (balance.error + 4.0 * UNIT_ROUNDOFF * abs(balance.excess))
-        return v, errors + hidden, self._centred_lengths * length
+        return v, errors, self._centred_lengths * length
 
     def _loss_terms(self, sums: _Pass, alpha: Array) -> _LossTerms:
         problem = self.problem
@@ -145,17 +149,20 @@ class SparseJudge(Judge):
             return 0.0
         return (float(np.linalg.norm(w - self._answers(v))) + float(np.linalg.norm(errors)) / l2) * OUTWARDS
 
-    def _balance(self, alpha: Array) -> _Balance:
-        """sum_i alpha_i sigma_i, in long double, with a bound on its error."""
+    def _balance(self, alpha: Array, is_precise: bool) -> _Balance:
+        """sum_i alpha_i sigma_i, in long double or rounded once, with a bound on its error."""
         if self.problem.penalizes_intercept:
             return _Balance(0.0, 0.0)
+        if is_precise:
+            exact = math.fsum((alpha * self.problem.signs).tolist())
+            return _Balance(exact, 2.0 * UNIT_ROUNDOFF * abs(exact))
         excess, total = excess_of(alpha * self.problem.signs), float(np.sum(np.abs(alpha)))
         long_roundoff = float(np.finfo(np.longdouble).eps)
         return _Balance(excess, 128.0 * long_roundoff * total + 2.0 * UNIT_ROUNDOFF * abs(excess))
 
-    def _charge(self, w: Array, alpha: Array, v: Array, spread: Array) -> Imbalance:
+    def _charge(self, w: Array, alpha: Array, v: Array, spread: Array, balance: _Balance) -> Imbalance:
         """See the head of this module. The second scaling takes at most e times the greatest s_j."""
-        total, balance = float(np.sum(np.abs(alpha))), self._balance(alpha)
+        total = float(np.sum(np.abs(alpha)))
         if self.problem.penalizes_intercept or total == 0.0:
             return BALANCED
         l2, d = self.problem.penalty.l2, self.problem.n_penalised
@@ -184,8 +191,8 @@ class SparseJudge(Judge):
     def _squared_lengths(self) -> Array:
         matrix, scaling = self.problem.rows.matrix, self.problem.intercept_scaling
         if self.problem.rows.is_sparse:
-            squares = np.square(matrix.data, dtype=np.float64)
-            squared = np.bincount(matrix.indices, weights=squares, minlength=self.problem.rows.n_features)
+            squares = type(matrix)((np.square(matrix.data, dtype=np.float64), matrix.indices, matrix.indptr), matrix.shape)
+            squared = np.asarray(squares.T @ np.ones(self.problem.n_samples))
         else:
             squared = np.einsum("ij,ij->j", matrix, matrix, dtype=np.float64)
         squared = squared if scaling == 0.0 else np.append(squared, self.problem.n_samples * scaling**2)

@@ -13,14 +13,14 @@ Optim. 28, 2018, for such a method on the Lasso). Any W and b(W) are a pair that
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from maxmargin.data.limits import check_point
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
 from maxmargin.solvers.linear.class_system import Blocks, Known, Place, System, Work, dense_where_full
@@ -29,18 +29,21 @@ from maxmargin.solvers.linear.class_system import Blocks, Known, Place, System, 
 @dataclass
 class ClassNewton:
     """One solve: ``step`` makes one Newton step in the samples at work. Where the proximal step is done for them, all samples
-    are looked at, and the centre moves where it is done for all. ``W`` and ``b`` are the pair of the least gap of such looks,
-    which is ``least``; ``gap`` and ``dual`` are those of the last."""
+    are looked at, and the centre moves where it is done for all. ``W`` and ``b`` are the pair of the least gap where all
+    samples were seen, which is ``least``; ``gap`` and ``dual`` are those of the last. ``centres`` counts how often the centre
+    has moved."""
 
     problem: CrammerSingerProblem
     policy: ClassNewtonPolicy
     W: Array
     b: Array
+    sigma: float
     least: float = np.inf
     gap: float = np.inf
     dual: float = 0.0
     scale: float = 0.0
     has_failed: bool = False
+    centres: int = 0
     inner: int = 0
     last_cg: int = 0
     blocks: Blocks | None = None
@@ -50,16 +53,18 @@ class ClassNewton:
         problem = self.problem
         X = _columns(problem, self.policy.dense_share)
         self.single = self.policy.in_single(X, problem.n_classes)
-        lengths = float(np.mean(problem.rows.squared_norms(problem.intercept_scaling)))
-        self.sigma = min(float(np.mean(problem.C)), self.policy.first_sigma / max(lengths, 1e-300))
         self.all = Work(np.arange(problem.n_samples), X, problem.y, problem.C, self.b, 0.0, 0.0)
         self.work, self.reach = self.all, np.inf
         outputs = np.asarray(X @ self.W)
         self.place = self.whole = self._at(self.W, outputs, outputs, 0.0)
 
+    def is_within(self, target: float) -> bool:
+        """Whether the least gap is at most this share of its dual value."""
+        return self.least <= target * max(self.dual, 0.0)
+
     def step(self, target: float) -> None:
-        """One Newton step. ``gap`` is that of the last pass over all samples."""
-        gradient = self.place.W - self.work.weights(self.place.b)
+        """One Newton step towards a relative gap. ``gap`` is that of the last pass over all samples."""
+        gradient = self._gradient()
         system = System(self.work, self.place, self.policy, self.sigma, Known(self.blocks, self.last_cg), self.single)
         direction = system.direction(gradient)
         self.blocks, self.last_cg = system.blocks, system.last_cg
@@ -73,41 +78,67 @@ class ClassNewton:
             return
         self.place = self._searched(direction, np.asarray(self.work.X @ direction), slope)
         self.inner += 1
-        rest, cost = self._state_of(self.place)
-        if rest <= self.policy.inner_share * max(cost, target * self.scale) or self.inner >= self.policy.most_inner:
+        if self.work is self.all:
+            self._note_gap()
+        if self._is_done(target) or self.inner >= self.policy.most_inner:
             self._look_at_all(target)
 
-    def _state_of(self, place: Place) -> tuple[float, float]:
+    def _gradient(self) -> Array:
+        """W - W(b) at the place, computed once."""
+        if self.place.apart is None:
+            self.place = self.place._replace(apart=self.place.W - self.work.weights(self.place.b))
+        assert self.place.apart is not None
+        return self.place.apart
+
+    def _state(self) -> tuple[float, float]:
         """Half the squared gradient, and what the step from the centre costs."""
-        apart = place.W - self.work.weights(place.b)
-        return 0.5 * float(np.sum(np.square(apart))), 0.5 * (place.sums[4] + self.work.moved) / self.sigma
+        return 0.5 * float(np.sum(np.square(self._gradient()))), 0.5 * (self.place.sums[3] + self.work.moved) / self.sigma
+
+    def _is_done(self, target: float) -> bool:
+        """Whether the proximal step is done."""
+        rest, cost = self._state()
+        return rest <= self.policy.inner_share * max(cost, self.policy.target_share * target * self.scale)
+
+    def _note_gap(self) -> None:
+        """The gap at the place, which must be one of all samples."""
+        W, b, (_, loss, total, _) = self.place.W, self.place.b, self.place.sums
+        dual = total - 0.5 * float(np.sum(np.square(W - self._gradient())))
+        primal = 0.5 * float(np.sum(np.square(W))) + loss
+        self.gap, self.scale, self.dual = primal - dual, abs(primal), dual
+        if self.gap < self.least:
+            self.W, self.b, self.least = W, b, self.gap
 
     def _look_at_all(self, target: float) -> None:
         """The gap; a new centre where the proximal step is done; and the samples at work from here."""
-        W, before, ids = self.place.W, self.whole, self.work.ids
-        outputs = np.asarray(self.all.X @ W)
-        self.work = self.all
-        whole = self._at(W, outputs, outputs, 0.0)
-        kept = np.any(whole.b != before.b, axis=1)
-        kept[ids] = True
-        loss, total = whole.sums[2:4]
-        W_of_b = self.all.weights(whole.b)
-        self.dual = total - 0.5 * float(np.sum(np.square(W_of_b)))
-        primal = 0.5 * float(np.sum(np.square(W))) + loss
-        self.gap, self.scale = primal - self.dual, abs(primal)
-        if self.gap < self.least:
-            self.W, self.b, self.least = W, whole.b, self.gap
-        rest, cost = 0.5 * float(np.sum(np.square(W - W_of_b))), 0.5 * whole.sums[4] / self.sigma
-        is_done = rest <= self.policy.inner_share * max(cost, target * self.scale)
-        self.reach = self.policy.reach * math.sqrt(float(np.mean(np.square(np.max(np.abs(outputs - before.outputs), axis=1)))))
-        if is_done or (self.inner >= self.policy.most_inner and cost > rest):
-            if is_done and self.gap > target * self.scale:
-                self.sigma *= self.policy.growth_for(self.problem)
-            self.work = self.all = self.all._replace(centre=whole.b)
-            whole, kept = self._at(W, outputs, outputs, 0.0), np.zeros_like(kept)
-        if is_done or self.inner >= self.policy.most_inner:
+        from maxmargin.solvers.linear.class_newton_loop import compare
+
+        before, kept = self.whole, np.zeros(self.problem.n_samples, bool)
+        kept[self.work.ids] = True
+        if self.work is not self.all:
+            self.work, outputs = self.all, np.asarray(self.all.X @ self.place.W)
+            self.place = self._at(self.place.W, outputs, outputs, 0.0)
+            self._note_gap()
+        self.whole, ended = self.place, self.inner >= self.policy.most_inner
+        changes = compare((self.whole.b, before.b), (self.whole.outputs, before.outputs), kept)
+        self.reach = self.policy.reach * math.sqrt(changes / len(kept))
+        if self.is_within(target):
+            return
+        is_done, (rest, cost) = self._is_done(target), self._state()
+        if is_done or (ended and cost > rest):
+            self._move_centre(target, is_done)
+            kept.fill(False)
+        if is_done or ended:
             self.inner, self.last_cg = 0, 0
-        self._choose(whole, kept)
+        self._choose(self.place, kept)
+
+    def _move_centre(self, target: float, is_done: bool) -> None:
+        """To the b of this place, with a greater sigma where the proximal step is done and the gap is not small enough."""
+        if is_done and self.gap > self.policy.target_share * target * self.scale:
+            self.sigma *= self.policy.growth_for(self.problem)
+        self.work = self.all = self.all._replace(centre=self.place.b)
+        self.centres += 1
+        outputs = np.asarray(self.all.X @ self.place.W)
+        self.place = self._at(self.place.W, outputs, outputs, 0.0)
 
     def _choose(self, whole: Place, kept: Array) -> None:
         """Take the samples that may come to have two free classes, and those that were at work for this centre or should have
@@ -134,30 +165,51 @@ class ClassNewton:
     def _at(self, W: Array, outputs: Array, along: Array, step: float) -> Place:
         from maxmargin.solvers.linear.class_newton_loop import project
 
-        work = self.work
-        b, counts, clear = np.empty_like(work.centre), np.empty(len(work.y), np.int64), np.empty(len(work.y))
-        sums = project(outputs, along, step, (work.y, work.C, self.sigma), work.centre, b, (counts, clear))
+        work, (n, k) = self.work, self.work.centre.shape
+        b, counts, clear = np.empty((n, k)), np.empty(n, np.int64), np.empty(n)
+        buffers = np.empty(k), np.empty(k), np.zeros(k, np.int64)
+        sums = project((outputs, along, step), (work.y, work.C, self.sigma), work.centre, b, (counts, clear), buffers)
         return Place(W, outputs, b, counts, clear, sums)
 
     def _searched(self, direction: Array, along: Array, slope: float) -> Place:
-        """A zero of the slope along the direction, up to ``slope_share``: the function is convex."""
+        """A zero of the slope along the direction, up to ``slope_share``: the function is convex. An end of the interval that
+        stays counts half (the Illinois rule): else it would stay for ever where the slope bends."""
         W, outputs = self.place.W, self.place.outputs
-        still = float(np.sum(self.work.rest * direction))
+        still, enough = float(np.sum(self.work.rest * direction)), self.policy.slope_share_for(self.problem) * abs(slope)
         low, low_slope, high, high_slope, step = 0.0, slope, np.inf, 0.0, 1.0
         for _ in range(self.policy.most_trials):
             check_point()
             there = W + step * direction
             place = self._at(there, outputs, along, step)
-            here = float(np.sum(there * direction)) - still - place.sums[1]
-            if abs(here) <= self.policy.slope_share * abs(slope):
+            here = float(np.sum(there * direction)) - still - place.sums[0]
+            if abs(here) <= enough:
                 break
             if here < 0.0:
-                low, low_slope = step, here
+                low, low_slope, high_slope = step, here, 0.5 * high_slope
             else:
-                high, high_slope = step, here
+                high, high_slope, low_slope = step, here, 0.5 * low_slope
             share = low_slope / (low_slope - high_slope)
             step = 2.0 * step if np.isinf(high) else low + (high - low) * min(0.9, max(0.1, share))
         return place._replace(outputs=outputs + step * along)
+
+
+def first_sigma(problem: CrammerSingerProblem, policy: ClassNewtonPolicy) -> float:
+    lengths = float(np.mean(problem.rows.squared_norms(problem.intercept_scaling)))
+    return min(float(np.mean(problem.C)), policy.first_sigma / max(lengths, 1e-300))
+
+
+def start_of(problem: CrammerSingerProblem, policy: ClassNewtonPolicy, random: np.random.Generator) -> ClassNewton:
+    """Newton's method from zero. Its first W is that of one proximal step on a part of the samples, with the same expected
+    objective: C is greater there, and so is sigma."""
+    n, m, shape = problem.n_samples, policy.part_of(problem), (problem.n_weights, problem.n_classes)
+    sigma, ids = policy.part_sigma * first_sigma(problem, policy), np.sort(random.choice(n, m, replace=False))
+    rows = Rows.from_matrix(problem.rows.matrix[ids], check=False)
+    part = replace(problem, rows=rows, y=problem.y[ids], C=problem.C[ids] * (n / m))
+    rough = replace(policy, inner_share=policy.part_inner_share)
+    small = ClassNewton(part, rough, np.zeros(shape), np.zeros((m, shape[1])), sigma * n / m)
+    while small.centres == 0 and not small.has_failed:
+        small.step(0.0)
+    return ClassNewton(problem, policy, small.W, np.zeros((n, shape[1])), sigma)
 
 
 def suits(problem: CrammerSingerProblem, policy: ClassNewtonPolicy) -> bool:

@@ -19,11 +19,20 @@ class ClassNewtonPolicy:
     sweeps: int = 25
     """Sweeps of the dual descent before. On usps 40 instead of 10 saved a quarter of the time, 150 nothing more."""
     sweeps_of_assembled: int = 4
-    """The same where the whole Hessian may be factored, so that a Newton step costs a few sweeps: on letter 2, 4, 8 and 25 took
-    0.30, 0.25, 0.29 and 0.42 s to 1e-3."""
+    """The same where the whole Hessian may be factored, and the samples are too few to start from a part of them."""
     sweeps_of_few: int = 500
     """The same for problems that the dual descent solves to rounding: most are done by then. Where columns have different
     scales, 50,000 sweeps were not enough: wine at C = 1, iris at C = 1000."""
+    part_share: float = 4.0
+    """Samples of the part from whose W Newton's method starts, a weight. On letter 2, 4 and 6 cost equally much, and two parts,
+    one greater than the other, no less."""
+    least_parts: float = 4.0
+    """How many such parts there must be. Else a few sweeps of the dual descent come before."""
+    part_sigma: float = 3.0
+    """The sigma of that start, as a multiple of what ``first_sigma`` gives. On letter 3 took nine Newton steps to 1e-3, 1 ten.
+    There were eleven after four sweeps, which cost as much as five Newton steps."""
+    part_inner_share: float = 1.0
+    """The ``inner_share`` of that start."""
     most_weights: int = 10_000
     """Features times classes up to which it is tried: more were not measured."""
     dense_share: float = 0.3
@@ -33,15 +42,18 @@ class ClassNewtonPolicy:
     growth: float = 1.3
     """What multiplies sigma after a proximal step. With 3 the next one took twenty Newton steps on mnist, with 1.3 three: usps
     4.9 and 2.8 s to 1e-6. mnist took 91 s with 1.3; with 3 it was cut off after 78 s, far from done."""
-    growth_of_assembled: float = 3.0
-    """The same where the whole Hessian may be factored, and Newton steps are cheap: letter 0.51 s to 1e-6, 0.76 s with 1.3."""
+    growth_of_assembled: float = 2.5
+    """The same where the whole Hessian may be factored, and Newton steps are cheap. On letter 2.5 and 3 take equally long."""
     first_sigma: float = 30.0
     """The first sigma times the mean of |x_i|^2, at most. It is at most the mean of C too: slacks are near one, b at most C."""
-    inner_share: float = 0.1
-    """A proximal step is done where half the squared gradient is at most this share of what the step cost."""
+    inner_share: float = 0.5
+    """A proximal step is done where half the squared gradient is at most this share of what the step cost. With 0.5, and
+    ``cg_share`` 0.3, mnist took 20 s to 1e-3, with 0.1 and 0.1 45 s; usps 1.8 and 2.1 s."""
+    target_share: float = 0.5
+    """The same of the requested gap, times ``inner_share``, where that is greater."""
     most_inner: int = 30
     """Newton steps after which a proximal step ends anyway, with the same sigma for the next."""
-    cg_share: float = 0.1
+    cg_share: float = 0.3
     """Share of its first residual to which conjugate gradients solve a Newton system."""
     least_cg: int = 10
     """Iterations expected of the next system, at least, where its cost is compared with that of a factor."""
@@ -66,11 +78,21 @@ class ClassNewtonPolicy:
     """How many operations of a factor take as long as one of conjugate gradients, which wait for memory: an estimate."""
     slope_share: float = 0.2
     """Share of the first slope at which a line search ends."""
+    slope_share_of_assembled: float = 0.4
+    """The same where the whole Hessian may be factored, and a trial costs a quarter of a Newton step."""
     most_trials: int = 12
     """Trials of one line search."""
 
     def is_assembled(self, problem: CrammerSingerProblem) -> bool:
         return problem.n_weights * problem.n_classes <= self.most_assembled
+
+    def part_of(self, problem: CrammerSingerProblem) -> int:
+        """Samples of the part to start from; zero where there are too few samples for that."""
+        size = int(self.part_share * problem.n_weights * problem.n_classes)
+        return size if self.is_assembled(problem) and problem.n_samples >= self.least_parts * size else 0
+
+    def slope_share_for(self, problem: CrammerSingerProblem) -> float:
+        return self.slope_share_of_assembled if self.is_assembled(problem) else self.slope_share
 
     def growth_for(self, problem: CrammerSingerProblem) -> float:
         return self.growth_of_assembled if self.is_assembled(problem) else self.growth
@@ -79,6 +101,8 @@ class ClassNewtonPolicy:
         """How many sweeps of the dual descent come before Newton's method."""
         if problem.n_samples * problem.n_classes <= few_coefficients:
             return self.sweeps_of_few
+        if self.part_of(problem) > 0:
+            return 0
         return self.sweeps_of_assembled if self.is_assembled(problem) else self.sweeps
 
     def in_single(self, X: Any, n_classes: int) -> Array | None:

@@ -18,14 +18,15 @@ from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
 
 class Place(NamedTuple):
     """W with the outputs of the samples at work, their b(W), how many of each row of b are free, how far the others are from
-    that, and the sums of ``project``."""
+    that, and the sums of ``project``. ``apart`` is the gradient W - W(b), or None where it is not known yet."""
 
     W: Array
     outputs: Array
     b: Array
     counts: Array
     clear: Array
-    sums: tuple[float, float, float, float, float]
+    sums: tuple[float, float, float, float]
+    apart: Array | None = None
 
 
 class Work(NamedTuple):
@@ -67,14 +68,19 @@ class System:
 
     def __init__(self, work: Work, place: Place, policy: ClassNewtonPolicy, sigma: float, known: Known, single: Any) -> None:
         self.work, self.policy, self.sigma, (self.blocks, self.last_cg) = work, policy, sigma, known
+        self.place = place
         self.act = np.flatnonzero(place.counts >= 2)
         self.counts = place.counts[self.act]
-        bounds = np.zeros((len(self.act), place.b.shape[1]))
-        bounds[np.arange(len(self.act)), work.y[self.act]] = work.C[self.act]
-        self.free = (place.b[self.act] < bounds).astype(np.float64)
         self.n_free = int(np.sum(self.counts - 1))
         self.struggles, self.has_blocks = False, True
         self.single = single[work.ids[self.act]] if single is not None else None
+
+    @cached_property
+    def free(self) -> Array:
+        """One where a class of a sample is free, else zero."""
+        bounds = np.zeros((len(self.act), self.place.b.shape[1]))
+        bounds[np.arange(len(self.act)), self.work.y[self.act]] = self.work.C[self.act]
+        return np.asarray(self.place.b[self.act] < bounds, dtype=np.float64)
 
     @cached_property
     def X(self) -> Any:
@@ -102,7 +108,7 @@ class System:
         costs = {self._by_conjugate_gradients: iterations * 4.0 * k * (stored + 0.5 * d * d)}
         if self.n_free <= policy.most_direct:
             costs[self._by_factor] = (m**3 / 3.0 + 2.0 * m * m * (d + k)) / policy.factor_speed
-        if d * k <= policy.most_assembled and not sparse.issparse(self.X):
+        if d * k <= policy.most_assembled and not sparse.issparse(self.work.X):
             pairs = 0.5 * float(np.sum(self.counts * (self.counts + 1)))
             costs[self._by_hessian] = 2.0 * pairs * d * d + size**3 / 3.0 / policy.factor_speed
         return costs
@@ -111,6 +117,8 @@ class System:
     def _stored(self) -> float:
         if self.single is not None:
             return float(self.single.size)
+        if not sparse.issparse(self.work.X):
+            return float(len(self.act) * self.work.X.shape[1])
         return float(self.X.nnz if sparse.issparse(self.X) else self.X.size)
 
     def times(self, V: Array) -> Array:
@@ -119,13 +127,13 @@ class System:
     def _by_hessian(self) -> Array:
         from maxmargin.solvers.linear.class_newton_loop import add_hessian
 
-        d, k = self.gradient.shape
-        H = np.zeros((k, d, k, d))
-        add_hessian(self.X, self.free, self.counts, H)
-        square = H.reshape(k * d, k * d)
-        square *= self.sigma
-        square[np.diag_indices(k * d)] += 1.0
-        factor = cho_factor(square, lower=True, overwrite_a=True, check_finite=False)
+        (d, k), work, place = self.gradient.shape, self.work, self.place
+        H = np.zeros((k, k, d * d))
+        add_hessian(work.X, (work.y, work.C), place.b, place.counts, H, (np.empty(d * d), np.empty(k, np.int64)))
+        H *= self.sigma
+        square = H.reshape(k, k, d, d).transpose(0, 2, 1, 3).reshape(k * d, k * d)
+        square.reshape(-1)[:: k * d + 1] += 1.0
+        factor = cho_factor(square.T, lower=False, overwrite_a=True, check_finite=False)
         return np.asarray(cho_solve(factor, -self.gradient.T.reshape(-1), check_finite=False).reshape(k, d).T)
 
     def _by_conjugate_gradients(self) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.class_newton import ClassNewton, suits
+from maxmargin.solvers.linear.class_newton import ClassNewton, first_sigma, start_of, suits
 from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
 
 
@@ -231,7 +231,11 @@ class SequentialDualState:
 
     def begin_newton(self, policy: ClassNewtonPolicy) -> None:
         """Newton's method goes on from here."""
-        self.newton = ClassNewton(self.problem, policy, self.problem.weights(self.b), self.b)
+        if self.n_sweeps == 0 and policy.part_of(self.problem) > 0 and not self.b.any():
+            self.newton = start_of(self.problem, policy, self.random)
+        else:
+            W, sigma = self.problem.weights(self.b), first_sigma(self.problem, policy)
+            self.newton = ClassNewton(self.problem, policy, W, self.b, sigma)
         self.active = len(self.b)
         self.stage = Stage("class-newton", "few weights, and the dual descent is not done")
 
@@ -239,9 +243,9 @@ class SequentialDualState:
         """One step of Newton's method. Where it fails, the dual descent goes on from its b, to the end."""
         newton = self.newton
         assert newton is not None
-        newton.step(self.policy.next_share * self.share * target)
+        newton.step(self.share * target)
         self.steps += len(self.b)
-        self.looks_done = newton.least <= self.share * target * max(newton.dual, 0.0)
+        self.looks_done = newton.is_within(self.share * target)
         if newton.has_failed:
             self.newton, self.sweeps_to_newton = None, math.inf
             self.b = _feasible(self.problem, newton.b)

@@ -30,15 +30,19 @@ def add_row_squares(rows, C, squares):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def add_outer_products(rows, chosen, weights, H):
-    """H += sum_k weights[k] a a' with the row a = rows[chosen[k]]."""
+    """H += sum_k weights[k] a a' with the row a = rows[chosen[k]], whose indices must rise: the lower half is added up, and the
+    upper half copied."""
     values, indices, indptr = rows
     for k in range(chosen.shape[0]):
         start, stop = indptr[chosen[k]], indptr[chosen[k] + 1]
         for e in range(start, stop):
             scaled = weights[k] * values[e]
             target = H[indices[e]]
-            for f in range(start, stop):
+            for f in range(start, e + 1):
                 target[indices[f]] += scaled * values[f]
+    for j in range(H.shape[0]):
+        for h in range(j):
+            H[h, j] = H[j, h]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})

@@ -27,6 +27,9 @@ class Block(Protocol):
 
     def transposed_times(self, s: Array) -> Array: ...
 
+    @property
+    def dense(self) -> Array: ...
+
     def add_outer(self, chosen: Array, weights: Array, H: Array) -> None:
         """H += sum_i weights_i a_i a_i' over chosen rows."""
 
@@ -103,6 +106,10 @@ class SparseBlock:
         self.matrix, self.transposed = matrix, matrix.T
         self.rows = _loop_view(matrix)
 
+    @property
+    def dense(self) -> Array:
+        return np.asarray(self.matrix.toarray())
+
     def times(self, d: Array) -> Array:
         return np.asarray(self.matrix @ d)
 
@@ -142,6 +149,10 @@ class DenseFeatures:
 class DenseBlock:
     def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
+
+    @property
+    def dense(self) -> Array:
+        return self.matrix
 
     def times(self, d: Array) -> Array:
         return np.asarray(self.matrix @ d)

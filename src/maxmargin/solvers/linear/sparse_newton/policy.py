@@ -50,5 +50,13 @@ class SparseNewtonPolicy:
     """Halvings of an interval in the search along a direction."""
     short_step: float = 1e-6
     """A step that changes no margin by more than this is taken as it is: the slope along it is mostly rounding."""
+    mend_margin: float = 8.0
+    """How far below its limit a mended v_j is, in roundings of alpha, taken as independent of each other."""
+    least_limit: float = 0.5
+    """Alpha is mended where every v_j may be at least this large then."""
+    most_mendings: int = 4
+    """Changes of alpha in one mending: a change is rounded itself."""
+    most_mended: int = 1 << 22
+    """Elements of the dense columns up to which alpha is mended."""
     most_idle: int = 3
     """Steps in a row that may bring nothing before the working set counts as solved."""

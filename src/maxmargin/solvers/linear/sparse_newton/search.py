@@ -8,17 +8,16 @@ from maxmargin.data.rows import Array
 from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
 
 
-def step_length(margins: Array, change: Array, C: Array, linear: float, curved: float, policy: SparseNewtonPolicy) -> float:
-    """The t in [0, 1] that minimises sum_i C_i (1 - m_i - t q_i)_+^2 + t linear + t^2 curved / 2.
+def step_length(slacks: Array, change: Array, C: Array, linear: float, curved: float, policy: SparseNewtonPolicy) -> float:
+    """The t in [0, 1] that minimises sum_i C_i (r_i - t q_i)_+^2 + t linear + t^2 curved / 2, with the slacks r = 1 - m.
 
     The L1 norm is replaced by its chord, which lies above it. The full step t = 1 is taken if its slope is negative, or
     positive only by rounding error: an exact Newton step ends with a slope of zero."""
     if float(np.max(np.abs(change), initial=0.0)) <= policy.short_step:
         return 1.0
-    residual = 1.0 - margins
 
     def slope(t: float) -> float:
-        return linear + t * curved - 2.0 * float(C @ (np.maximum(0.0, residual - t * change) * change))
+        return linear + t * curved - 2.0 * float(C @ (np.maximum(0.0, slacks - t * change) * change))
 
     first, last = slope(0.0), slope(1.0)
     if not first < 0.0:

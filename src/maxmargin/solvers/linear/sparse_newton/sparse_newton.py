@@ -36,10 +36,10 @@ class SparseNewton:
         is_whole = n <= self.policy.whole_features and features.passes_for_all <= self.policy.whole_passes
         chosen = np.arange(n) if is_whole else np.union1d(np.flatnonzero(w), constant)
         working = WorkingSet.of(chosen, features, problem, l1, l2)
-        margins = problem.signs * working.block.times(w[chosen])
+        slacks = 1.0 - problem.signs * working.block.times(w[chosen])
         kept = np.arange(n)
         state = SparseNewtonState(
-            problem, self.policy, features, w, l1, l2, margins, kept, working, Stage(self.name, "L1 penalty")
+            problem, self.policy, features, w, l1, l2, slacks, kept, working, Stage(self.name, "L1 penalty")
         )
         state.alpha, state.needs_look = np.zeros(problem.n_samples), len(chosen) == 0 or warm_start is not None
         state.working_target = 1e-3 * problem.primal_at_zero

@@ -17,6 +17,7 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Stage
+from maxmargin.solvers.linear.sparse_newton import mending
 from maxmargin.solvers.linear.sparse_newton.features import Block, Features
 from maxmargin.solvers.linear.sparse_newton.model import QuadraticModel
 from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
@@ -64,7 +65,8 @@ class WorkingSet:
 
 @dataclass
 class SparseNewtonState:
-    """Where the solver stands: w, the margins, the dual point of the last look, and the features that are left."""
+    """Where the solver stands: w, the slacks 1 - m, the dual point of the last look, and the features that are left. Where C
+    times a column is large, slacks are small: the alpha that answers them has digits that margins near one would have lost."""
 
     problem: LinearProblem
     policy: SparseNewtonPolicy
@@ -72,7 +74,7 @@ class SparseNewtonState:
     w: Array
     l1: Array
     l2: Array
-    margins: Array
+    slacks: Array
     kept: Array
     working: WorkingSet
     stage: Stage
@@ -97,9 +99,13 @@ class SparseNewtonState:
         return len(self.kept)
 
     @property
+    def margins(self) -> Array:
+        return 1.0 - self.slacks
+
+    @property
     def answering_alpha(self) -> Array:
-        """2 C (1 - m)_+, the alpha that answers the margins."""
-        return np.asarray(2.0 * self.problem.C * np.maximum(0.0, 1.0 - self.margins))
+        """2 C (1 - m)_+, the alpha that answers the slacks."""
+        return np.asarray(2.0 * self.problem.C * np.maximum(0.0, self.slacks))
 
     def look(self) -> None:
         """A pass over all features that are left: the gap, what it screens, and the next working set."""
@@ -110,7 +116,7 @@ class SparseNewtonState:
         v = self.features.products(alpha * problem.signs, self.kept)
         inside = self.kept < problem.n_penalised
         share = self._dual_share(alpha, penalty.feasible_share(v[inside]))
-        self.alpha = share * alpha
+        self.alpha, share = self._scaled(alpha, share)
         loss = problem.loss.value(self.margins, problem.targets)
         terms = problem.loss.gap_terms(self.margins, self.alpha, problem.C, problem.targets)
         w = self.w[self.kept]
@@ -119,6 +125,16 @@ class SparseNewtonState:
         self.steps += problem.n_samples
         self._screen(share * v)
         self._choose(v)
+
+    def _scaled(self, alpha: Array, share: float) -> tuple[Array, float]:
+        """The share of alpha; or an alpha that is feasible without, where alpha misses that by rounding alone."""
+        problem, chosen, policy = self.problem, self.working.chosen, self.policy
+        is_idle = self.idle > 0 and problem.penalty.l2 == 0.0
+        if share < 1.0 and is_idle and len(chosen) * problem.n_samples <= policy.most_mended:
+            mended = mending.mended(problem, chosen, self.working.block.dense, alpha, policy)
+            if mended is not None:
+                return mended, 1.0
+        return share * alpha, share
 
     def _dual_share(self, alpha: Array, feasible: float) -> float:
         """The share of alpha that is best for the dual, at most what is feasible. An elastic net takes all."""
@@ -143,11 +159,11 @@ class SparseNewtonState:
         self.kept = self.kept[self._left]
 
     def _drop(self, lost: Array) -> None:
-        """Set these weights to zero, and compute the margins anew. Margins are never computed anew elsewhere: with large
-        columns the updated margins, and the alpha that responds to them, have more correct digits than w can hold."""
+        """Set these weights to zero, and compute the slacks anew. Slacks are never computed anew elsewhere: with large columns
+        the updated slacks, and the alpha that answers them, have more correct digits than w can hold."""
         if np.any(self.w[lost]):
             self.w[lost] = 0.0
-            self.margins = self.problem.signs * self.working.block.times(self.w[self.working.chosen])
+            self.slacks = 1.0 - self.problem.signs * self.working.block.times(self.w[self.working.chosen])
 
     def _choose(self, v: Array) -> None:
         """Add the features whose conditions of optimality are violated most."""
@@ -193,7 +209,7 @@ class SparseNewtonState:
         if gap <= self._aim or self.idle > policy.most_idle:
             self.needs_look = True
             return
-        changed = working.update(self.margins < 1.0, problem.C, policy)
+        changed = working.update(self.slacks > 0.0, problem.C, policy)
         gradient = working.l2 * w - v
         model = QuadraticModel(working.H, working.l1)
         d = model.best_step(w, gradient, policy, is_rough=changed > policy.rough_share)
@@ -224,9 +240,9 @@ class SparseNewtonState:
         keeps_sign = (w * new > 0.0) | (d == 0.0)
         lasso = float(working.l1 @ np.where(keeps_sign, np.sign(w) * d, np.abs(new) - np.abs(w)))
         ridge = float(working.l2 @ (w * d)), float(working.l2 @ np.square(d))
-        t = step_length(self.margins, change, problem.C, lasso + ridge[0], ridge[1], self.policy)
+        t = step_length(self.slacks, change, problem.C, lasso + ridge[0], ridge[1], self.policy)
         self.w[working.chosen] = new if t == 1.0 else w + t * d
-        self.margins = self.margins + t * change
+        self.slacks = self.slacks - t * change
 
     def _working_gap(self, alpha: Array, v: Array, w: Array) -> float:
         """The gap if the working set held all features. What a free intercept lacks of balance is charged roughly."""

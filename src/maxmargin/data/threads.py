@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -29,9 +30,23 @@ POLICY = ThreadPolicy()
 """The policy of this process."""
 
 
+_most_cores: ContextVar[int | None] = ContextVar("most_cores", default=None)
+
+
 def available_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use, and at most those of ``at_most_cores``."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _most_cores.get() or cores)
+
+
+@contextmanager
+def at_most_cores(n_cores: int) -> Iterator[None]:
+    """A context in which work is shared among at most so many threads: a worker of a cluster is given a number of them."""
+    token = _most_cores.set(n_cores)
+    try:
+        yield
+    finally:
+        _most_cores.reset(token)
 
 
 class _SingleThreadedBlas:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.limits import Stop
+from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks, linear_svc
 from maxmargin.estimators.jobs import serialised, warn_if_uncertified
 from maxmargin.estimators.partitioned import framings_of_classes, keep_classes
@@ -112,7 +113,8 @@ class LinearSVC(linear_svc.LinearSVC):
         callback = serialised(self._watcher(), self.verbose)
         room = policy.SHARES.rows * client_bytes(self.memory) / n_problems
         plan = Plan(limits, stop, seed_from(self.random_state), callback, room, n_bytes + ROW_OVERHEAD * executor.n_samples)
-        return run_together(executor, [PassesRun(executor, k, plan).solve() for k in range(n_problems)], stop)
+        with single_threaded_blas():
+            return run_together(executor, [PassesRun(executor, k, plan).solve() for k in range(n_problems)], stop)
 
     def _client(self) -> Any:
         from distributed import get_client

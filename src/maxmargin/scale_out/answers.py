@@ -71,13 +71,21 @@ class Margins:
 
 
 def answer_part(part: Part, line: Line, length: float, order: Order) -> Changes:
-    """The task: set alpha to the answer to a point of the line, and report what changes."""
-    memory = part.memory
+    """The task: set alpha to the answer to a point of the line, and report what changes. A partition that stays in memory
+    reports the matrix where it is asked for, and remembers until then what changed."""
     if not part.problem.C.any():
         return Changes.none(len(line.w), order.has_matrix)
-    near: Nearby | None = memory.kept.get("near")
-    if near is None or order.visits_all:
-        return _answer_all(part, line, length, order)
+    near: Nearby | None = part.memory.kept.get("near")
+    changes = (
+        _answer_all(part, line, length, order)
+        if near is None or order.visits_all
+        else _answer_near(part, near, line, length, order)
+    )
+    return changes._replace(outer=matrix_part(part, len(line.w)).values) if part.stays and order.has_matrix else changes
+
+
+def _answer_near(part: Part, near: Nearby, line: Line, length: float, order: Order) -> Changes:
+    memory = part.memory
     changes = near.completed(_changes(near.part, _margin(near.part, line, length), order), line.point(length))
     near.write_to(memory)
     memory.kept["w_alpha"] += changes.w_alpha
@@ -102,8 +110,7 @@ def _changes(part: Part, margin: Array, order: Order) -> Changes:
     anchor = memory.alpha if memory.anchor is None else memory.anchor
     assert memory.free is not None
     with single_threaded_blas(), np.errstate(all="ignore"):
-        has_matrix = order.has_matrix or not part.stays
-        return _passes(part).changes(margin, order.prox(anchor), memory.alpha, memory.free, has_matrix=has_matrix)
+        return _passes(part).changes(margin, order.prox(anchor), memory.alpha, memory.free, has_matrix=not part.stays)
 
 
 def _leave_near(part: Part) -> None:

@@ -183,8 +183,12 @@ class PassesRun:
         self.stage, self.reason = "newton", "the features are few"
         first = np.zeros(self.framing.n_features + 1)
         first[: len(guess.w)] = guess.w
-        state = NewtonByPasses(first, softness_of(self.framing.loss), guess.width)
-        yield from self._counted(state.begin(is_cold=self.start is None))
+        is_cold = self.start is None
+        if not guess.w.any() and not self.framing.loss.is_smooth and not self.executor.is_sequential:
+            first = yield from DescentByPasses(self).rounds(self.plan.policy.first_rounds)
+            is_cold = False
+        state = NewtonByPasses(first, softness_of(self.framing.loss), guess.width, is_cold=is_cold)
+        yield from self._counted(state.begin(is_cold=is_cold))
         return (yield from self._newton_steps(state))
 
     def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:

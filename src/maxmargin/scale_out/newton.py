@@ -32,7 +32,9 @@ from maxmargin.solvers.linear.newton.standing import Standing
 class NewtonByPasses(Standing):
     """Where the iteration stands. Weights have a last element for the constant feature, used or not."""
 
-    def __init__(self, w: Array, softness: float, width: float | None = None, policy: PassPolicy = PASSES) -> None:
+    def __init__(
+        self, w: Array, softness: float, width: float | None = None, policy: PassPolicy = PASSES, *, is_cold: bool = True
+    ) -> None:
         """``width`` is about how far margins are from those of the optimum, where w is a good guess."""
         size = len(w)
         self.w, self.softness, self.width = w, softness, width
@@ -45,7 +47,8 @@ class NewtonByPasses(Standing):
         self.least_primal, self.dual, self.anchor_dual = math.inf, -math.inf, 0.0
         self.inner_gap = self.pair_gap = math.inf
         self.inner_steps = self.n_free = self.generation = self.n_tight = 0
-        penalty = self.settings.cold_penalty if width is None else 0.5 / width
+        first = self.settings.cold_penalty if is_cold else self.settings.penalty
+        penalty = first if width is None else 0.5 / width
         self.penalty = math.inf if softness > 0.0 else penalty
         self.is_stuck = self.looks_first = self.has_been_long = self.lacks_matrix = False
 
@@ -89,7 +92,8 @@ class NewtonByPasses(Standing):
             self.penalty = self._limited(self.penalty * self.settings.factor(self.inner_steps))
             self.inner_steps = 0
             self.looks_first = self.has_been_long
-            yield from self._answer(self.length, moves_anchor=True, reach=self.policy.near_reach / self.penalty)
+            reach = self.policy.near_reach / self.penalty
+            yield from self._answer(self.length, moves_anchor=True, has_matrix=True, reach=reach)
             return
         yield from self._complete_matrix()
         with np.errstate(all="ignore"):
@@ -103,17 +107,19 @@ class NewtonByPasses(Standing):
 
     def _move(self, direction: Array, decrement: float) -> Solving[None]:
         """Try the full step, or look for the best length first where the last steps were shorter."""
-        generation, length = self.generation, 1.0
+        generation = self.generation
         self.line = Line(self.line.number + 1, self.line.number, self.w, direction)
         along = self._penalty_along(direction)
         if self.looks_first:
             length = yield from self._best_length(along)
             self.looks_first = length < self.policy.nearly_full
-        yield from self._answer(length)
+            yield from self._answer(length, has_matrix=True)
+            return
+        yield from self._answer(1.0)
         is_too_long = float(self.gradient @ direction) > self.policy.good_slope * decrement
-        if is_too_long and length == 1.0 and generation == self.generation:
+        if is_too_long and generation == self.generation:
             self.looks_first = self.has_been_long = True
-            yield from self._answer((yield from self._best_length(along)))
+            yield from self._answer((yield from self._best_length(along)), has_matrix=True)
 
     def _tighten(self) -> Solving[None]:
         """No step lowers F any more: move the anchor, or give up where that has not helped."""

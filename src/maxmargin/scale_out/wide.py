@@ -94,12 +94,25 @@ class DescentByPasses:
                 yield from self._round(state)
                 if state.gap <= self.limits.remainder_share * run.tol * abs(state.dual) or run.plan.stop.is_due:
                     break
-            if state.length is not None:
-                yield from run.asked(Pass(take_step_part, (state.length,)))
-                state.length = 1.0
+            yield from self._take_step(state)
             yield from self._look(state)
             if (yield from self._ends(state)):
                 return run.status
+
+    def rounds(self, n_rounds: int) -> Solving[Array]:
+        """Some rounds from the partitions' alpha. Returns w(alpha)."""
+        point = yield from self._dual_point()
+        state = Rounds(point.w, point.dual)
+        for _ in range(n_rounds):
+            yield from self._round(state)
+        yield from self._take_step(state)
+        return state.w
+
+    def _take_step(self, state: Rounds) -> Solving[None]:
+        """Let the partitions make the last step, whose length they do not know yet."""
+        if state.length is not None:
+            yield from self.run.asked(Pass(take_step_part, (state.length,)))
+            state.length = 1.0
 
     def _ends(self, state: Rounds) -> Solving[bool]:
         """A certificate where the gap looks small enough, or has fallen to a tenth since the last one."""

@@ -3,7 +3,9 @@
 A partition stays on the worker that holds it. Each worker has a :class:`Keeper`, a Dask actor with the partitions of that
 worker and what they remember. A pass sends one message to each keeper; the keeper visits all of its partitions, adds their
 results up, and sends the sum back. A message to an actor does not pass through the scheduler's queues: a round of two workers
-takes 2.5 ms where the same round made of tasks takes 13 ms (one core, empty passes).
+takes 2.5 ms where the same round made of tasks takes 13 ms (one core, empty passes). Where this process can reach the workers,
+messages go to them directly and not by way of the scheduler: a matrix of 2.5 MB from each of two workers then takes 6 ms
+instead of 18 ms. A keeper uses as many threads as its worker has.
 
 When a worker dies, Dask computes its chunks again elsewhere, and those partitions restart with an alpha of zero. The
 ``generation`` of the reply tells the solver, which continues from there. A certificate stays valid, because it judges the
@@ -20,9 +22,10 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.limits import check_point
-from maxmargin.data.threads import single_threaded_blas
+from maxmargin.data.threads import at_most_cores, single_threaded_blas
 from maxmargin.scale_out.blocks import Block
 from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, give_part, visit
+from maxmargin.scale_out.policy import WORKERS
 
 
 class Answered(NamedTuple):
@@ -38,10 +41,11 @@ class Keeper:
     def __init__(self, numbers: list[int], blocks: list[Block], framings: list[Framing]) -> None:
         self.partitions, self.framings = dict(zip(numbers, blocks, strict=True)), framings
         self.memories = {number: [Memory.empty(len(block.y)) for _ in framings] for number, block in self.partitions.items()}
+        self.n_threads = threads_of_worker()
 
     def answer(self, passes: dict[int, Pass]) -> Answered:
         """All passes on all partitions, added up."""
-        with single_threaded_blas():
+        with single_threaded_blas(), at_most_cores(self.n_threads):
             sums = {which: added(self._visits(which, passed)) for which, passed in passes.items()}
         return Answered(sums, size_of(sums))
 
@@ -49,6 +53,13 @@ class Keeper:
         framing, memories = self.framings[which], self.memories
         blocks = self.partitions.items()
         return [visit(block, (framing, memories[number][which], number, True), passed) for number, block in blocks]
+
+
+def threads_of_worker() -> int:
+    """The threads of the worker that calls this."""
+    from distributed import get_worker
+
+    return max(1, int(get_worker().state.nthreads))
 
 
 def size_of(content: Any) -> int:
@@ -87,6 +98,13 @@ class OnWorkers:
     n_passes: int = 0
     n_bytes_sent: int = 0
     n_bytes_received: int = 0
+    was_direct: bool | None = None
+    """What the client's ``direct_to_workers`` is set back to at the end."""
+
+    def __post_init__(self) -> None:
+        self.was_direct = self.client.direct_to_workers
+        if not self.was_direct and reaches_workers(self.client):
+            self.client.direct_to_workers = True
 
     @property
     def n_samples(self) -> int:
@@ -190,7 +208,10 @@ class OnWorkers:
             load[home] += 1
 
     def _lose(self, post: Post) -> None:
-        """A worker is gone, and with it what its partitions remembered."""
+        """A worker is gone, and with it what its partitions remembered. If it is only out of reach, messages go by way of the
+        scheduler from now on."""
+        if self._is_there(post.worker):
+            self.client.direct_to_workers = self.was_direct
         self.generation += 1
         self.posts.remove(post)
         self.homes = {number: home for number, home in self.homes.items() if number not in post.numbers}
@@ -202,3 +223,22 @@ class OnWorkers:
     def close(self) -> None:
         """Let the workers forget this fit: an actor without a reference is released."""
         self.posts.clear()
+        self.client.direct_to_workers = self.was_direct
+
+
+def reaches_workers(client: Any) -> bool:
+    """Whether this process can open a connection to every worker."""
+    import asyncio
+
+    async def greet(worker: str) -> bool:
+        try:
+            await asyncio.wait_for(client.rpc(worker).identity(), WORKERS.greeting_seconds)
+        except (TimeoutError, OSError):
+            return False
+        return True
+
+    async def greet_all() -> bool:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        return all(await asyncio.gather(*(greet(worker) for worker in workers)))
+
+    return bool(client.sync(greet_all))

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from maxmargin.data.real import is_real
 from maxmargin.data.rows import DTYPES, Array, sound
 
 MOST_LABEL = 2.0**31
@@ -27,8 +28,7 @@ def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
 
 def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> None:
     """A finite real number, above or at least a bound."""
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)
-    if not is_number:
+    if not (is_real(value) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)):
         raise ValueError(f"{name} must be a finite number; got {value!r}.")
     if above is not None and not value > above:
         raise ValueError(f"{name} must be greater than {above:g}; got {value!r}.")

@@ -262,7 +262,7 @@ class NewtonSteps(Phase):
         state = self.method.state
         self.method.advance(budget.steps, budget.target)
         self.looks_done, self.is_stuck = state.looks_done, state.is_stuck
-        if self.plan.suits_products and not self.looks_done and self._is_crawling:
+        if not self.looks_done and self.plan.suits_products and self._is_crawling:
             begin = partial(Ascent, in_single=False)
             return Handover(self.candidate()[1].copy(), "newton's directions are hard to find", begin)
         can_be_met = budget.target > 0.0  # with a target of zero the solve ends at rounding error

@@ -134,13 +134,13 @@ def validated_rows(estimator: Any, X: Any) -> Any:
 
 def _has_plain_targets(X: Any, y: Array) -> bool:
     """Whether y holds numbers, and both are finite."""
-    return y.dtype.kind in "iuf" and _is_finite(X) and _is_finite(y)
+    return y.dtype.kind in "iuf" and _is_finite(X, y)
 
 
-def _is_finite(values: Array) -> bool:
-    """Whether the sum is finite, and so all values are. A sum of large ones may overflow: then the answer is no."""
+def _is_finite(*arrays: Array) -> bool:
+    """Whether the sums are finite, and so all values are. A sum of large ones may overflow: then the answer is no."""
     with np.errstate(all="ignore"):
-        return bool(np.isfinite(values.sum()))
+        return all(math.isfinite(np.add.reduce(values, axis=None)) for values in arrays)
 
 
 def _is_table(y: Any) -> bool:

@@ -1,8 +1,9 @@
-"""A problem of few samples in one go: a state, its first answer, one certificate.
+"""A small problem in one go: a state, its first answer, one certificate.
 
-A model of 26 classes has 325 pairs, each of which is solved in a tenth of a millisecond. The driver's loop, with its chunks,
-limits and incumbent, takes longer than that. Where the first answer is within ``tol``, as nearly all are, this module is the
-whole solve. Its answer is the one that the driver finds: both make the same steps from the same start.
+A model of 26 classes has 325 pairs, each of which is solved in a tenth of a millisecond. A linear model of some thousand rows
+and few columns takes half a millisecond. The driver's loop, with its chunks, limits and incumbent, takes about as long. Where
+the first answer is within ``tol``, as nearly all are, this module is the whole solve. It makes the steps that the driver makes,
+from the same start.
 """
 
 from __future__ import annotations
@@ -12,33 +13,27 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import kernel_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
-from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.certificate.linear import Judge
+from maxmargin.data.limits import OutOfTimeError, Stop, check_point
+from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.solvers.base import Budget
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solving.policy import DEFAULT
 from maxmargin.solving.solution import Progress, Solution, Status
 
 
-def at_once(problem: KernelProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
+def at_once(problem: KernelProblem | LinearProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
     """The solution, or None where the solver has no such state, its first answer is not within ``tol``, or the time is up. The
     driver then begins again, and ends as it always does."""
-    begin = getattr(solver, "few", None)
-    if begin is None or stop.is_due:
+    if stop.is_due:
         return None
-    started = time.perf_counter()
     try:
         with stop.heard():
-            state = begin(problem)
-            if state is None:
-                return None
-            state.advance(Budget(int(DEFAULT.chunk_elements / DEFAULT.kernel_step_elements), tol))
-            if not state.looks_done or stop.is_due:
-                return None
-            alpha = np.array(state.alpha)
-            verdict = certify_kernel(problem, alpha, tol=tol)
-            return _solution(problem, state, alpha, verdict, started) if verdict.meets(tol) else None
+            return _of_kernel(problem, solver, tol) if isinstance(problem, KernelProblem) else _linear(problem, solver, tol)
     except OutOfTimeError:
         return None
     except KeyboardInterrupt:
@@ -46,12 +41,61 @@ def at_once(problem: KernelProblem, solver: Any, tol: float, stop: Stop) -> Solu
         return None
 
 
-def _solution(problem: KernelProblem, state: Any, alpha: Any, verdict: KernelVerdict, started: float) -> Solution:
-    certificate, steps, stage = verdict.certificate, state.steps, state.stage
-    epochs, offset_bound = steps / problem.n_samples, kernel_offset_bound(problem, verdict)
-    seconds = time.perf_counter() - started
+def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
+    begin, started = getattr(solver, "one_call", None), time.perf_counter()
+    call = None if begin is None else begin(problem)
+    if call is None:
+        return None
+    with single_threaded_blas():
+        state = call.solver.init(problem, None, 0)
+        chunk = DEFAULT.chunk_elements / DEFAULT.elements_a_step(problem.rows.n_stored, problem.n_samples)
+        call.solver.advance(problem, state, Budget(int(chunk), tol))
+        if not state.looks_done:
+            return None
+        check_point()
+        certificate = Judge(problem).certify(state.w, state.alpha)
+    return _linear_solution(problem, state, certificate, call.stage, started) if certificate.meets(tol) else None
+
+
+def _linear_solution(problem: LinearProblem, state: Any, certificate: Certificate, stage: Stage, started: float) -> Solution:
+    steps, scaling, row = state.steps, problem.intercept_scaling, _row(problem, state, certificate, stage, started)
+    return Solution(
+        w=state.w,
+        alpha=state.alpha,
+        b=float(state.w[-1] * scaling) if scaling else 0.0,
+        certificate=certificate,
+        status=Status.CERTIFIED,
+        trace=(row,),
+        seconds=row.seconds,
+        steps=steps,
+        epochs=row.epochs,
+    )
+
+
+def _row(problem: Any, state: Any, certificate: Certificate, stage: Stage, started: float) -> Progress:
+    """The only row of the trace."""
     values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
-    row = Progress(seconds, epochs, steps, *values, state.active, stage.solver, stage.reason)
+    epochs, seconds = state.steps / problem.n_samples, time.perf_counter() - started
+    return Progress(seconds, epochs, state.steps, *values, state.active, stage.solver, stage.reason)
+
+
+def _of_kernel(problem: KernelProblem, solver: Any, tol: float) -> Solution | None:
+    begin, started = getattr(solver, "few", None), time.perf_counter()
+    state = None if begin is None else begin(problem)
+    if state is None:
+        return None
+    state.advance(Budget(int(DEFAULT.chunk_elements / DEFAULT.kernel_step_elements), tol))
+    if not state.looks_done:
+        return None
+    check_point()
+    alpha = np.array(state.alpha)
+    verdict = certify_kernel(problem, alpha, tol=tol)
+    return _kernel_solution(problem, state, alpha, verdict, started) if verdict.meets(tol) else None
+
+
+def _kernel_solution(problem: KernelProblem, state: Any, alpha: Any, verdict: KernelVerdict, started: float) -> Solution:
+    certificate, offset_bound = verdict.certificate, kernel_offset_bound(problem, verdict)
+    row = _row(problem, state, certificate, state.stage, started)
     return Solution(
         w=np.empty(0),
         alpha=alpha,
@@ -59,9 +103,9 @@ def _solution(problem: KernelProblem, state: Any, alpha: Any, verdict: KernelVer
         certificate=certificate,
         status=Status.CERTIFIED if certificate.is_proof else Status.STATIONARY,
         trace=(row,),
-        seconds=seconds,
-        steps=steps,
-        epochs=epochs,
+        seconds=row.seconds,
+        steps=row.steps,
+        epochs=row.epochs,
         kernel_evaluations=problem.held_evaluations + verdict.kernel_evaluations,
         offset_bound=offset_bound,
     )

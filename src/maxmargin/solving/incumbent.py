@@ -244,8 +244,7 @@ class LinearIncumbent:
 
     @kept
     def elements_a_step(self) -> float:
-        elements = self.problem.rows.n_stored + self.policy.sweep_elements
-        return elements / self.problem.n_samples + self.policy.step_elements
+        return self.policy.elements_a_step(self.problem.rows.n_stored, self.problem.n_samples)
 
     @property
     def certificate_seconds(self) -> float:

@@ -53,5 +53,9 @@ class DrivingPolicy:
     tie: float = 1e-12
     """Relative difference of two primal values that counts as none."""
 
+    def elements_a_step(self, n_stored: int, n_samples: int) -> float:
+        """Stored elements that a step on a linear problem touches, and what it costs besides, in elements."""
+        return (n_stored + self.sweep_elements) / n_samples + self.step_elements
+
 
 DEFAULT = DrivingPolicy()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from maxmargin.solvers.linear.dual_mending import rounding_of_alpha
 from maxmargin.solvers.linear.switching import Forecast, Plan
 
 if TYPE_CHECKING:
+    from maxmargin.solvers.linear.newton.policy import NewtonPolicy
     from maxmargin.solvers.presolve import MergedRows, RenumberedColumns
 
 
@@ -296,11 +297,16 @@ class NewtonSteps(Phase):
 
 def newton_for(plan: Plan) -> Solver:
     """Newton's method as it suits the size of the problem."""
-    from maxmargin.solvers.linear.newton.newton import Newton
+    from maxmargin.solvers.linear.newton.policy import default_policy
 
-    careful = Newton(polishes=plan.is_small)
-    if not plan.suits_one_call:
-        return careful
+    return _newton(plan.is_small, plan.suits_one_call, default_policy())
+
+
+@lru_cache(maxsize=4)
+def _newton(polishes: bool, in_one_call: bool, policy: NewtonPolicy) -> Solver:
+    """Made once: in small fits it counts that settings are checked and put together."""
+    from maxmargin.solvers.linear.newton.newton import Newton
     from maxmargin.solvers.linear.newton.small_newton import SmallNewton
 
-    return SmallNewton(careful)
+    careful = Newton(polishes=polishes, policy=policy)
+    return SmallNewton(careful) if in_one_call else careful

@@ -214,10 +214,12 @@ class Pairs(Phase):
         state, end = self.method.state, self.steps + budget.steps
         self.looks_done = False
         while self.steps < end and not self.looks_done:
+            before = abs(state.dual)
             self.method.advance(1, budget.target)
+            is_vanishing = abs(state.dual) < self.plan.policy.vanishing * before
             self.forecast.note(state.iterations, state.gap / abs(state.dual) if state.dual else math.inf)
             self.looks_done = state.looks_done and not state.is_stuck
-            if state.is_stuck or (not self.looks_done and self._is_long(budget.target)):
+            if state.is_stuck or not (self.looks_done or is_vanishing or not self._is_long(budget.target)):
                 return Handover(state.alpha.copy(), "pairs would take longer", NewtonSteps.begin)
         return None
 

@@ -8,6 +8,7 @@ in ``.cache/regression_grid`` by the hash of maxmargin's sources, so that a run 
 peers are kept beside them: they do not depend on these sources.
 
     python -m benchmarks.regression_grid                                     # every cell
+    python -m benchmarks.regression_grid --only tolerances  # those of the peers, for a machine that is busy
     python -m benchmarks.regression_grid --seconds 240  # every cell of ours; peers in cells drawn at random for so long
     python -m benchmarks.regression_grid --sets abalone --costs 1 --only ours  # some cells, without peers or report
 """
@@ -181,7 +182,7 @@ def report(outcomes: dict[Cell, Outcome], path: Path, options: argparse.Namespac
         fits.add(*words, len(chosen), certified, seconds_text(geometric_mean(seconds)), seconds_text(max(seconds)))
         for peer, table in ratios.items():
             table.add(*words, sum(peer in outcome.peers for outcome in chosen), *_ratio_cells(chosen, peer))
-    clock = "**Pinned to one core beside other work, and so in seconds of the processor, all threads together.**"
+    clock = "**Pinned to one core ahead of other work, in seconds of the processor, all threads together.**"
     head = [__doc__.partition("\n\n    python")[0], *([clock] if options.processor_time else [])]
     parts: list[object] = [*head, "## maxmargin to 1e-6", fits]
     for peer, table in ratios.items():
@@ -209,7 +210,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         ("costs", COSTS, float),
     ):
         parser.add_argument(f"--{name}", nargs="+", type=kind, default=list(choices), help=f"of {', '.join(map(str, choices))}")
-    parser.add_argument("--only", choices=["ours"], help="maxmargin alone, to the terminal")
+    parser.add_argument("--only", choices=["ours", "tolerances"], help="maxmargin, or the search of tolerances, alone")
     parser.add_argument("--processor-time", action="store_true", help="seconds of the processor, for a busy machine")
     parser.add_argument("--seconds", type=float, default=math.inf, help="run no peer after this; cells come in random order")
 
@@ -225,6 +226,10 @@ def main() -> None:
     if options.seconds < math.inf:
         cells = [cells[k] for k in np.random.default_rng(0).permutation(len(cells))]
     for cell in cells:
+        if options.only == "tolerances":
+            data = loaded(cell.name, cell.scaling)
+            print(*cell, list(reaching(data, cell, cell.epsilon * float(data.y.std()))), flush=True)
+            continue
         with_peers = options.only is None and time.perf_counter() - begun < options.seconds
         outcomes[cell] = outcome_of(cell, folder, with_peers)
         peers = " ".join(f"{peer} {seconds_text(seconds)}" for peer, seconds in outcomes[cell].peers.items())

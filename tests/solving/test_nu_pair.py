@@ -16,6 +16,7 @@ from maxmargin.problem.regression_losses import EpsilonInsensitive
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.driver import Limits, Stop, drive
 from maxmargin.solving.nu_pair import solve_nu_svr_pair
+from tests import raw_catalogue
 
 TOL = 1e-6
 SHARES = (0.05, 0.3, 0.7, 1.0)
@@ -50,6 +51,13 @@ def test_the_pair_is_the_answer_of_smo_where_both_get_there(nu):
     w = X.T @ (first.alpha[:80] - first.alpha[80:])
     assert np.linalg.norm(pair.feature_weights - w) <= pair.certificate.distance_bound + first.certificate.distance_bound
     assert abs(pair.b - first.b) <= pair.offset_bound + first.offset_bound
+
+
+@pytest.mark.parametrize("nu", SHARES)
+def test_targets_that_are_a_multiple_of_columns_are_certified(nu):
+    """The residuals are zero at the optimum, and errors in the last digits of w cost a noticeable part of |w|^2."""
+    X = raw_catalogue.table("collinear", 300).X[:300]
+    assert NuSVR(kernel="linear", nu=nu).fit(X[:, 1:], X[:, 0]).status_ is Status.CERTIFIED
 
 
 @pytest.mark.parametrize("nu", SHARES)

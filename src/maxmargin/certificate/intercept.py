@@ -23,7 +23,7 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import BestKinks, KernelVerdict
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
 from maxmargin.data.rows import Array
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, summed
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.offset import Interval, offset_interval
@@ -58,7 +58,7 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
     2 R."""
     if not math.isfinite(certificate.distance_bound):
         return math.inf
-    if problem.loss.is_smooth or len(margins) != len(problem.loss.kinks(margins, problem.C, problem.targets).offsets):  # type: ignore[attr-defined]
+    if problem.loss.is_smooth:
         return linear_offset_bound(problem, w, certificate)
     with np.errstate(all="ignore"):
         roundings, b = float(problem.rows.longest) + 8.0, float(w[-1]) * problem.intercept_scaling
@@ -66,25 +66,27 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
         steepness = (certificate.distance_bound + gamma(roundings) * length) * (1.0 + gamma(roundings)) * OUTWARDS
         flat = (gamma(roundings) * abs(b) + roundings * SMALLEST) * OUTWARDS
         reach = steepness * math.sqrt(float(squares.max()) + roundings * SMALLEST) * OUTWARDS + flat
-        kinks = problem.targets - margins
-        near = np.flatnonzero(np.abs(kinks) <= 3.0 * reach)
+        kinks = problem.loss.kinks(margins, problem.C, problem.targets).offsets  # type: ignore[attr-defined]
+        if len(kinks) != len(margins):  # several kinks a sample
+            return linear_offset_bound(problem, w, certificate)
+        is_below = kinks < -3.0 * reach
+        near = np.flatnonzero((kinks <= 3.0 * reach) & ~is_below)
         own = steepness * np.sqrt(squares[near] + roundings * SMALLEST) + flat
         moved = own + 2.0 * UNIT_ROUNDOFF * (4.0 * reach)
-        interval = _near_interval(problem, kinks, near, moved, reach)
+        interval = _near_interval(problem, kinks[near], near, moved, is_below)
         is_inside = interval.low >= -1.9 * reach and interval.high <= 1.9 * reach
     return _farthest(interval, 0.0) * OUTWARDS if is_inside else linear_offset_bound(problem, w, certificate)
 
 
-def _near_interval(problem: LinearProblem, kinks: Array, near: Array, moved: Array, reach: float) -> Interval:
-    """The interval of quantiles of all kinks, from those near zero and the weight of those below."""
+def _near_interval(problem: LinearProblem, kinks: Array, near: Array, moved: Array, is_below: Array) -> Interval:
+    """The interval of quantiles of all kinks, from those of the samples ``near`` zero and the weight of those below."""
     assert problem.offset_prices is not None
     C, n = problem.C, problem.n_samples
-    is_below = kinks < -3.0 * reach
     below = float(C[0]) * np.count_nonzero(is_below) if C.strides == (0,) else float(C[is_below].sum())
-    total = float(C.sum())
-    level = total - float(problem.offset_prices.sum())
+    total = summed(C)
+    level = total - summed(problem.offset_prices)
     slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (total + abs(level))
-    return offset_interval(kinks[near], C[near], level - below, moved, slack)
+    return offset_interval(kinks, C[near], level - below, moved, slack)
 
 
 def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float:

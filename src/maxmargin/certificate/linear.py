@@ -179,7 +179,8 @@ class Judge:
         the longest |x_i|, and the linear terms by r times the greatest |p_i|."""
         assert self.squares is not None
         longest = math.sqrt(float(self.squares.max())) * (1.0 + gamma(self.problem.n_weights + 8))
-        steepness = float(np.abs(self.problem.targets).max()) + comparison.norm * longest
+        targets = self.problem.targets
+        steepness = max(float(targets.max()), -float(targets.min())) + comparison.norm * longest
 
         def fall(r: float) -> float:
             return r * steepness + 0.5 * (r * longest) * (r * longest)

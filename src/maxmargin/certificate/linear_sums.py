@@ -16,10 +16,15 @@ import numpy as np
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Counts
 from maxmargin.certificate.rounding import SMALLEST, gamma, two_sum, vector
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
+
+ROWS_A_COLUMN = 16
+"""Terms that are added one after the other before the rest is added in pairs: at most so many roundings besides those of
+``np.sum``, which makes fewer than 32 of up to 2^18 terms. Part of a proof: see ``PAIRWISE_ROUNDINGS``."""
 
 
 class DualTotals(NamedTuple):
@@ -107,6 +112,10 @@ def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTo
     """Add up over all rows of ``problem``, each thread over its own; the first of ``weights`` is w(alpha) afterwards, and the
     first of ``rests`` what it lacks."""
     weights, rests = output.weights, output.rests
+    if crew.size == 1:
+        check_point()
+        alone = output._replace(weights=weights[0], rests=None if rests is None else rests[0])
+        return _sum_over_rows(problem, alone, 0, len(output.alpha))
     sums = crew.share(
         len(output.alpha),
         lambda k, *part: _sum_over_rows(
@@ -180,7 +189,7 @@ class _BlockPass(NamedTuple):
 
     @classmethod
     def of(cls, problem: LinearProblem, output: PassOutput, size: int) -> _BlockPass:
-        return cls(problem, output, judge_of_rows(problem.rows.is_sparse, output.rests), np.empty((9, size)))
+        return cls(problem, output, judge_of_rows(problem.rows.is_sparse, output.rests), np.empty((3, size)))
 
     @property
     def is_precise(self) -> bool:
@@ -208,26 +217,30 @@ class _BlockPass(NamedTuple):
         return RowTotals(*_sums_over_margins(problem, block, outputs, errors, self.output.alpha[block]), scale)
 
     def _of_residuals(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
-        """Regression, by one compiled pass over the residuals and six sums."""
+        """Regression, by one compiled pass over the residuals and six sums. A sum is made of columns of few samples each, so
+        that it goes through fewer roundings than ``PAIRWISE_ROUNDINGS``."""
         from maxmargin.certificate.residual_loops import ResidualSamples, judge_residuals
 
-        problem, n = self.problem, block.stop - block.start
-        prices = 0.0 if problem.offset_prices is None else problem.offset_prices
-        alpha, C, targets = self.output.alpha[block], problem.C[block], problem.targets[block]
-        price = prices if isinstance(prices, float) else prices[block]
-        roundings = operations(problem.compiled_rows, block)
-        samples = ResidualSamples(*(_each(values, n) for values in (alpha, C, targets, price, roundings)))
-        pieces, terms = problem.loss.residual_pieces(), self.memory[3:, :n]  # type: ignore[attr-defined]
-        counts = judge_residuals(sums.outputs, sums.magnitudes, samples, pieces, self.is_precise, terms)
-        loss, conjugate, gap, error, total, excess = np.sum(terms, axis=1).tolist()
+        problem, rows, alpha = self.problem, self.problem.compiled_rows, self.output.alpha[block]
+        n_columns, prices = -(-len(alpha) // ROWS_A_COLUMN), problem.offset_prices
+        terms, totals = np.zeros((2, 6, n_columns))
+        price = 0.0 if prices is None else prices[block]
+        C, price, roundings = (_each(some, n_columns) for some in (problem.C[block], price, operations(rows, block)))
+        samples = ResidualSamples(_read_only(alpha), C, _read_only(problem.targets[block]), price, roundings)
+        pieces: Any = problem.loss.residual_pieces()  # type: ignore[attr-defined]
+        counts = judge_residuals(sums.outputs, sums.magnitudes, samples, pieces, self.is_precise, terms, totals)
+        loss, conjugate, gap, error, total, excess = np.add.reduce(totals, axis=1).tolist()
         return RowTotals(loss, conjugate, gap, error, scale, total, excess, *counts)
 
 
-def _each(values: Array | float, n: int) -> Array:
-    """A number for each sample, in the one type that the loop is compiled for."""
-    if isinstance(values, float):
-        return _read_only(np.full(n, values))
-    return _read_only(np.full(n, values[0]) if values.strides == (0,) else values)
+def _each(values: Array | float, n_columns: int) -> Array:
+    """A number for each sample, or one for all samples as often as the loop needs it, in the one type that it is compiled
+    for."""
+    if not isinstance(values, float) and values.strides != (0,):
+        return _read_only(values)
+    same = np.empty(n_columns)
+    same.fill(values if isinstance(values, float) else values[0])
+    return _read_only(same)
 
 
 def _sums_over_margins(

@@ -22,7 +22,7 @@ from maxmargin.certificate.certificate import (
 from maxmargin.certificate.linear_sums import PartSums, RowTotals
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, SMALLEST, gamma, length, two_sum
 from maxmargin.data.rows import Array
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Loss
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Loss, summed
 
 
 class ProblemShape(NamedTuple):
@@ -157,7 +157,7 @@ def _zero_value(shape: Any, sums: RowTotals) -> float:
 
 def _price(shape: Any, comparison: Comparison) -> float:
     prices = shape.offset_prices
-    return 0.0 if prices is None else comparison.offset * float(prices.sum())
+    return 0.0 if prices is None else comparison.offset * summed(prices)
 
 
 def _dual_shift(shape: Any, comparison: Comparison) -> float:

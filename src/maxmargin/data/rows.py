@@ -7,7 +7,6 @@ sparse layout, and for a third one where all stored elements are equal.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from maxmargin.data import policy
+from maxmargin.data.kept import kept
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -74,19 +74,19 @@ class Rows:
             X = check_array(sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         return cls(_canonical(X) if sparse.issparse(X) else np.asarray(X))
 
-    @property
+    @kept
     def is_sparse(self) -> bool:
         return sparse.issparse(self.matrix)
 
-    @property
+    @kept
     def n_samples(self) -> int:
         return int(self.matrix.shape[0])
 
-    @property
+    @kept
     def n_features(self) -> int:
         return int(self.matrix.shape[1])
 
-    @property
+    @kept
     def n_stored(self) -> int:
         """Stored elements: what one pass over X reads."""
         return int(self.matrix.nnz if self.is_sparse else self.matrix.size)
@@ -140,7 +140,7 @@ class Rows:
         """|x_i|^2 + bias^2 in float64, whatever the type of X. They are computed once where there is no bias."""
         return self._plain_squared_norms if bias == 0.0 else self._squared_norms(bias)
 
-    @cached_property
+    @kept
     def _plain_squared_norms(self) -> Array:
         return _read_only(self._squared_norms(0.0))
 
@@ -158,24 +158,24 @@ class ChosenRows(Rows):
     def __init__(self, X: Array, chosen: Array) -> None:
         vars(self).update(_X=X, _chosen=chosen)
 
-    @cached_property
+    @kept
     def matrix(self) -> Array:
         rows: Array = vars(self)["_X"][vars(self)["_chosen"]]
         return rows
 
-    @property
+    @kept
     def is_sparse(self) -> bool:
         return False
 
-    @property
+    @kept
     def n_samples(self) -> int:
         return len(vars(self)["_chosen"])
 
-    @property
+    @kept
     def n_features(self) -> int:
         return int(vars(self)["_X"].shape[1])
 
-    @property
+    @kept
     def n_stored(self) -> int:
         return self.n_samples * self.n_features
 

@@ -117,8 +117,8 @@ def _give_up_claims() -> None:
 def threads_for(n_stored: int, overhead: int = 0, policy: ThreadPolicy | None = None) -> int:
     """How many threads share ``n_stored`` elements, if each touches ``overhead`` more elements of its own. There is one for
     each core, or fewer where a thread would have too little to do."""
-    elements = (policy or POLICY).elements_a_thread + overhead
-    return max(1, min(available_cores(), n_stored // elements))
+    most = n_stored // ((policy or POLICY).elements_a_thread + overhead)
+    return min(available_cores(), most) if most > 1 else 1
 
 
 class Crew:

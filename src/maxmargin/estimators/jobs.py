@@ -26,6 +26,8 @@ def run_jobs(jobs: Sequence[Job], n_jobs: int | None, max_seconds: float) -> lis
     that a job does not use goes to the jobs after it.
     """
     stop = Stop.within(max_seconds)
+    if len(jobs) == 1:
+        return [jobs[0](stop)]
     n_threads = thread_count(n_jobs, len(jobs))
     timed = [_within_share(job, (len(jobs) - k) / n_threads) for k, job in enumerate(jobs)]
     if n_threads == 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ def solve_all(
                 solution = solve_hard_tube(problem, solver, limits, callback=callback, seed=seed, stop=stop)
             else:
                 solution = drive(problem, solver, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
-            return solution if model.warm_start else replace(solution, alpha=NOTHING)
+            return solution if model.warm_start else solution.without(NOTHING)
 
         return run
 

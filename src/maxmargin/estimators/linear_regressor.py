@@ -104,7 +104,7 @@ class LinearRegressor(checks.PickledByName, Watched):
 
     def _keep(self, n_features: int, is_one: bool, solutions: list[Solution]) -> None:
         self.n_features_in_ = n_features
-        weights = np.stack([solution.w[:n_features] for solution in solutions])
+        weights = np.array([solution.w[:n_features] for solution in solutions])
         self.coef_ = weights[0] if is_one else weights
         self.intercept_ = np.array([solution.b for solution in solutions])
         self._warm_start = WarmStart.of(self, solutions)

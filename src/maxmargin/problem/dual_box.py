@@ -111,6 +111,11 @@ def repeated(value: Targets, n: int) -> Array:
     return repeats
 
 
+def summed(values: Array) -> float:
+    """Their sum, at once where one number stands for all samples."""
+    return float(values[0]) * len(values) if values.strides == (0,) else float(values.sum())
+
+
 def one_or_all(C: Array) -> Array:
     """One number where all samples have the same, else the array."""
     return C[:1] if C.strides == (0,) else C

@@ -15,13 +15,14 @@ the dual has the constraint sum_i alpha_i sigma_i = 0, as in a kernel SVM."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from maxmargin.data.kept import kept
+from maxmargin.data.real import is_real
 from maxmargin.data.rows import Array, CsrRows, DenseRows, Rows
 from maxmargin.problem import policy
 from maxmargin.problem.dual_box import DualBox, Loss, repeated
@@ -68,31 +69,31 @@ class LinearProblem:
         y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
         return cls(rows, y, costs_of(C, rows), loss, scaling, is_penalized, penalty=L2() if penalty is None else penalty)
 
-    @property
+    @kept
     def n_samples(self) -> int:
         return self.rows.n_samples
 
-    @property
+    @kept
     def n_weights(self) -> int:
         """The length of w: the features, and one for the intercept if there is one."""
         return self.rows.n_features + (self.intercept_scaling != 0.0)
 
-    @property
+    @kept
     def n_penalised(self) -> int:
         """How many elements of w, from the first on, are penalised."""
         return self.n_weights if self.penalizes_intercept else self.rows.n_features
 
-    @cached_property
+    @kept
     def signs(self) -> Array:
         """sigma: the labels, or ones in regression."""
         return np.ones(self.n_samples, np.int8) if self.loss.is_regression else self.y
 
-    @cached_property
+    @kept
     def targets(self) -> Array:
         """t: ones, or y in regression."""
         return self.y if self.loss.is_regression else repeated(1.0, self.n_samples)
 
-    @cached_property
+    @kept
     def box(self) -> DualBox:
         return self.loss.dual(self.C, self.targets)
 
@@ -101,11 +102,11 @@ class LinearProblem:
         box = self.box
         return DualBox(box.L[block], box.U[block], box.D[block], box.p[block], box.e)
 
-    @cached_property
+    @kept
     def compiled_rows(self) -> DenseRows | CsrRows:
         return self.rows.compiled(self.intercept_scaling)
 
-    @cached_property
+    @kept
     def regulariser(self) -> Array:
         """One for each element of w that is penalised, in the layout of the compiled loops: the last is the intercept's."""
         ones = np.ones(self.rows.n_features + 1)
@@ -149,7 +150,7 @@ class LinearProblem:
         """b sum_i c_i"""
         return 0.0 if self.offset_prices is None else float(w[-1]) * self.intercept_scaling * float(self.offset_prices.sum())
 
-    @cached_property
+    @kept
     def first_dual_point(self) -> Array:
         """A feasible alpha that is known without computing: zero, or the prices of the offset."""
         return np.zeros(self.n_samples) if self.offset_prices is None else np.array(self.offset_prices)
@@ -159,7 +160,7 @@ class LinearProblem:
         signed = alpha * self.signs
         return signed if self.offset_prices is None else signed - self.offset_prices
 
-    @cached_property
+    @kept
     def primal_at_zero(self) -> float:
         """P(0), which no optimum exceeds."""
         return float(self.C @ self.loss.value(np.zeros(self.n_samples), self.targets))
@@ -200,19 +201,22 @@ def targets_of(y: Any, rows: Rows) -> Array:
     y = np.asarray(y, dtype=np.float64)
     if y.shape != (rows.n_samples,):
         raise ValueError(f"y must have one target for each of the {rows.n_samples} rows of X; its shape is {y.shape}.")
-    wrong = np.flatnonzero(~np.isfinite(y))
-    if wrong.size:
-        raise ValueError(f"The targets must be finite; y[{wrong[0]}] is {y[wrong[0]]}.")
+    is_finite = np.isfinite(y)
+    if not is_finite.all():
+        wrong = int(np.argmin(is_finite))
+        raise ValueError(f"The targets must be finite; y[{wrong}] is {y[wrong]}.")
     return y
 
 
 def costs_of(C: Any, rows: Rows) -> Array:
     C = np.asarray(C, dtype=np.float64)
+    if C.ndim == 0 and 0.0 < (value := float(C)) < math.inf:  # at once, which counts in small fits
+        return repeated(value, rows.n_samples)
     if C.shape not in ((), (1,), (rows.n_samples,)):
         raise ValueError(f"C must be one number or one for each of the {rows.n_samples} rows; its shape is {C.shape}.")
-    wrong = np.flatnonzero(~(np.isfinite(C) & (C >= 0.0)))
-    if wrong.size:
-        raise ValueError(f"C must be finite and not negative; it holds {C.reshape(-1)[wrong[0]]}.")
+    is_sound = np.isfinite(C) & (C >= 0.0)
+    if not is_sound.all():
+        raise ValueError(f"C must be finite and not negative; it holds {C.flat[int(np.argmin(is_sound))]}.")
     if not C.any():
         raise ValueError("C is zero for every sample: there is nothing to fit.")
     return C if C.shape == (rows.n_samples,) else repeated(float(C.flat[0]), rows.n_samples)
@@ -227,6 +231,6 @@ def _loss(loss: Loss | None) -> Loss:
 
 
 def _scaling(intercept_scaling: float) -> float:
-    if not isinstance(intercept_scaling, Real) or not np.isfinite(intercept_scaling) or intercept_scaling < 0.0:
+    if not is_real(intercept_scaling) or not math.isfinite(intercept_scaling) or intercept_scaling < 0.0:
         raise ValueError(f"intercept_scaling must be finite and not negative; got {intercept_scaling!r}.")
     return float(intercept_scaling)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
-from maxmargin.problem.dual_box import Kinks, ResidualPieces
+from maxmargin.problem.dual_box import Kinks, ResidualPieces, summed
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.regression_losses import Rescaled
@@ -38,7 +38,7 @@ class Shortfall(Hinge):
 
     def kinks(self, output: Array, C: Array, target: Array) -> Kinks:
         """One a sample, at t - f."""
-        return Kinks(target - output, C, float(C.sum()))
+        return Kinks(target - output, C, summed(C))
 
 
 def one_class_problem(X: Any, nu: float, weights: Any = 1.0) -> LinearProblem:

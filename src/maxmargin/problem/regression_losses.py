@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from maxmargin.data.real import is_real
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import (
     UNIT_ROUNDOFF,
@@ -185,7 +186,7 @@ class Quantile:
 
 
 def _check_epsilon(epsilon: Any) -> None:
-    if not (isinstance(epsilon, Real) and 0.0 <= float(epsilon) < np.inf):
+    if not (is_real(epsilon) and 0.0 <= float(epsilon) < np.inf):
         raise ValueError(f"epsilon must be finite and not negative; got {epsilon!r}.")
 
 

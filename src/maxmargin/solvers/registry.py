@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -70,7 +71,12 @@ def _named(solver: Any, solvers: dict[str, tuple[str, str]], example: str) -> An
         return solver
     if solver not in solvers:
         raise ValueError(f"There is no solver named {solver!r}; there are {', '.join(map(repr, sorted(solvers)))}.")
-    module, name = solvers[solver]
+    return _default(*solvers[solver])
+
+
+@cache
+def _default(module: str, name: str) -> Any:
+    """A solver with the settings that it has by default. Solvers are frozen: one serves every solve."""
     return getattr(import_module(f"maxmargin.solvers.{module}"), name)()
 
 

@@ -4,7 +4,7 @@
 what                                            file
 ==============================================  ==================================
 ``solve``: solver and certificate in turns      ``driver.py``
-few samples, whose first answer will do         ``at_once.py``
+small problems, whose first answer will do       ``at_once.py``
 the best answer so far                          ``incumbent.py``
 when a certificate is due, when to give up      ``policy.py``
 C = infinity                                    ``hard_margin.py``

@@ -1,8 +1,9 @@
-"""A problem of few samples in one go: a state, its first answer, and mostly one certificate.
+"""A small problem in one go: a state, its first answer, and mostly one certificate.
 
-A model of 26 classes has 325 pairs, each of which is solved in a tenth of a millisecond. The driver's loop, with its chunks,
-limits and incumbent, takes longer than that. Where the solver for few samples does not give up, this module is the whole
-solve. Its answer is the one that the driver finds: both make the same steps from the same start.
+A model of 26 classes has 325 pairs, each of which is solved in a tenth of a millisecond. A linear model of some thousand rows
+and few columns takes half a millisecond. The driver's loop, with its chunks, limits and incumbent, takes about as long. Where
+the solver for few samples does not give up, or the first answer of a linear solver is within ``tol``, this module is the whole
+solve. It makes the steps that the driver makes, from the same start.
 """
 
 from __future__ import annotations
@@ -15,24 +16,27 @@ import numpy as np
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import kernel_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
-from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.certificate.linear import Judge
+from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.solvers.base import Budget
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solving.policy import DEFAULT
 from maxmargin.solving.solution import Progress, Solution, Status
 
 
-def at_once(problem: KernelProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
+def at_once(problem: KernelProblem | LinearProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
     """The solution, or None where the solver has no such state, gives up, or the time is up. The driver then begins again, and
     ends as it always does."""
-    begin = getattr(solver, "few", None)
-    if begin is None or stop.is_due:
+    if stop.is_due:
         return None
     try:
         with stop.heard():
-            state = begin(problem)
-            return None if state is None else _solved(problem, state, tol, stop)
+            if isinstance(problem, KernelProblem):
+                return _of_kernel(problem, solver, tol, stop)
+            return _linear(problem, solver, tol)
     except OutOfTimeError:
         return None
     except KeyboardInterrupt:
@@ -40,28 +44,62 @@ def at_once(problem: KernelProblem, solver: Any, tol: float, stop: Stop) -> Solu
         return None
 
 
-def _solved(problem: KernelProblem, state: Any, tol: float, stop: Stop) -> Solution | None:
+def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
+    begin, started = getattr(solver, "one_call", None), time.perf_counter()
+    call = None if begin is None else begin(problem)
+    if call is None:
+        return None
+    with single_threaded_blas():
+        state = call.solver.init(problem, None, 0)
+        chunk = DEFAULT.chunk_elements / DEFAULT.elements_a_step(problem.rows.n_stored, problem.n_samples)
+        call.solver.advance(problem, state, Budget(int(chunk), tol))
+        if not state.looks_done:
+            return None
+        check_point()
+        certificate = Judge(problem).certify(state.w, state.alpha)
+    return _linear_solution(problem, state, certificate, call.stage, started) if certificate.meets(tol) else None
+
+
+def _linear_solution(problem: LinearProblem, state: Any, certificate: Certificate, stage: Stage, started: float) -> Solution:
+    scaling, row = problem.intercept_scaling, _row(problem, state, certificate, stage, started)
+    return Solution(
+        w=state.w,
+        alpha=state.alpha,
+        b=float(state.w[-1] * scaling) if scaling else 0.0,
+        certificate=certificate,
+        status=Status.CERTIFIED,
+        trace=(row,),
+        seconds=row.seconds,
+        steps=row.steps,
+        epochs=row.epochs,
+    )
+
+
+def _row(problem: Any, state: Any, certificate: Certificate, stage: Stage, started: float) -> Progress:
+    """A row of the trace."""
+    values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
+    epochs, seconds = state.steps / problem.n_samples, time.perf_counter() - started
+    return Progress(seconds, epochs, state.steps, *values, state.active, stage.solver, stage.reason)
+
+
+def _of_kernel(problem: KernelProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
     """Advance until a certificate meets ``tol`` or the solver gives up."""
-    started, trace = time.perf_counter(), []
-    budget = Budget(int(DEFAULT.chunk_elements / DEFAULT.kernel_step_elements), tol)
-    while True:
+    begin, started = getattr(solver, "few", None), time.perf_counter()
+    state = None if begin is None else begin(problem)
+    budget, trace = Budget(int(DEFAULT.chunk_elements / DEFAULT.kernel_step_elements), tol), []
+    while state is not None:
         state.advance(budget)
         if not state.looks_done or stop.is_due:
             return None
         alpha = state.alpha
         verdict = certify_kernel(problem, alpha, tol=tol)
-        trace.append(_progress(problem, state, verdict.certificate, started))
+        trace.append(_row(problem, state, verdict.certificate, state.stage, started))
         if verdict.meets(tol):
-            return _solution(problem, alpha, verdict, trace)
+            return _kernel_solution(problem, alpha, verdict, trace)
+    return None
 
 
-def _progress(problem: KernelProblem, state: Any, certificate: Certificate, started: float) -> Progress:
-    seconds, epochs, stage = time.perf_counter() - started, state.steps / problem.n_samples, state.stage
-    values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
-    return Progress(seconds, epochs, state.steps, *values, state.active, stage.solver, stage.reason)
-
-
-def _solution(problem: KernelProblem, alpha: Array, verdict: KernelVerdict, trace: list[Progress]) -> Solution:
+def _kernel_solution(problem: KernelProblem, alpha: Array, verdict: KernelVerdict, trace: list[Progress]) -> Solution:
     certificate, last = verdict.certificate, trace[-1]
     return Solution(
         w=np.empty(0),

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
+from maxmargin.data.real import is_real
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
@@ -100,7 +100,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("tol", "max_epochs", "max_seconds"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not float(value) >= 0.0:
+            if not is_real(value) or not float(value) >= 0.0:
                 raise ValueError(f"{name} must be zero or positive; got {value!r}.")
 
 
@@ -119,7 +119,8 @@ def drive(
 
     A linear solve uses one thread of BLAS from beginning to end. That limit holds for the whole process. If it were set for
     parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
-    if warm_start is None and callback is None and isinstance(problem, KernelProblem) and limits.max_epochs == math.inf:
+    is_plain = warm_start is None and callback is None and limits.max_epochs == math.inf
+    if is_plain and policy is DEFAULT and isinstance(problem, (KernelProblem, LinearProblem)):
         answer = at_once(problem, solver, limits.tol, stop)
         if answer is not None:
             return answer
@@ -167,12 +168,12 @@ class _Run:
     trace: list[Progress] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     next_certificate: float = 0.0
+    patience: Patience | None = None  # made where a certificate is refused
     was_limited: bool = False  # by rounding, at the last certificate
     certificate_seconds: float = 0.0  # of the latest one: the last must begin that much before the deadline
 
     def __post_init__(self) -> None:
         self.incumbent = incumbent_of(self.problem, self.policy)
-        self.patience = Patience(self._steps_to_stall, rule=self.policy.stall)
 
     def start(self, warm_start: Array | None, seed: int) -> None:
         if self.stop.deadline < math.inf:
@@ -341,18 +342,17 @@ class _Run:
 
     def _is_stalled(self) -> bool:
         now = self.trace[-1]
+        self.patience = self.patience or Patience(self._steps_to_stall, rule=self.policy.stall)
         return self.patience.note(now.steps, now.dual, now.dual + now.gap)
 
     @property
     def _steps_to_stall(self) -> float:
-        elements, epochs = self.policy.stall_elements, self.policy.stall_epochs
-        return float(min(epochs * self.problem.n_samples, elements / self.incumbent.elements_a_step))
+        elements = self.policy.stall_elements / self.incumbent.elements_a_step
+        return float(min(self.policy.stall_epochs * self.problem.n_samples, elements))
 
     def _budget(self) -> Budget:
-        now = self.state.steps
-        wanted = min(
-            self.next_certificate - now, self.policy.chunk_elements / self.incumbent.elements_a_step, self._max_steps - now
-        )
+        now, a_chunk = self.state.steps, self.policy.chunk_elements / self.incumbent.elements_a_step
+        wanted = min(self.next_certificate - now, a_chunk, self._max_steps - now)
         return Budget(max(1, int(wanted)), self.limits.tol)
 
     @property

@@ -7,7 +7,6 @@ problem it is an alpha alone, because w is known only through alpha.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +16,7 @@ from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_b
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
 from maxmargin.certificate.linear import judge_of
 from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
+from maxmargin.data.kept import kept
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import available_cores
@@ -133,12 +133,12 @@ class LinearIncumbent:
         self._w_of_margins: Array | None = None
         self._own_w = self.w
 
-    @cached_property
+    @kept
     def alpha(self) -> Array:
         """Made where the first answer is not within ``tol``."""
         return self.problem.first_dual_point.copy()
 
-    @cached_property
+    @kept
     def primal(self) -> float:
         return self.problem.primal_at_zero
 
@@ -242,10 +242,9 @@ class LinearIncumbent:
         scaling = self.problem.intercept_scaling
         return Answer(w, alpha, float(w[-1] * scaling) if scaling else 0.0, certificate)
 
-    @property
+    @kept
     def elements_a_step(self) -> float:
-        elements = self.problem.rows.n_stored + self.policy.sweep_elements
-        return elements / self.problem.n_samples + self.policy.step_elements
+        return self.policy.elements_a_step(self.problem.rows.n_stored, self.problem.n_samples)
 
     @property
     def certificate_seconds(self) -> float:

@@ -56,5 +56,9 @@ class DrivingPolicy:
     """Share of tol that the penalty on the intercept may take for the problem with a free intercept to be tried in its place,
     and to which that problem is solved: its answer is to be within tol of two problems."""
 
+    def elements_a_step(self, n_stored: int, n_samples: int) -> float:
+        """Stored elements that a step on a linear problem touches, and what it costs besides, in elements."""
+        return (n_stored + self.sweep_elements) / n_samples + self.step_elements
+
 
 DEFAULT = DrivingPolicy()

@@ -84,6 +84,12 @@ class Solution:
     offset_bound: float = 0.0
     ellipsoid: Ellipsoid | None = None
 
+    def without(self, nothing: Array) -> Solution:
+        """The same solution with this in place of its alpha, which may take much memory."""
+        thin = object.__new__(type(self))
+        vars(thin).update(vars(self), alpha=nothing)
+        return thin
+
     def __str__(self) -> str:
         return f"{self.status.name} after {self.seconds:.3g} s and {self.epochs:.1f} epochs: {self.certificate}"
 

@@ -17,13 +17,21 @@ same call gives the same answer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.base import Budget, Solver, Stage
 from maxmargin.solvers.linear.costs import LinearCosts
-from maxmargin.solvers.linear.phases import Coordinates, Handover, NewtonSteps, Pairs, Phase
+from maxmargin.solvers.linear.phases import Coordinates, Handover, NewtonSteps, Pairs, Phase, newton_for
 from maxmargin.solvers.linear.switching import AutoPlan, SwitchingPolicy
+
+
+class OneCall(NamedTuple):
+    """A method whose first call is likely to be the whole solve, and what the trace says of it."""
+
+    solver: Solver
+    stage: Stage
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,13 @@ class Auto:
         else:
             state.begin(Handover(warm_start, reason, NewtonSteps.begin))
         return state
+
+    def one_call(self, problem: LinearProblem) -> OneCall | None:
+        """Newton's method in one compiled call, if that is what the solve begins with."""
+        plan = AutoPlan(problem, self.policy, self.costs)
+        if problem.penalty.has_kink or not plan.suits_one_call:
+            return None
+        return OneCall(newton_for(plan), Stage("newton", plan.reason_for_newton or ""))
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
         handover = state.at_work.advance(budget)

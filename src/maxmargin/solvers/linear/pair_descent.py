@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, summed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.base import Budget, Stage
@@ -62,8 +62,8 @@ class PairState:
         self.problem, self.policy = problem, policy
         prices = problem.offset_prices
         assert prices is not None
-        self._total = float(prices.sum())
-        self.point = PairPoint(problem.rows, np.ascontiguousarray(problem.box.U), self._total, policy)
+        self._total = summed(prices)
+        self.point = PairPoint(problem.rows, problem.box.U, self._total, policy)
         self.iterations = self.idle = self.refusals = 0
         self.looks_done = self.is_stuck = False
         self.rho, self.longest, self.gap, self.least_gap, self.caution = 0.0, 0.0, math.inf, math.inf, 1.0

@@ -34,10 +34,12 @@ class Placed(NamedTuple):
 
 
 class WorkingSet(NamedTuple):
-    """The samples of a working set, their outputs, and memory for numbers of those that violate optimality on each side."""
+    """The samples of a working set, their outputs, memory for |x_i|^2, and for numbers of those that violate optimality on each
+    side."""
 
     chosen: Array
     outputs: Array
+    squares: Array
     below: Array
     above: Array
 
@@ -46,7 +48,8 @@ class Task(NamedTuple):
     """What ends the steps on a working set: the relative gap to reach, a number of rows read, or a w that is nothing but
     rounding, where w = 0 is optimal. ``total`` is the sum of all alpha. Where ``spread`` is not zero, the gap does not count:
     the outputs of two samples that can be paired are to differ by at most ``spread`` times |w| |x|. A round computes the
-    outputs, halves the interval that holds rho ``halvings`` times, and pairs each violator ``sweeps`` times."""
+    outputs, halves the interval that holds rho ``halvings`` times, and pairs each violator ``sweeps`` times. ``alike`` is a
+    field of ``PairPolicy``."""
 
     target: float
     most_read: float
@@ -54,6 +57,7 @@ class Task(NamedTuple):
     spread: float
     sweeps: int
     halvings: int
+    alike: float
 
 
 @njit(**OPTIONS)
@@ -109,11 +113,11 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
     A round computes all outputs of the set, takes rho between its two sides, and pairs the samples below rho whose alpha can
     rise, from the worst on, with the samples above rho whose alpha can fall. A pair (i, j) moves alpha_i up and alpha_j down,
     or the other way, by the same amount: to the least |w(alpha)| that their boxes allow."""
-    chosen, outputs, below, above = working_set
+    chosen, outputs, squares, below, above = working_set
     n, rho, gap, n_read, longest = np.uint64(len(chosen)), 0.0, np.inf, 0.0, 0.0
     for k in range(n):
-        square = row_sqnorm(rows, chosen[k])
-        longest = square if square > longest else longest
+        squares[k] = row_sqnorm(rows, chosen[k])
+        longest = squares[k] if squares[k] > longest else longest
     while True:
         low, high = np.inf, -np.inf
         for k in range(n):
@@ -161,17 +165,20 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
         size = n_below if n_below > n_above else n_above
         shift = size // np.uint64(task.sweeps)
         for k in range(size * np.uint64(task.sweeps)):
-            i = chosen[below[k % size % n_below]]
-            j = chosen[above[(k % size + k // size * shift) % n_above]]
+            p, q = below[k % size % n_below], above[(k % size + k // size * shift) % n_above]
+            i, j = chosen[p], chosen[q]
             slope = row_dot(rows, j, w) - row_dot(rows, i, w)
             room = min(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -min(alpha[i], upper[j] - alpha[j])
             if slope == 0.0 or room == 0.0:
                 continue
             row_add(rows, i, 1.0, other)
-            row_add(rows, j, -1.0, other)
-            curvature = row_dot(rows, i, other) - row_dot(rows, j, other)  # |x_i - x_j|^2
+            both = squares[p] + squares[q]
+            curvature = both - 2.0 * row_dot(rows, j, other)  # |x_i - x_j|^2
+            if curvature <= task.alike * both:  # by what is left after x_j is taken away: the difference has lost its digits
+                row_add(rows, j, -1.0, other)
+                curvature = row_dot(rows, i, other) - row_dot(rows, j, other)
+                _clear(rows, j, other)
             _clear(rows, i, other)
-            _clear(rows, j, other)
             step = slope / curvature if abs(slope) < abs(room) * curvature else room
             alpha[i] = min(max(alpha[i] + step, 0.0), upper[i])
             alpha[j] = min(max(alpha[j] - step, 0.0), upper[j])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from maxmargin.data.limits import check_point
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, Rows
+from maxmargin.problem.dual_box import repeated
 from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows
 from maxmargin.solvers.samples import one_of_each
 
@@ -31,6 +33,8 @@ class PairPolicy:
     halvings: int = 10
     """Halvings of the interval that holds rho. A rough rho is enough to tell the two sides apart, and every rho gives a bound.
     Few halvings leave samples on both sides, down to the last digits of their outputs. An estimate, not measured."""
+    alike: float = 1e-6
+    """Share of |x_i|^2 + |x_j|^2 below which |x_i - x_j|^2 is not computed as a difference, so that ten digits are left."""
     most_read: float = 2.0
     """Rows read on a working set, as a share of all rows, before all samples are looked at, or another method is considered."""
     least_read: int = 100_000
@@ -80,7 +84,8 @@ class PairPoint:
 
     def __init__(self, rows: Rows, upper: Array, total: float, policy: PairPolicy) -> None:
         n = rows.n_samples
-        self.rows, self.upper, self.total, self.policy = rows, upper, total, policy
+        self.rows, self.upper, self.total, self.policy = rows, np.ascontiguousarray(upper), total, policy
+        self.is_even = upper.strides == (0,)  # one bound for all samples
         self.alpha, self.outputs = np.zeros(n), np.empty(n)
         self.w, self._other = np.zeros(rows.n_features + 1), np.zeros(rows.n_features + 1)
         self.chosen = np.empty(0, np.uint64)
@@ -105,7 +110,7 @@ class PairPoint:
             sample = self._sample()
             w = sample.w
             if not is_whole:
-                band = band_of(sample.near, sample.upper, sample.total, policy.near_share)
+                band = sample.band
         else:
             w = self._mean(policy.mean_every if n > policy.least_near else 1)
         below = self._place(w, band)
@@ -115,10 +120,29 @@ class PairPoint:
             self._place(w, EVERYWHERE)
         self._fill(missing, n if is_whole else self.size)
 
+    @property
+    def band(self) -> tuple[float, float]:
+        """Two outputs of the working set, which is all samples, around rho. The samples between them have ``near_share`` of the
+        weight, half of it on each side of the sum of alpha."""
+        half = 0.5 * self.policy.near_share * float(self.upper.sum())
+        low, high = self._outputs_at([self.total - half, self.total + half])
+        return low if self.total > half else -np.inf, high
+
+    def _outputs_at(self, weights: list[float]) -> list[float]:
+        """Where the bounds of all samples up to an output add up to a weight; infinity where they never do."""
+        if self.is_even:
+            places = [max(0, math.ceil(weight / float(self.upper[0])) - 1) for weight in weights]
+            ordered = np.partition(self.near, [place for place in places if place < len(self.near)])
+        else:
+            order = np.argsort(self.near)
+            places, ordered = np.searchsorted(np.cumsum(self.upper[order]), weights).tolist(), self.near[order]
+        return [float(ordered[place]) if place < len(ordered) else np.inf for place in places]
+
     def _sample(self) -> PairPoint:
         """The problem of some of the samples, solved roughly as one working set."""
         chosen = one_of_each(self.policy.sample_every, self.rows.n_samples)
-        rows, upper = Rows(self.rows.matrix[chosen]), self.upper[chosen]
+        rows = Rows(self.rows.matrix[chosen])
+        upper = repeated(float(self.upper[0]), len(chosen)) if self.is_even else self.upper[chosen]
         point = PairPoint(rows, upper, self.total * float(upper.sum()) / float(self.upper.sum()), self.policy)
         point.begin(is_whole=True)
         point.descend(self.policy.sample_gap)
@@ -151,15 +175,32 @@ class PairPoint:
     def _fill(self, missing: float, size: int) -> None:
         """Raise alpha on the chosen samples, from the least output on, until the sum is right. Where they are many more than
         ``size``, those nearest to the last that was raised stay chosen."""
-        order = self.chosen[np.argsort(self.outputs[self.chosen])]
-        upper = self.upper[order]
-        sums = np.cumsum(upper)
-        self.alpha[order] = np.clip(missing - (sums - upper), 0.0, upper)
-        if len(order) > 2 * size:
-            middle = int(np.searchsorted(sums, missing))
-            first = max(0, min(middle - size // 2, len(order) - size))
+        chosen, (order, last) = self.chosen, self._ordered(self.outputs[self.chosen], missing, size)
+        order, n = chosen[order], len(chosen)
+        if self.is_even:
+            self.alpha[order[:last]] = self.upper[0]
+            if last < n:
+                self.alpha[order[last]] = min(max(missing - last * self.upper[0], 0.0), self.upper[0])
+        else:
+            upper = self.upper[order]
+            self.alpha[order] = np.clip(missing - (np.cumsum(upper) - upper), 0.0, upper)
+        if n > 2 * size:
+            first = _window(last, size, n)
             self.chosen = np.sort(order[first : first + size])
-        self._add(self.alpha, self.w) if len(order) == len(self.alpha) else self._add_chosen()
+        self._add(self.alpha, self.w) if n == len(self.alpha) else self._add_chosen()
+
+    def _ordered(self, outputs: Array, weight: float, size: int) -> tuple[Array, int]:
+        """The chosen samples, the least output first, and the place at which the sum of their bounds exceeds ``weight``. Where
+        all bounds are equal that place is known, and the order is right only there and at the ends of ``_window``: all else
+        would take a sort."""
+        if not self.is_even:
+            order = np.argsort(outputs)
+            return order, int(np.searchsorted(np.cumsum(self.upper[self.chosen[order]]), weight))
+        n = len(outputs)
+        last = min(int(weight / self.upper[0]), n)
+        first = _window(last, size, n)
+        places = {min(max(place, 0), n - 1) for place in (first, last, first + size)}
+        return np.argpartition(outputs, sorted(places)) if n > 1 else np.arange(n), last
 
     def _add_chosen(self) -> None:
         """w += sum over the chosen samples of alpha_i x_i"""
@@ -189,11 +230,11 @@ class PairPoint:
         n, policy, total = len(self.chosen), self.policy, float(self.alpha[self.chosen].sum())
         self.near = np.empty(n)
         memory = np.empty((2, n), np.uint64)
-        working_set = WorkingSet(self.chosen, self.near, memory[0], memory[1])
+        working_set = WorkingSet(self.chosen, self.near, np.empty(n), memory[0], memory[1])
         most_read = max(policy.least_read, policy.most_read * self.rows.n_samples)
         is_small = self.rows.n_samples * self.rows.n_features <= policy.small_elements
         spread = policy.small_spread if is_small else 0.0
-        task = Task(target, most_read, self.total, spread, self._sweeps, policy.halvings)
+        task = Task(target, most_read, self.total, spread, self._sweeps, policy.halvings, policy.alike)
         found = Descended(*descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task))
         self._settle(total)
         self.n_read += found.n_read
@@ -228,13 +269,6 @@ class PairPoint:
         return max(1, self.policy.chunk_elements // a_row)
 
 
-def band_of(outputs: Array, upper: Array, total: float, share: float) -> tuple[float, float]:
-    """Two outputs, between which the samples have ``share`` of the weight, half of it on each side of ``total``."""
-    order = np.argsort(outputs)
-    sums = np.cumsum(upper[order])
-    half = 0.5 * share * float(sums[-1])
-    low, high = np.searchsorted(sums, (total - half, total + half))
-    return (
-        float(outputs[order[low]]) if total > half else -np.inf,
-        float(outputs[order[high]]) if high < len(order) else np.inf,
-    )
+def _window(middle: int, size: int, n: int) -> int:
+    """Where ``size`` of n places begin that are as near as can be to the middle."""
+    return max(0, min(middle - size // 2, n - size))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from maxmargin.solvers.linear.dual_mending import rounding_of_alpha
 from maxmargin.solvers.linear.switching import AutoPlan, Forecast
 
 if TYPE_CHECKING:
+    from maxmargin.solvers.linear.newton.policy import NewtonPolicy
     from maxmargin.solvers.presolve import MergedRows, RenumberedColumns
 
 
@@ -213,10 +214,12 @@ class Pairs(Phase):
         state, end = self.method.state, self.steps + budget.steps
         self.looks_done = False
         while self.steps < end and not self.looks_done:
+            before = abs(state.dual)
             self.method.advance(1, budget.target)
+            is_vanishing = abs(state.dual) < self.plan.policy.vanishing * before
             self.forecast.note(state.iterations, state.gap / abs(state.dual) if state.dual else math.inf)
             self.looks_done = state.looks_done and not state.is_stuck
-            if state.is_stuck or (not self.looks_done and self._is_long(budget.target)):
+            if state.is_stuck or not (self.looks_done or is_vanishing or not self._is_long(budget.target)):
                 return Handover(state.alpha.copy(), "pairs would take longer", NewtonSteps.begin)
         return None
 
@@ -262,7 +265,7 @@ class NewtonSteps(Phase):
         state = self.method.state
         self.method.advance(budget.steps, budget.target)
         self.looks_done, self.is_stuck = state.looks_done, state.is_stuck
-        if self.plan.suits_products and not self.looks_done and self._is_crawling:
+        if not self.looks_done and self.plan.suits_products and self._is_crawling:
             begin = partial(Ascent, in_single=False)
             return Handover(self.candidate()[1].copy(), "newton's directions are hard to find", begin)
         can_be_met = budget.target > 0.0  # with a target of zero the solve ends at rounding error
@@ -296,11 +299,16 @@ class NewtonSteps(Phase):
 
 def newton_for(plan: AutoPlan) -> Solver:
     """Newton's method as it suits the size of the problem."""
-    from maxmargin.solvers.linear.newton.newton import Newton
+    from maxmargin.solvers.linear.newton.policy import default_policy
 
-    careful = Newton(polishes=plan.is_small)
-    if not plan.suits_one_call:
-        return careful
+    return _newton(plan.is_small, plan.suits_one_call, default_policy())
+
+
+@lru_cache(maxsize=4)
+def _newton(polishes: bool, in_one_call: bool, policy: NewtonPolicy) -> Solver:
+    """Made once: in small fits it counts that settings are checked and put together."""
+    from maxmargin.solvers.linear.newton.newton import Newton
     from maxmargin.solvers.linear.newton.small_newton import SmallNewton
 
-    return SmallNewton(careful)
+    careful = Newton(polishes=polishes, policy=policy)
+    return SmallNewton(careful) if in_one_call else careful

@@ -41,7 +41,7 @@ from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.linear.newton.frame import lengthened, with_best_offset
+from maxmargin.solvers.linear.newton.frame import lengthened, straightened, with_best_offset
 from maxmargin.solvers.linear.newton.policy import NewtonPolicy, default_policy
 from maxmargin.solvers.linear.newton.state import NewtonState
 
@@ -104,8 +104,11 @@ class Newton:
                 w, alpha = reduction.expand(w, alpha)
             if problem.offset_prices is not None:
                 return with_best_offset(problem, w), alpha
-            is_lengthened = state.hangs_on_rounding and not problem.loss.is_regression
-            return (lengthened(problem, w) if is_lengthened else w), alpha
+            if not state.hangs_on_rounding:
+                return w, alpha
+            if not problem.loss.is_regression:
+                return lengthened(problem, w), alpha
+            return (straightened(problem, w, alpha) if state.refusals and not problem.loss.is_smooth else w), alpha
 
     def factor(self, inner_steps: int) -> float:
         """The factor on the penalty after an inner problem of ``steps`` steps."""

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.data.kept import kept
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.newton.curves import Curve, Tube
 from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import has_few_elements, plain_curve_of
 from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
@@ -42,7 +41,7 @@ class SmallNewton:
     def name(self) -> str:
         return "newton"
 
-    @cached_property
+    @kept
     def settings(self) -> Settings:
         """The settings from w = 0 for the hinge loss."""
         careful = self.careful
@@ -50,6 +49,8 @@ class SmallNewton:
         return Settings(
             hardness=policy.small_hardness,
             epsilon=0.0,
+            lower=0.0,
+            upper=1.0,
             penalty=careful.cold_penalty,
             anchor_dual=0.0,
             acceptance=careful.acceptance,
@@ -125,11 +126,12 @@ class SmallState:
         self.calls_steps += found.steps
         self.own_steps += max(1, found.steps) * n
         self.gap, self.best_dual, self.active = found.gap, found.dual, found.n_free
-        self.alpha, self.w = self.memory.samples.best_alpha, self.memory.weights.best_w
+        self.alpha, self.w = self.memory.alpha, self.memory.weights.best_w
         self.looks_done = self.meets(budget.target)
-        is_cut_short = found.steps == most_steps and self.calls_steps < policy.small_steps and not self.looks_done
-        if not is_cut_short:
-            self.memory = None
+        if found.steps < most_steps or self.calls_steps >= policy.small_steps:
+            self.memory = (
+                None  # else the budget has cut the call short. It goes on, even if a certificate is refused in between
+            )
 
     def _begun(self, solver: SmallNewton, target: float) -> Memory:
         """The memory of the call: from the warm start, from the answer to some of the samples, or from zero."""
@@ -155,62 +157,68 @@ class SmallState:
 class Memory:
     """What the compiled call reads and writes. It begins at w = 0 and alpha = 0."""
 
-    def __init__(self, Z: Array, curve: Curve | Tube, settings: Settings, unit: float = 1.0) -> None:
-        n, d = len(curve.C), len(Z)
-        self.unit = unit
-        given, of_samples = np.empty((4, n)), np.zeros((7, n))  # copies: an array that is only read would be another type
-        given[0], given[1], given[2], given[3] = curve.C, curve.lower, curve.U, curve.target
-        self.Z, self.settings = Z, settings
-        self.samples = Samples._make([*given, *of_samples, np.empty(n, np.uint64)])
+    def __init__(self, Z: Array, C: Array, target: Array | float, settings: Settings, unit: float = 1.0) -> None:
+        n, d = len(C), len(Z)
+        self.Z, self.settings, self.unit = Z, settings, unit
+        of_samples = np.empty((9, n))
+        of_samples[0], of_samples[1], of_samples[2:6], of_samples[6] = C, target, 0.0, target
+        self.samples = Samples._make([*of_samples, np.empty(n, np.uint64)])
         self.weights = Weights._make([*np.zeros((6, d)), *np.zeros((2, d, d)), np.empty((d + 1, STRIP))])
 
     @classmethod
     def of(cls, problem: LinearProblem, settings: Settings) -> Memory:
         """A penalty is a change of alpha_i / C_i for each unit of the output, which in regression is the size of the
         targets."""
-        curve, unit = plain_curve_of(problem), 1.0
+        curve, unit, hardness, penalty = plain_curve_of(problem), 1.0, settings.hardness, settings.penalty
         if curve.is_smooth:
-            settings = settings._replace(hardness=1.0 / curve.softness, penalty=np.inf, epsilon=curve.epsilon)
+            hardness, penalty = 1.0 / curve.softness, np.inf
         elif curve.is_tube:
             unit = power_of_two(np.asarray(curve.target))
-            settings = settings._replace(penalty=settings.penalty / unit, epsilon=curve.epsilon)
-        return cls(signed_columns(problem), curve, settings, unit)
+            penalty /= unit
+        lower, upper = unit_bounds(problem)
+        settings = settings._replace(hardness=hardness, epsilon=curve.epsilon, lower=lower, upper=upper, penalty=penalty)
+        return cls(signed_columns(problem), curve.C, curve.target, settings, unit)
+
+    @property
+    def alpha(self) -> Array:
+        """That of the best pair. A product rounds in the same direction for all factors, so that alpha stays in its box."""
+        return self.samples.best * self.samples.C
 
     def some(self, every: int, gap: float) -> Memory:
         """The problem of one sample out of ``every``, whose C stands in for theirs, to this relative gap."""
         n = len(self.samples.C) // every
         chosen = one_of_each(every, len(self.samples.C))
-        C, lower, upper, target = (values[chosen] for values in self.samples[:4])
         Z = padded(len(self.Z), n)
-        np.take(self.Z, chosen, axis=1, out=Z[:, :n])
-        tube = Tube(every * C, every * upper, every * lower, target, 0.0, self.settings.epsilon)
-        return Memory(Z, tube, self.settings._replace(converged=gap), self.unit)
+        self.Z.take(chosen, axis=1, out=Z[:, :n], mode="clip")  # "raise" would make a copy first
+        C, target = every * self.samples.C[chosen], self.samples.target[chosen]
+        return Memory(Z, C, target, self.settings._replace(converged=gap), self.unit)
 
     def begin(self, problem: LinearProblem, alpha: Array, penalty: float) -> None:
         """Where an alpha is given: w = w(alpha), unless w = 0 has the lesser primal value. w(alpha) of a poor alpha can be
         far off."""
+        samples, settings = self.samples, self.settings
         alpha = np.clip(alpha, problem.box.L, problem.box.U)
         w = problem.weights(alpha)
-        self.samples.alpha[:] = self.samples.anchor[:] = alpha
+        np.divide(alpha, samples.C, out=samples.share, where=samples.C > 0.0)
+        samples.anchor[:] = np.clip(samples.share, settings.lower, settings.upper, out=samples.share)
         self.weights.w_alpha[:] = w
-        self.settings = self.settings._replace(anchor_dual=problem.dual(alpha))
+        self.settings = settings._replace(anchor_dual=problem.dual(alpha))
         if w.any() and problem.primal(w) < problem.primal_at_zero:
-            self.weights.w[:], self.samples.margin[:] = w, problem.margins(w)
-            if self.settings.penalty < np.inf:
+            self.weights.w[:], samples.slack[:] = w, samples.target - problem.margins(w)
+            if settings.penalty < np.inf:
                 self.settings = self.settings._replace(penalty=penalty / self.unit)
 
     def begin_near(self, w: Array, n_known: int) -> None:
         """Begin at the answer w to ``n_known`` of the samples. The residuals near the kinks of the loss are then uncertain by
         about their size times sqrt(d / n_known): samples so near to a kink are free at first. None of them is worth an alpha to
         improve on, so that the anchor is halfway between the alphas on both sides of the kink."""
-        samples, epsilon = self.samples, self.settings.epsilon
+        slack, epsilon = self.samples.slack, self.settings.epsilon
         self.weights.w[:] = w
-        np.dot(w, self.Z[:, : len(samples.C)], out=samples.margin)
-        slack = samples.target - samples.margin
-        size = np.abs(slack)
-        penalty = math.sqrt(n_known / len(w)) / (float(size.mean()) or 1.0)
-        np.copysign(0.5 * min(1.0, epsilon * penalty) * samples.C, slack, out=samples.anchor)
-        np.clip(samples.anchor, samples.lower, samples.upper, out=samples.anchor)
+        np.subtract(self.samples.target, w @ self.Z[:, : len(slack)], out=slack)
+        size = float(np.add.reduce(np.abs(slack))) / len(slack)
+        penalty = math.sqrt(n_known / len(w)) / (size or 1.0)
+        if epsilon > 0.0:
+            np.copysign(0.5 * min(1.0, epsilon * penalty), slack, out=self.samples.anchor)
         self.settings = self.settings._replace(penalty=penalty, anchor_dual=-np.inf)
 
     def solve(self, most_steps: int) -> Found:
@@ -228,6 +236,16 @@ class Found(NamedTuple):
     dual: float
     steps: int
     n_free: int
+
+
+def unit_bounds(problem: LinearProblem) -> tuple[float, float]:
+    """The bounds of alpha_i / C_i, the same for all samples: their products with C_i are the bounds of alpha_i, exactly."""
+    loss: Any = problem.loss
+    if loss.is_regression:
+        pieces = loss.residual_pieces()
+        return (-math.inf, math.inf) if pieces.is_squared else (-pieces.down, pieces.up)
+    is_bounded_above, is_bounded_below = np.isfinite(problem.box.U).all(), np.isfinite(problem.box.L).all()
+    return 0.0 if is_bounded_below else -math.inf, 1.0 if is_bounded_above else math.inf
 
 
 def signed_columns(problem: LinearProblem) -> Array:

@@ -38,13 +38,16 @@ OPTIONS: dict[str, Any] = {
 
 
 class Settings(NamedTuple):
-    """What the loss gives the dual, p_i alpha_i - e |alpha_i| - alpha_i^2 / (2 hardness C_i); the settings of the
-    proximal-point method: the first penalty, the dual value of the first anchor (minus infinity where it is no dual point to
-    improve on), when an inner problem is solved, and what multiplies the penalty after an inner problem of at most 3, at most
-    8, at most 20 and more steps. The rest are fields of ``NewtonPolicy`` and ``LineSearchPolicy``."""
+    """What the loss gives the dual, C_i (p_i a_i - epsilon |a_i| - a_i^2 / (2 hardness)) with a_i = alpha_i / C_i between
+    ``lower`` and ``upper``; the settings of the proximal-point method: the first penalty, the dual value of the first anchor
+    (minus infinity where it is no dual point to improve on), when an inner problem is solved, and what multiplies the penalty
+    after an inner problem of at most 3, at most 8, at most 20 and more steps. The rest are fields of ``NewtonPolicy`` and
+    ``LineSearchPolicy``."""
 
     hardness: float
     epsilon: float
+    lower: float
+    upper: float
     penalty: float
     anchor_dual: float
     acceptance: float
@@ -58,21 +61,20 @@ class Settings(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """An element for each sample: C_i, the bounds of alpha_i, and p_i; the anchor of the proximal term; the margin, and its
-    change along the direction; alpha_i, alpha_i of the best pair, and C_i where alpha_i is free in S; the new alpha_i; and
-    numbers of samples."""
+    """An element for each sample: C_i and p_i; a_i = alpha_i / C_i, and that of the anchor of the proximal term; whether a_i is
+    free in S, as 1 or 0; by how much the margin m_i changes along the direction, and the slack p_i - m_i; the new a_i; that of
+    the best pair; and numbers of samples. Bounds of a_i are the same for all samples, which those of alpha_i are not: the fewer
+    arrays a loop reads, the more of them stay in the caches."""
 
     C: Array
-    lower: Array
-    upper: Array
     target: Array
+    share: Array
     anchor: Array
-    margin: Array
-    along: Array
-    alpha: Array
-    best_alpha: Array
     free: Array
+    along: Array
+    slack: Array
     new: Array
+    best: Array
     chosen: Array
 
 
@@ -100,35 +102,32 @@ def solve_small(Z, samples, weights, settings):
 
     Only for problems without an intercept or with a penalised one. An inner loop over all samples reads at most eight arrays
     and writes at most one, in the order of memory: the compiler then works on several samples at once."""
-    C, lower, upper, target, anchor, margin, along, alpha, best_alpha, free, new, chosen = samples
+    C, target, share, anchor, free, along, slack, new, best, chosen = samples
     w, w_alpha, direction, gradient, inverse, best_w, S, U, strip = weights
     hardness, epsilon, penalty, anchor_dual = settings.hardness, settings.epsilon, settings.penalty, settings.anchor_dual
-    d, n, size, is_kinked = np.uint64(len(w)), np.uint64(len(C)), np.uint64(strip.shape[1]), settings.epsilon > 0.0
+    lower, upper, half, is_kinked = settings.lower, settings.upper, 0.5 / settings.hardness, settings.epsilon > 0.0
+    d, n, size = np.uint64(len(w)), np.uint64(len(C)), np.uint64(strip.shape[1])
     gap, inner_gap, least_primal, best_gap, best_dual, t = np.inf, np.inf, np.inf, np.inf, 0.0, 0.0
     steps, inner_steps, idle, is_at_rounding, n_free = 0, 0, 0, False, 0.0
     while True:
-        # After a step of length t: the answer alpha to the margins, w(alpha), S, and the sums of ``respond`` in ``pass_loops``.
+        # After a step of length t: the answer a to the slacks, w(alpha), S, and the sums of ``respond`` in ``pass_loops``.
         rate, keep = 1.0 / (1.0 / penalty + 1.0 / hardness), 1.0 / (1.0 + penalty / hardness)
         for i in range(n):
-            margin[i] += t * along[i]
+            slack[i] -= t * along[i]
+        linear, loss, gap_terms, moved, changed, n_free = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for i in range(n):
-            gain = rate * C[i]
-            new[i] = answered(gain * (target[i] - margin[i]) + keep * anchor[i], epsilon * gain, lower[i], upper[i])
-        linear, loss, gap_terms = 0.0, 0.0, 0.0
-        for i in range(n):
-            slack, steepness, it = target[i] - margin[i], hardness * C[i], new[i]
-            half_D = 0.5 / steepness if steepness > 0.0 else 0.0
-            best = answered(steepness * slack, epsilon * steepness, lower[i], upper[i])
-            kink, best_kink = epsilon * abs(it), epsilon * abs(best)
-            linear += it * (target[i] - half_D * it) - kink
-            loss += best * (slack - half_D * best) - best_kink
-            gap_terms += (best - it) * (slack - half_D * (best + it)) - (best_kink - kink)
-        moved, changed, n_free = 0.0, 0.0, 0.0
-        for i in range(n):
-            is_free = is_inside(new[i], lower[i], upper[i], is_kinked)
-            moved += 1.0 if new[i] != alpha[i] else 0.0
+            left = slack[i]
+            it = answered(rate * left + keep * anchor[i], epsilon * rate, lower, upper)
+            ideal = answered(hardness * left, epsilon * hardness, lower, upper)
+            kink, ideal_kink = epsilon * abs(it), epsilon * abs(ideal)
+            linear += C[i] * (it * (target[i] - half * it) - kink)
+            loss += C[i] * (ideal * (left - half * ideal) - ideal_kink)
+            gap_terms += C[i] * ((ideal - it) * (left - half * (ideal + it)) - (ideal_kink - kink))
+            is_free = is_inside(it, lower, upper, is_kinked)
+            moved += 1.0 if it != share[i] else 0.0
             changed += 1.0 if is_free != (free[i] != 0.0) else 0.0
             n_free += 1.0 if is_free else 0.0
+            new[i] = it
         is_sparse = FEW * moved <= n
         is_anew = changed > n_free or FEW * changed > n  # S from zero takes fewer additions, or hardly more
         if is_anew:
@@ -137,19 +136,20 @@ def solve_small(Z, samples, weights, settings):
                     S[k, j] = 0.0
         n_chosen = ZERO
         for i in range(n):  # chosen are the samples to add to S, or to take from it
-            change, now = new[i] - alpha[i], C[i] if is_inside(new[i], lower[i], upper[i], is_kinked) else 0.0
+            change, now = new[i] - share[i], 1.0 if is_inside(new[i], lower, upper, is_kinked) else 0.0
             scale = now if is_anew else now - free[i]
-            if is_sparse and change != 0.0:
-                for j in range(d):
-                    w_alpha[j] += change * Z[j, i]
-            free[i], alpha[i] = now, new[i]
-            chosen[n_chosen], new[n_chosen] = i, scale
-            n_chosen += ONE if scale != 0.0 else ZERO
+            if change != 0.0 or scale != 0.0 or now != free[i]:
+                if is_sparse:
+                    for j in range(d):
+                        w_alpha[j] += C[i] * change * Z[j, i]
+                free[i], share[i] = now, new[i]
+                chosen[n_chosen], new[n_chosen] = i, C[i] * scale
+                n_chosen += ONE if scale != 0.0 else ZERO
         if not is_sparse:
             for j in range(d):
                 total = 0.0
                 for i in range(n):
-                    total += alpha[i] * Z[j, i]
+                    total += C[i] * share[i] * Z[j, i]
                 w_alpha[j] = total
         for first in range(ZERO, n_chosen, size):
             length = size if first + size < n_chosen else n_chosen - first
@@ -177,7 +177,7 @@ def solve_small(Z, samples, weights, settings):
         if gap < settings.better_pair * best_gap:
             best_gap, best_dual = gap, dual
             for i in range(n):
-                best_alpha[i] = alpha[i]
+                best[i] = share[i]
             for j in range(d):
                 best_w[j] = w[j]
         if inner_steps > 0:  # is the inner problem solved? Then the anchor moves.
@@ -190,7 +190,7 @@ def solve_small(Z, samples, weights, settings):
                 if rise > 0.0:
                     anchor_dual = dual
                     for i in range(n):
-                        anchor[i] = alpha[i]
+                        anchor[i] = share[i]
                 penalty *= settings.factors[(inner_steps > 3) + (inner_steps > 8) + (inner_steps > 20)]
                 inner_steps = 0
                 if gap > settings.converged * abs(dual):
@@ -220,13 +220,11 @@ def solve_small(Z, samples, weights, settings):
             t = newer
             first_sum, second_sum = 0.0, 0.0
             for i in range(n):
-                gain = rate * C[i]
-                wanted = gain * (target[i] - margin[i] - t * along[i]) + keep * anchor[i]
-                it = answered(wanted, epsilon * gain, lower[i], upper[i])
-                is_free = is_inside(it, lower[i], upper[i], is_kinked)
-                first_sum += it * along[i]
-                second_sum += gain * along[i] * along[i] if is_free else 0.0
-            slope, curvature = linear + t * quadratic - first_sum, quadratic + second_sum
+                pull = C[i] * along[i]
+                it = answered(rate * (slack[i] - t * along[i]) + keep * anchor[i], epsilon * rate, lower, upper)
+                first_sum += it * pull
+                second_sum += along[i] * pull if is_inside(it, lower, upper, is_kinked) else 0.0
+            slope, curvature = linear + t * quadratic - first_sum, quadratic + rate * second_sum
             if abs(slope) <= settings.search_accuracy * decrement:
                 break
             if slope < 0.0:
@@ -253,9 +251,9 @@ def answered(wanted, shift, lower, upper):
 
 
 @njit(inline="always")
-def is_inside(alpha, lower, upper, is_kinked):
-    """Whether alpha is free: between its bounds, and not at the kink at 0 if there is one."""
-    return (alpha > lower) & (alpha < upper) & ((alpha != 0.0) | (not is_kinked))
+def is_inside(it, lower, upper, is_kinked):
+    """Whether a_i is free: between its bounds, and not at the kink at 0 if there is one."""
+    return (it > lower) & (it < upper) & ((it != 0.0) | (not is_kinked))
 
 
 @njit(inline="always")

@@ -238,7 +238,7 @@ def test_one_compiled_call_judges_even_costs_as_the_general_code_does(n, share):
 def test_neighbours_in_order_are_those_of_a_sort(values, data):
     rank = data.draw(st.integers(0, len(values)))
     ordered = [-np.inf, *sorted(values), np.inf]
-    assert order(np.array(values, float), rank) == (ordered[rank], ordered[rank + 1])
+    assert order.py_func(np.array(values, float), rank) == (ordered[rank], ordered[rank + 1])
 
 
 def test_an_output_that_is_not_a_number_is_refused_though_its_alpha_is_zero():

@@ -17,6 +17,7 @@ from maxmargin.certificate import kernel as kernel_certificate
 from maxmargin.certificate.intercept import kernel_offset_bound
 from maxmargin.data.rows import ChosenRows
 from maxmargin.problem.held_values import MULTIPLE, ClassValues, held_values
+from maxmargin.problem.kernel_loops import order
 from maxmargin.problem.kernels import Custom, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
@@ -116,7 +117,7 @@ def test_what_the_memory_held_before_has_no_effect():
     dirty = HeldState.of(problem, held_values(problem.kernel, problem.points), None)
     dirty.held.rows.values[1:] = np.nan
     for state in (clean, dirty):
-        state.run_smo(40)
+        state.run_smo(1e-3, 40)
     assert not dirty.held.rows.is_there[:300].all()
     assert np.array_equal(clean.s, dirty.s)
 
@@ -194,7 +195,7 @@ def test_steps_never_lower_the_dual():
     assert problem.held is not None
     state, duals = HeldState.of(problem, problem.held, None), [0.0]
     for _ in range(20):
-        state.run_smo(5)
+        state.run_smo(1e-3, state.steps + 5)
         duals.append(certify_kernel(problem, state.alpha).certificate.dual)
     assert all(later >= earlier - 1e-9 * abs(earlier) for earlier, later in pairwise(duals))
 
@@ -237,7 +238,7 @@ def test_one_compiled_call_judges_even_costs_as_the_general_code_does(n, share):
 def test_neighbours_in_order_are_those_of_a_sort(values, data):
     rank = data.draw(st.integers(0, len(values)))
     ordered = [-np.inf, *sorted(values), np.inf]
-    assert kernel_certificate._neighbours(np.array(values, float), rank) == (ordered[rank], ordered[rank + 1])
+    assert order.py_func(np.array(values, float), rank) == (ordered[rank], ordered[rank + 1])
 
 
 def test_an_output_that_is_not_a_number_is_refused_though_its_alpha_is_zero():
@@ -307,6 +308,15 @@ def test_without_a_leap_the_gradient_is_made_anew():
     vectors = np.stack([y, s - 1.0, s + 1.0, s, v, np.diag(K)])
     settle(K, vectors, 0.0, True, np.empty((0, 3)), np.empty(0, np.uint64))
     assert vectors[4] == pytest.approx(y - K @ s)
+
+
+def test_the_loop_of_the_certificate_refuses_what_is_outside_the_box():
+    X, y = samples(80)
+    problem = KernelProblem.build(X, y, 1.0, RBF(0.5))
+    for wrong in (-1e-9, 1.0 + 1e-9, np.nan):
+        alpha = np.full(80, 0.5)
+        alpha[7] = wrong
+        assert certify_kernel(problem, alpha).certificate.gap == np.inf
 
 
 def test_a_refused_answer_after_the_last_round_is_handed_over():

@@ -105,14 +105,17 @@ def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: KernelS
 
 
 def _even_verdict(problem: EvenProblem, alpha: Array) -> KernelVerdict | None:
-    """No value of the RBF kernel is greater than one, so one bound serves all outputs. None where alpha is zero, or outside its
-    box, or where a kernel row of a support vector is not there yet."""
+    """No value of the RBF kernel is greater than one, so one bound serves all outputs. None where alpha is zero or outside its
+    box."""
     held, n, memory = problem.held, len(alpha), np.empty((4, len(alpha)))
     if n > SUMMED_SAMPLES:
         return None
     errors = SECOND_ORDER * (held.error + gamma(n + 2.0)), 4.0 * UNIT_ROUNDOFF
     rows = held.rows
     found = even_sums(rows.values, rows.is_there, alpha, problem.signs, problem.C, errors, memory)
+    if found[0] < 0:
+        values = held.with_rows(alpha.nonzero()[0])
+        found = even_sums(values, rows.is_there, alpha, problem.signs, problem.C, errors, memory)
     n_support, b, low, high, greatest, error, sums = found
     if n_support <= 0:
         return None

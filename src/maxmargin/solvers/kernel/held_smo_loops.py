@@ -16,7 +16,7 @@ from maxmargin.solvers.kernel.batched_smo_loops import greater
 LEAST_PIVOT = 1e-10
 """The least pivot of the factor, relative to the diagonal of K: with a smaller one the solution is mostly rounding error. This
 follows from float64 and is not a setting."""
-MOVED, OUTSIDE, MANY = range(3)
+MOVED, OUTSIDE, MANY = 0, 1, 2
 """The outcome of ``leap``: it moved to the solution of the system, the solution is outside the box, or too many variables are
 free."""
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}

@@ -136,6 +136,18 @@ def test_a_last_chance_ends_too(clock):
     assert not told.last_chance().is_due
 
 
+def test_the_last_chances_of_all_problems_after_ctrl_c_end_together(clock):
+    """45 pairs of classes would otherwise have 45 times as long."""
+    fit = Stop()
+    fit.set()
+    first = fit.last_chance()
+    clock.seconds += 0.5 * limits.POLICY.certificate_seconds
+    fit.set()
+    assert fit.last_chance().deadline == first.deadline
+    clock.seconds += limits.POLICY.certificate_seconds
+    assert fit.last_chance().is_due
+
+
 def test_no_last_chance_of_a_fit_ends_later_than_the_latest_one(clock):
     fit = Stop.after(10.0)
     first = fit.share(4)

@@ -37,13 +37,23 @@ class OutOfTimeError(Exception):
     """A long computation reached a check point after the deadline."""
 
 
+class Told(threading.Event):
+    """Set by Ctrl-C or a callback. ``at`` is the reading of ``time.perf_counter`` when it was first set."""
+
+    at = math.inf
+
+    def set(self) -> None:
+        self.at = min(self.at, time.perf_counter())
+        super().set()
+
+
 @dataclass(frozen=True)
 class Stop:
     """``deadline`` and ``latest`` are readings of ``time.perf_counter``: when the work is to end, and when its last certificate
     is. ``latest`` and ``told`` are shared by all problems of a fit."""
 
     deadline: float = math.inf
-    told: threading.Event = field(default_factory=threading.Event)
+    told: Told = field(default_factory=Told)
     latest: float = math.inf
 
     @classmethod
@@ -68,14 +78,14 @@ class Stop:
         return Stop(time.perf_counter() + self.seconds_left / max(1.0, n), self.told, self.latest)
 
     def last_chance(self) -> Stop:
-        """The Stop of the last certificate, which may be a little late, but not later than ``latest``. A certificate that
-        begins after Ctrl-C has the same limits."""
+        """The Stop of the last certificate, which may be a little late, but not later than ``latest``. After Ctrl-C the last
+        certificates of all problems together have as long, counted from Ctrl-C."""
         now, told = time.perf_counter(), self.is_told
         if self.deadline == math.inf and not told:
             return self
-        begins = now if told else max(self.deadline, now)
+        begins = self.told.at if told else max(self.deadline, now)
         deadline = min(begins + POLICY.certificate_seconds, self.latest)
-        return Stop(deadline, threading.Event() if told else self.told, self.latest)
+        return Stop(deadline, Told() if told else self.told, self.latest)
 
     def set(self) -> None:
         """Tell every problem of the fit to end."""

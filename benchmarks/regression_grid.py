@@ -183,12 +183,12 @@ def report(outcomes: dict[Cell, Outcome], path: Path, options: argparse.Namespac
         for peer, table in ratios.items():
             table.add(*words, sum(peer in outcome.peers for outcome in chosen), *_ratio_cells(chosen, peer))
     clock = "**Pinned to one core ahead of other work, in seconds of the processor, all threads together.**"
-    head = [__doc__.partition("\n\n    python")[0], *([clock] if options.processor_time else [])]
+    head = [__doc__.partition("\n\n    python")[0], *([clock] if options.processor_time else []), options.note]
     parts: list[object] = [*head, "## maxmargin to 1e-6", fits]
     for peer, table in ratios.items():
         total = _ratio_cells(list(outcomes.values()), peer)
         n_tried = sum(peer in outcome.peers for outcome in outcomes.values())
-        tried = f"It was run in {n_tried} of {len(outcomes)} cells" + (", drawn at random" if n_tried < len(outcomes) else "")
+        tried = f"It was run in {n_tried} of {len(outcomes)} cells"
         said = f"{tried}, and gets to 1e-6 in {total[0]}. There it takes {total[1]} times as long as maxmargin"
         parts += [f"## {peer}", f"{said} in the geometric mean, and at the least {total[2]} times.", table]
     write_report(path, "Linear support vector regression", parts, options.quick)
@@ -211,6 +211,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(f"--{name}", nargs="+", type=kind, default=list(choices), help=f"of {', '.join(map(str, choices))}")
     parser.add_argument("--only", choices=["ours", "tolerances"], help="maxmargin, or the search of tolerances, alone")
+    parser.add_argument("--note", default="", help="which cells the peers were run in, and what else a reader has to know")
     parser.add_argument("--processor-time", action="store_true", help="seconds of the processor, for a busy machine")
     parser.add_argument("--seconds", type=float, default=math.inf, help="run no peer after this; cells come in random order")
 

@@ -52,3 +52,11 @@ def test_targets_that_differ_have_no_zero():
     problem = nu_svr(X, y, Linear(), 0.5, 1.0)
     alpha = problem.nearest_feasible(np.random.default_rng(5).random(60))
     assert not certify_nu(problem, alpha, tol=1e-3).meets(1e-3)
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.3, 1.0])
+def test_constant_targets_are_certified_at_once(nu):
+    """alpha of both groups is the same, and w = 0: what is left is the rounding of the sums."""
+    X = np.random.default_rng(0).normal(size=(300, 5))
+    problem = nu_svr(X, np.zeros(300), RBF(0.2), nu)
+    assert certify_nu(problem, problem.first_point, tol=1e-3).certificate.meets(1e-3)

@@ -225,7 +225,7 @@ class _BlockPass(NamedTuple):
         n_columns, prices = -(-len(alpha) // ROWS_A_COLUMN), problem.offset_prices
         terms, totals = np.zeros((2, 6, n_columns))
         price = 0.0 if prices is None else prices[block]
-        C, price, roundings = (_each(some, n_columns) for some in (problem.C[block], price, operations(rows, block)))
+        C, price, roundings = _each((problem.C[block], price, operations(rows, block)), n_columns)
         samples = ResidualSamples(_read_only(alpha), C, _read_only(problem.targets[block]), price, roundings)
         pieces: Any = problem.loss.residual_pieces()  # type: ignore[attr-defined]
         counts = judge_residuals(sums.outputs, sums.magnitudes, samples, pieces, self.is_precise, terms, totals)
@@ -233,14 +233,15 @@ class _BlockPass(NamedTuple):
         return RowTotals(loss, conjugate, gap, error, scale, total, excess, *counts)
 
 
-def _each(values: Array | float, n_columns: int) -> Array:
-    """A number for each sample, or one for all samples as often as the loop needs it, in the one type that it is compiled
-    for."""
-    if not isinstance(values, float) and values.strides != (0,):
-        return _read_only(values)
-    same = np.empty(n_columns)
-    same.fill(values if isinstance(values, float) else values[0])
-    return _read_only(same)
+def _each(several: tuple[Array | float, ...], n_columns: int) -> list[Array]:
+    """Of each a number for each sample, or one for all samples as often as the loop needs it, in the one type that it is
+    compiled for."""
+    same = np.empty((len(several), n_columns))
+    for row, values in zip(same, several, strict=True):
+        row.fill(values if isinstance(values, float) else values[0])
+    same.flags.writeable = False
+    pairs = zip(same, several, strict=True)
+    return [row if isinstance(values, float) or values.strides == (0,) else _read_only(values) for row, values in pairs]
 
 
 def _sums_over_margins(

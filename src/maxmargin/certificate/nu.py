@@ -35,8 +35,9 @@ from maxmargin.problem.offset import offset_interval
 ZERO_ROUNDINGS = 2.0
 """Where all targets are equal, the value of w = 0 is zero, and where w = 0 is optimal both values are. They are taken for zeros
 where, with their gap, they are below what rounding can have made of them, so that the sum of all three and of the rounding
-error is below twice the latter. With other targets a value is as large as they are, and small only beside the rounding of large
-kernel values: that is no zero."""
+error is below twice the latter. (Beside w = 0 the gap is as large as the dual value, and the gap alone is to be below it: with
+constant targets both are nothing but rounding.) With other targets a value is as large as they are, and small only beside the
+rounding of large kernel values: that is no zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Ke
         return certificate
     length = math.sqrt(max(0.0, sqnorm + _square_error(coefficients, sums))) * OUTWARDS + imbalance.move
     known_to, beside = ZERO_ROUNDINGS * noise, _beside_zero(certificate, 0.5 * length**2 * OUTWARDS)
-    return or_zero(beside, known_to) if beside.gap <= known_to else or_zero(certificate, known_to)
+    return or_zero(beside, 2.0 * beside.gap * OUTWARDS) if beside.gap <= known_to else or_zero(certificate, known_to)
 
 
 def _is_hopeless(certificate: Certificate, tol: float) -> bool:

@@ -169,15 +169,15 @@ class Memory:
     def of(cls, problem: LinearProblem, settings: Settings) -> Memory:
         """A penalty is a change of alpha_i / C_i for each unit of the output, which in regression is the size of the
         targets."""
-        curve, unit, hardness, penalty = plain_curve_of(problem), 1.0, settings.hardness, settings.penalty
-        if curve.is_smooth:
-            hardness, penalty = 1.0 / curve.softness, np.inf
-        elif curve.is_tube:
-            unit = power_of_two(np.asarray(curve.target))
+        terms, unit, hardness, penalty = unit_terms(problem), 1.0, settings.hardness, settings.penalty
+        if terms.softness > 0.0:
+            hardness, penalty = 1.0 / terms.softness, np.inf
+        elif problem.loss.is_regression:
+            unit = power_of_two(problem.targets)
             penalty /= unit
-        lower, upper = unit_bounds(problem)
-        settings = settings._replace(hardness=hardness, epsilon=curve.epsilon, lower=lower, upper=upper, penalty=penalty)
-        return cls(signed_columns(problem), curve.C, curve.target, settings, unit)
+        epsilon, lower, upper = terms.epsilon, terms.lower, terms.upper
+        settings = settings._replace(hardness=hardness, epsilon=epsilon, lower=lower, upper=upper, penalty=penalty)
+        return cls(signed_columns(problem), problem.C, terms.target, settings, unit)
 
     @property
     def alpha(self) -> Array:
@@ -238,14 +238,26 @@ class Found(NamedTuple):
     n_free: int
 
 
-def unit_bounds(problem: LinearProblem) -> tuple[float, float]:
-    """The bounds of alpha_i / C_i, the same for all samples: their products with C_i are the bounds of alpha_i, exactly."""
-    loss: Any = problem.loss
-    if loss.is_regression:
-        pieces = loss.residual_pieces()
-        return (-math.inf, math.inf) if pieces.is_squared else (-pieces.down, pieces.up)
-    is_bounded_above, is_bounded_below = np.isfinite(problem.box.U).all(), np.isfinite(problem.box.L).all()
-    return 0.0 if is_bounded_below else -math.inf, 1.0 if is_bounded_above else math.inf
+class UnitTerms(NamedTuple):
+    """The dual's terms p_i a - epsilon |a| - softness a^2 / 2 of a = alpha_i / C_i, and the bounds of a. Bounds times C_i are
+    the bounds of alpha_i, exactly."""
+
+    target: Array | float
+    epsilon: float
+    softness: float
+    lower: float
+    upper: float
+
+
+def unit_terms(problem: LinearProblem) -> UnitTerms:
+    """Of the loss of a problem; in regression without its box, which counts in small fits."""
+    if problem.loss.is_regression:
+        epsilon, up, down, is_squared = problem.loss.residual_pieces()  # type: ignore[attr-defined]
+        bounds = (0.5, -math.inf, math.inf) if is_squared else (0.0, -down, up)
+        return UnitTerms(problem.targets, epsilon, *bounds)
+    curve: Any = plain_curve_of(problem)
+    is_bounded = bool(np.isfinite(problem.box.U).all())
+    return UnitTerms(curve.target, 0.0, curve.softness, curve.lower, 1.0 if is_bounded else math.inf)
 
 
 def signed_columns(problem: LinearProblem) -> Array:

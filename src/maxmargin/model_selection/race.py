@@ -99,7 +99,8 @@ class Race:
     def run(self, low: float, high: float, regret: float) -> Race:
         self.asked = regret
         with single_threaded_blas():
-            for C in np.geomspace(low, high, self.policy.first_knots).tolist():
+            knots = np.geomspace(low, high, self.policy.first_knots).tolist()
+            for C in self.folds[0].in_order(knots):
                 self._train(C, self._first_tol)
             self._measure()
             while self.regret > regret and len(self.knots) < self.policy.most_knots:

@@ -71,6 +71,10 @@ class RaceFold:
         """Make the fit at C, and what is known of the validation samples there."""
         raise NotImplementedError
 
+    def in_order(self, knots: list[float]) -> list[float]:
+        """The order in which the first knots are fitted, each from the one next to it."""
+        return knots
+
     @property
     def products(self) -> Products:
         raise NotImplementedError

@@ -85,6 +85,17 @@ def test_columns_as_they_come_are_certified_where_float64_can_hold_alpha(name, C
         assert model.certificate_.is_proof
 
 
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_more_features_than_samples_and_a_large_c_are_certified_in_few_steps(penalty, C):
+    """Smaller C come first: without them a gap of 0.99 was left after 500 epochs."""
+    X, y = table("wide", 300)
+    model = LinearSVC(penalty=penalty, C=C).fit(X, y)
+    assert model.status_ is Status.CERTIFIED
+    assert np.count_nonzero(model.coef_) <= len(y)
+    assert model.trace_[-1].epochs < 400
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("weights", [None, "random"])
 def test_below_l1_min_c_the_certified_answer_is_zero_and_above_it_is_not(fit_intercept, weights):

@@ -11,10 +11,9 @@ import math
 import numpy as np
 
 from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
-
-UNIT_ROUNDOFF = 2.0**-53
 
 
 def mended(problem: LinearProblem, chosen: Array, columns: Array, alpha: Array, policy: SparseNewtonPolicy) -> Array | None:

@@ -9,10 +9,11 @@ import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.sparse_newton.features import features_of
 from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
-from maxmargin.solvers.linear.sparse_newton.state import SparseNewtonState, WorkingSet
+from maxmargin.solvers.linear.sparse_newton.ramp import Ramp
+from maxmargin.solvers.linear.sparse_newton.state import SparseNewtonState, state_at
 
 
 @dataclass(frozen=True)
@@ -28,36 +29,21 @@ class SparseNewton:
 
     def init(self, problem: LinearProblem, warm_start: Array | None, seed: int) -> SparseNewtonState:
         refuse_other_losses(problem)
-        features, n = features_of(problem), problem.n_weights
-        l1, l2 = np.full(n, problem.penalty.l1), np.full(n, problem.penalty.l2)
-        l1[problem.n_penalised :] = l2[problem.n_penalised :] = 0.0
-        w = np.zeros(n) if warm_start is None else warm_start.copy()
-        constant = np.arange(problem.rows.n_features, n)
-        is_whole = n <= self.policy.whole_features and features.passes_for_all <= self.policy.whole_passes
-        chosen = np.arange(n) if is_whole else np.union1d(np.flatnonzero(w), constant)
-        working = WorkingSet.of(chosen, features, problem, l1, l2)
-        slacks = 1.0 - problem.signs * working.block.times(w[chosen])
-        kept = np.arange(n)
-        state = SparseNewtonState(
-            problem, self.policy, features, w, l1, l2, slacks, kept, working, Stage(self.name, "L1 penalty")
-        )
-        state.alpha, state.needs_look = np.zeros(problem.n_samples), len(chosen) == 0 or warm_start is not None
-        state.working_target = 1e-3 * problem.primal_at_zero
-        return state
+        features = features_of(problem)
+        if warm_start is not None:
+            return state_at(problem, self.policy, features, warm_start.copy(), is_warm=True)
+        return state_at(problem, self.policy, features, np.zeros(problem.n_weights), is_warm=False)
 
     def advance(self, problem: LinearProblem, state: SparseNewtonState, budget: Budget) -> None:
-        if state.looks_done:  # a certificate was refused: look closer
-            state.target *= 0.1
-            state.working_target *= 0.1
-            state.looks_done = False
-            state.leave_screened()
-            if state.idle > self.policy.most_idle:
-                state.is_stuck = True
-        state.target = min(state.target, budget.target)
-        if state.needs_look:
-            state.look()
-        else:
-            state.newton_step()
+        if state.ramp is None:
+            state.advance(budget.target)
+            if len(state.working.chosen) > problem.n_samples and not state.has_ramped:
+                state.ramp, state.has_ramped = Ramp.of(problem, self.policy, state.features), True
+            return
+        state.steps += problem.n_samples
+        if state.ramp.is_up():
+            state.move_to(state.ramp.state.w)
+            state.ramp = None
 
     def candidate(self, problem: LinearProblem, state: SparseNewtonState) -> tuple[Array, Array]:
         return state.w, state.alpha

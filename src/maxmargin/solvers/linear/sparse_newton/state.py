@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -92,6 +93,9 @@ class SparseNewtonState:
     best_gap: float = math.inf
     best_primal: float = math.inf
     has_best_w: bool = True
+    ramp: Any = None
+    """The way up from a smaller C, while it lasts."""
+    has_ramped: bool = False
 
     @property
     def active(self) -> int:
@@ -106,6 +110,29 @@ class SparseNewtonState:
     def answering_alpha(self) -> Array:
         """2 C (1 - m)_+, the alpha that answers the slacks."""
         return np.asarray(2.0 * self.problem.C * np.maximum(0.0, self.slacks))
+
+    def advance(self, target: float) -> None:
+        """A pass over all features, or a Newton step on the working set."""
+        if self.looks_done:  # a certificate was refused: look closer
+            self.target *= 0.1
+            self.working_target *= 0.1
+            self.looks_done = False
+            self.leave_screened()
+            if self.idle > self.policy.most_idle:
+                self.is_stuck = True
+        self.target = min(self.target, target)
+        if self.needs_look:
+            self.look()
+        else:
+            self.newton_step()
+
+    def move_to(self, w: Array) -> None:
+        """Go on from this w, with the features that are not zero there."""
+        problem, constant = self.problem, np.arange(self.problem.rows.n_features, self.problem.n_weights)
+        self.w = w.copy()
+        self.working = WorkingSet.of(np.union1d(np.flatnonzero(w), constant), self.features, problem, self.l1, self.l2)
+        self.slacks = 1.0 - problem.signs * self.working.block.times(w[self.working.chosen])
+        self.needs_look = True
 
     def look(self) -> None:
         """A pass over all features that are left: the gap, what it screens, and the next working set."""
@@ -252,3 +279,22 @@ class SparseNewtonState:
         terms = problem.loss.gap_terms(self.margins, share * alpha, problem.C, problem.targets)
         gap = float(np.sum(penalty.gap_terms(w[inside], share * v[inside]))) + float(np.sum(terms))
         return gap + float(np.sum(np.abs(v[~inside]))) / max(problem.intercept_scaling, 1e-300)
+
+
+def state_at(
+    problem: LinearProblem, policy: SparseNewtonPolicy, features: Features, w: Array, *, is_warm: bool
+) -> SparseNewtonState:
+    """At this w. The first working set holds all features where they are few."""
+    n = problem.n_weights
+    l1, l2 = np.full(n, problem.penalty.l1), np.full(n, problem.penalty.l2)
+    l1[problem.n_penalised :] = l2[problem.n_penalised :] = 0.0
+    constant = np.arange(problem.rows.n_features, n)
+    is_whole = n <= policy.whole_features and features.passes_for_all <= policy.whole_passes
+    chosen = np.arange(n) if is_whole else np.union1d(np.flatnonzero(w), constant)
+    working = WorkingSet.of(chosen, features, problem, l1, l2)
+    slacks = 1.0 - problem.signs * working.block.times(w[chosen])
+    stage = Stage("sparse-newton", "L1 penalty")
+    state = SparseNewtonState(problem, policy, features, w, l1, l2, slacks, np.arange(n), working, stage)
+    state.alpha, state.needs_look = np.zeros(problem.n_samples), len(chosen) == 0 or is_warm
+    state.working_target, state.has_ramped = 1e-3 * problem.primal_at_zero, is_warm
+    return state

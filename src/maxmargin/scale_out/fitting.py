@@ -198,12 +198,18 @@ class PassesRun:
         first = np.zeros(self.framing.n_features + 1)
         first[: len(guess.w)] = guess.w
         is_cold = self.start is None
-        if not guess.w.any() and not self.framing.loss.is_smooth and not self.executor.is_sequential:
+        if not guess.w.any() and self._begins_with_descent:
             first = yield from DescentByPasses(self).rounds(self.plan.policy.first_rounds)
             is_cold = False
         state = NewtonByPasses(first, softness_of(self.framing.loss), guess.width, is_cold=is_cold)
         yield from self._counted(state.begin(is_cold=is_cold))
         return (yield from self._newton_steps(state))
+
+    @property
+    def _begins_with_descent(self) -> bool:
+        """Whether a large matrix of all samples, free at w = 0, would be dearer than a few rounds of descent."""
+        is_heavy = self.shape.n_weights > self.plan.policy.light_weights
+        return is_heavy and not self.framing.loss.is_smooth and not self.executor.is_sequential
 
     def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:
         next_try = self.plan.policy.remainder_gap if self.plan.room_bytes > 0.0 and not self._has_cheap_rounds else 0.0

@@ -58,9 +58,10 @@ class PassPolicy:
     sweeps_side_by_side: int = 2
     """Sweeps of a visit where all partitions descend from one w at the same time."""
     first_rounds: int = 1
-    """Rounds of coordinate descent that give Newton's method its first alpha, where the loss is piecewise linear and the rows
-    are too few for a guess. From w = 0 all samples are free at first: on mnist (8 against the rest, C = 1) 120,000 outer
-    products are then added, after one round 45,000, and after two to ten rounds 48,000 to 100,000."""
+    """Rounds of coordinate descent that give Newton's method its first alpha, where the loss is piecewise linear, the weights
+    are more than ``light_weights`` and the rows too few for a guess. From w = 0 all samples are free at first: on mnist (8
+    against the rest, C = 1) 120,000 outer products are then added, after one round 45,000, after two to ten rounds 48,000 to
+    100,000."""
     most_sweeps: int = 100
     """The same where all samples that can move are in one hand: it is solved to the end."""
     multiples: int = 12

@@ -93,6 +93,22 @@ def test_sparse_chunks_and_lazy_predictions(client):
     assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), local.predict(X))
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_many_features_end_with_the_rows_that_can_move_in_the_memory_of_the_client(client, loss):
+    """Nine tenths of the rows fit: a client with this memory cannot collect all of them."""
+    random = np.random.default_rng(3)
+    first = random.normal(size=(800, 10))
+    X = sparse.hstack([first, sparse.random(800, 2490, 0.001, "csr", random_state=3)]).tocsr()
+    y = np.where(first @ np.arange(10.0) > 0.0, 1, -1)
+    chunks = [da.from_delayed(dask.delayed(X[a : a + 400]), (400, 2500), meta=X[:0]) for a in (0, 400)]
+    room = 0.9 * (12 * X.nnz + 96 * 800)
+    settings = {"loss": loss, "C": 10.0}
+    model = LinearSVC(client=client, memory=room / 0.4, tol=1e-6, **settings).fit(da.concatenate(chunks), da.from_array(y, 400))
+    agrees(model, X, y, **settings)
+    assert "auto" in {row.solver for row in model.trace_}
+    assert not client.direct_to_workers
+
+
 def test_data_frames(client):
     import dask.dataframe as dd
     import pandas as pd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -383,3 +384,43 @@ def test_a_guess_is_the_solution_for_a_sample_and_needs_both_classes():
     assert guess is not None
     assert np.linalg.norm(guess.w / guess.n_rows - wanted) <= 0.2 * np.linalg.norm(wanted)
     assert guess_part(part_of(X, np.ones(4000), Hinge()), framing(Hinge(), 5), sampling) is None
+
+
+@pytest.mark.parametrize("scaling", [0.0, 1.0])
+@pytest.mark.parametrize("loss", [*LOSSES, EpsilonInsensitive(0.1)], ids=repr)
+def test_the_rows_that_can_move_are_solved_in_memory_where_partitions_work_side_by_side(loss, scaling):
+    X, y, outputs = data(900, 400, density=0.03)
+    y = outputs if loss.is_regression else y
+    X, y = X[np.argsort(y)], np.sort(y)  # the first partition has one class
+    wide = policy.PassPolicy(narrow_weights=0)
+    executor = InMemory(partitions(X, y, [0, 300, 300, 500, 900]), [framing(loss, 400, 1.0, scaling)])
+    total = 12.0 * X.nnz + 96.0 * 900
+    found = fitted(executor, policy=wide, room_bytes=0.9 * total, total_bytes=total)
+    problem = LinearProblem.build(X, y, 1.0, loss, scaling)
+    expected = solve(problem, tol=1e-8)
+    assert found.status is Status.CERTIFIED
+    assert "auto" in {row.solver for row in found.trace}
+    alpha = np.concatenate([memory.alpha for memory in executor.memories[0]])
+    assert certify(problem, found.w, alpha).relative_gap <= 1e-6
+    assert found.certificate.primal == pytest.approx(expected.certificate.primal, rel=2e-6)
+
+
+@pytest.mark.parametrize("narrow_weights", [0, 2000], ids=["descent", "newton"])
+def test_a_fit_that_runs_out_of_time_certifies_its_last_point(narrow_weights, monkeypatch):
+    """A clock that each pass moves on by one second: the last passes are for the certificate."""
+    X, y, _ = data(600, 40, density=0.2)
+    executor = InMemory(partitions(X, y, [0, 300, 600]), [framing(Hinge(), 40, 100.0)])
+    clock = [0.0]
+
+    def tick(passes, run=executor.run):
+        clock[0] += 1.0
+        return run(passes)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    executor.run = tick
+    stop = Stop.after(20.0)
+    run = PassesRun(executor, 0, Plan(Limits(1e-12), stop, policy=policy.PassPolicy(narrow_weights=narrow_weights)))
+    (found,) = run_together(executor, [run.solve()], stop)
+    assert found.status is Status.TIME_LIMIT
+    assert found.trace[-1].epochs == executor.n_passes >= 14
+    assert math.isfinite(found.certificate.gap)

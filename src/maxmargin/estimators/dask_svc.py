@@ -33,8 +33,9 @@ class LinearSVC(linear_svc.LinearSVC):
     partitions, or arrays. Each worker trains on the chunks that it holds. With few features the fit is Newton's method: every
     pass is a sum over the workers. With many features it is coordinate descent on each partition, and the step along the sum of
     all changes has the length that is best for the dual. With hinge loss or many features that takes many rounds: if all rows
-    fit into ``memory``, the client collects them and fits them itself. The certificate is one more pass over the workers. A
-    worker that dies costs progress, never correctness.
+    fit into ``memory``, the client collects them and fits them itself. With many features it collects as many as can still
+    move, once these fit. The certificate is one more pass over the workers. A worker that dies costs progress, never
+    correctness.
 
     Parameters
     ----------

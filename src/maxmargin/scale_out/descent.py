@@ -14,12 +14,15 @@ the box."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.data.limits import Stop
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array
+from maxmargin.scale_out.guessing import solved
 from maxmargin.scale_out.passes import Part
 from maxmargin.scale_out.policy import PassPolicy
 from maxmargin.scale_out.remainder import Distances, distances_of
@@ -82,11 +85,27 @@ def descend_part(part: Part, common: CommonPoint, visit: Visit) -> Descent:
     memory.alpha = np.array(state.samples["alpha"])
     if is_alone:
         return Descent(None, 0.0, 0.0, gap, state.dual - common.dual)
+    return _offered(part, before, w - common.w, gap)
+
+
+def _offered(part: Part, before: Array, w: Array, gap: float) -> Descent:
+    """The step from ``before`` to the present alpha, which changes w(alpha) by ``w``: its length is not known yet."""
+    memory, box = part.memory, part.problem.box
     memory.before = before
-    box, change = problem.box, memory.alpha - before
+    change = memory.alpha - before
     kink = box.e * float(np.sum(np.abs(memory.alpha) - np.abs(before)))
     linear = float(np.sum((box.p - box.D * before) * change)) - kink
-    return Descent(w - common.w, linear, float(np.sum(box.D * np.square(change))), gap, 0.0)
+    return Descent(w, linear, float(np.sum(box.D * np.square(change))), gap, 0.0)
+
+
+def solve_part(part: Part, tol: float, seconds: float, seed: int) -> Descent:
+    """The task of a first round, where all alpha are zero: the partition solves its own samples by the ordinary solver. Its
+    support vectors are about those of all samples (H. P. Graf et al., "Parallel support vector machines: the cascade SVM", NIPS
+    2004)."""
+    problem, memory = part.problem, part.memory
+    if problem.C.any():
+        memory.alpha = np.array(solved(problem, tol, Stop.after(seconds), seed).alpha)
+    return _offered(part, np.zeros(problem.n_samples), dual_point_part(part).w, math.inf)
 
 
 def take_step_part(part: Part, length: float | None) -> None:

@@ -25,7 +25,7 @@ from maxmargin.scale_out import policy
 from maxmargin.scale_out.guessing import Guessed, Sampling, guess_part, solved
 from maxmargin.scale_out.judging import judged, settled
 from maxmargin.scale_out.newton import NewtonByPasses
-from maxmargin.scale_out.passes import Deal, Executor, Framing, Given, Interrupted, Pass, Solving
+from maxmargin.scale_out.passes import Deal, Executor, Framing, Given, Interrupted, Pass, Reply, Solving
 from maxmargin.scale_out.remainder import Remainder, Survey, gather_part, sample_part, settle_part, survey_part
 from maxmargin.scale_out.wide import DescentByPasses
 from maxmargin.solving.driver import Limits
@@ -60,7 +60,8 @@ class Guess(NamedTuple):
 
 @dataclass
 class PassesRun:
-    """One problem under way. ``start`` is the w of an earlier fit, if there is one."""
+    """One problem under way. ``start`` is the w of an earlier fit, if there is one. ``pass_seconds`` is how long passes took
+    lately, and ``round_seconds`` how long the last visit of coordinate descent took."""
 
     executor: Executor
     which: int
@@ -80,6 +81,7 @@ class PassesRun:
         self.active = self.executor.n_samples
         self.least_gap, self.idle = math.inf, 0
         self.has_ended = False
+        self.pass_seconds = self.round_seconds = 0.0
 
     @property
     def framing(self) -> Framing:
@@ -140,12 +142,18 @@ class PassesRun:
         return self.certificate.meets(self.tol) or self._limit() is not None
 
     def _limit(self) -> Status | None:
-        """The limit that is reached, if one is."""
-        if self.plan.stop.is_due:
+        """The limit that is reached, if one is. The last passes before the end of the time are for a certificate."""
+        if self.is_short_of_time:
             return status_of(self.plan.stop)
         if self.n_passes >= min(self.plan.limits.max_epochs, self.plan.policy.most_passes):
             return Status.EPOCH_LIMIT
         return Status.PRECISION_LIMIT if self.idle >= self.plan.policy.idle_passes else None
+
+    @property
+    def is_short_of_time(self) -> bool:
+        """Whether the time left is for a certificate."""
+        needed = self.plan.policy.last_passes * self.pass_seconds + self.round_seconds
+        return self.plan.stop.is_due or self.plan.stop.seconds_left <= needed
 
     @property
     def status(self) -> Status:
@@ -161,8 +169,15 @@ class PassesRun:
 
     def asked(self, passed: Pass) -> Solving[Any]:
         """The sum of one pass, counted."""
+        return (yield from self._timed(passed)).value
+
+    def _timed(self, passed: Pass) -> Solving[Reply]:
+        """The reply to one pass, which is counted."""
         self.n_passes += 1
-        return (yield passed).value
+        begun = time.perf_counter()
+        reply = yield passed
+        self.pass_seconds = max(time.perf_counter() - begun, 0.5 * self.pass_seconds)
+        return reply
 
     def _counted(self, solving: Solving[Any]) -> Solving[Any]:
         """A part of a solver, whose passes are counted."""
@@ -172,8 +187,7 @@ class PassesRun:
                 passed = solving.send(reply)  # type: ignore[arg-type]
             except StopIteration as end:
                 return end.value
-            self.n_passes += 1
-            reply = yield passed
+            reply = yield from self._timed(passed)
 
     # -- few features ------------------------------------------------------------------------------------------------------
 
@@ -184,12 +198,18 @@ class PassesRun:
         first = np.zeros(self.framing.n_features + 1)
         first[: len(guess.w)] = guess.w
         is_cold = self.start is None
-        if not guess.w.any() and not self.framing.loss.is_smooth and not self.executor.is_sequential:
+        if not guess.w.any() and self._begins_with_descent:
             first = yield from DescentByPasses(self).rounds(self.plan.policy.first_rounds)
             is_cold = False
         state = NewtonByPasses(first, softness_of(self.framing.loss), guess.width, is_cold=is_cold)
         yield from self._counted(state.begin(is_cold=is_cold))
         return (yield from self._newton_steps(state))
+
+    @property
+    def _begins_with_descent(self) -> bool:
+        """Whether a large matrix of all samples, free at w = 0, would be dearer than a few rounds of descent."""
+        is_heavy = self.shape.n_weights > self.plan.policy.light_weights
+        return is_heavy and not self.framing.loss.is_smooth and not self.executor.is_sequential
 
     def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:
         next_try = self.plan.policy.remainder_gap if self.plan.room_bytes > 0.0 and not self._has_cheap_rounds else 0.0
@@ -259,17 +279,17 @@ class PassesRun:
 
     def _settle(self, state: NewtonByPasses) -> Solving[bool]:
         """Solve the rows near a kink in memory, and judge. Whether the fit is to end; if not, Newton's method goes on."""
-        w = np.ascontiguousarray(state.candidate[: self.shape.n_weights])
-        survey: Survey = yield from self.survey(w, True)
-        yield from self._settle_in_rounds(w, survey)
+        yield from self.settle_in_rounds(state.candidate)
         if self.has_ended:
             return True
         self.stage, self.reason = "newton", "settled rows were none"
         yield from self._counted(state.resume(self.w))
         return False
 
-    def _settle_in_rounds(self, w: Array, survey: Survey) -> Solving[None]:
-        """Solve the rows near a kink, judge, and begin again from there while that brings the gap down fast."""
+    def settle_in_rounds(self, w: Array) -> Solving[None]:
+        """Judge w, solve the rows near a kink, judge, and begin again from there while that brings the gap down fast."""
+        w = np.ascontiguousarray(w[: self.shape.n_weights])
+        survey: Survey = yield from self.survey(w, True)
         self.stage, self.reason = "auto", "the rows near a kink are in memory"
         before = math.inf
         while not self.has_ended and self.certificate.gap <= self.plan.policy.fast_share * before:

@@ -196,7 +196,7 @@ class Remainder(NamedTuple):
         """The problem of the rows that are left, and the alpha that it may start from. The chosen rows are given up, as the
         problem has copies of them."""
         used = np.flatnonzero(self.merged.costs > 0.0)
-        merged = self.merged.rows[used] / self.merged.costs[used, None]
+        merged = np.broadcast_to(self.merged.rows, (2, framing.n_features))[used] / self.merged.costs[used, None]
         is_sparse = bool(self.chosen) and sparse.issparse(self.chosen[0].X)
         X = _stacked([each.X for each in self.chosen], merged, is_sparse)
         if framing.positive is None:
@@ -248,11 +248,12 @@ def gather_part(part: Part) -> Remainder:
     matrix = problem.rows.matrix if part.stays else problem.rows.matrix.copy()
     places = np.arange(problem.n_samples)
     chosen = Chosen(part.number, places, matrix, np.array(problem.y), np.array(problem.C), memory.alpha)
-    return Remainder([chosen], _nothing_merged(problem))
+    return Remainder([chosen], _nothing_merged())
 
 
-def _nothing_merged(problem: LinearProblem) -> Merged:
-    return Merged(np.zeros(2), np.zeros((2, problem.rows.n_features)), np.zeros(2))
+def _nothing_merged() -> Merged:
+    """No rows, for any number of features: with many features two rows of zeros would be a long message."""
+    return Merged(np.zeros(2), np.zeros((2, 1)), np.zeros(2))
 
 
 def sample_part(part: Part, share: float, seed: int) -> Remainder:
@@ -268,4 +269,4 @@ def sample_part(part: Part, share: float, seed: int) -> Remainder:
         np.array(problem.C[places]) / share,
         np.zeros(len(places)),
     )
-    return Remainder([chosen] if len(places) else [], _nothing_merged(problem))
+    return Remainder([chosen] if len(places) else [], _nothing_merged())

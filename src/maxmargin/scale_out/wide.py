@@ -1,12 +1,19 @@
 """A fit by passes with many features: rounds of coordinate descent, and looks for a better primal point between them.
 
 On one machine the samples of a round come in hands (``hands.py``): random blocks, and of these the samples that can still move.
-When all of them fit in one hand, it is solved to the end, and the next look says whether others must move, too. On many
-machines each partition descends by itself (``descent.py``)."""
+When all of them fit in one hand, it is solved to the end, and the next look says whether others must move, too.
+
+On many machines each partition first solves its own samples, and then descends by itself (``descent.py``). Where the user gives
+memory for them, the rows that can still move are collected as soon as they fit, and solved there (``remainder.py``). Without
+that the rounds are many, however well each of them is used. On news20_bigram in two partitions conjugate gradients on the free
+samples of the optimum, preconditioned by the exact solution of each partition, take 100 rounds with squared hinge and C = 1,
+and 200 with C = 100, to reduce the residual to 1e-6; no step along the directions of earlier rounds can do with fewer. With
+hinge loss the preconditioned matrix is singular: partitions have rows in common."""
 
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +29,7 @@ from maxmargin.scale_out.descent import (
     descend_part,
     dual_point_part,
     look_part,
+    solve_part,
     take_step_part,
 )
 from maxmargin.scale_out.passes import Deal, Pass, Solving
@@ -46,6 +54,7 @@ class Rounds:
     keep: float = math.inf
     n_looks: int = 0
     is_one_hand: bool = False
+    fits: bool = False
     sweeps: int = 0
     primal: float = math.inf
 
@@ -89,14 +98,18 @@ class DescentByPasses:
         run.stage, run.reason = "dcd", "the features are many"
         point = yield from self._dual_point()
         state = Rounds(point.w, point.dual)
+        if not run.executor.is_sequential and run.start is None and (yield from self._first_round(state)):
+            return run.status
         while True:
             for _ in range(state.rounds_to_look):
+                if run.is_short_of_time:
+                    break
                 yield from self._round(state)
-                if state.gap <= self.limits.remainder_share * run.tol * abs(state.dual) or run.plan.stop.is_due:
+                if state.gap <= self.limits.remainder_share * run.tol * abs(state.dual):
                     break
             yield from self._take_step(state)
             yield from self._look(state)
-            if (yield from self._ends(state)):
+            if (yield from self._ends(state)) or (yield from self._settles(state)):
                 return run.status
 
     def rounds(self, n_rounds: int) -> Solving[Array]:
@@ -115,13 +128,25 @@ class DescentByPasses:
             state.length = 1.0
 
     def _ends(self, state: Rounds) -> Solving[bool]:
-        """A certificate where the gap looks small enough, or has fallen to a tenth since the last one."""
+        """A certificate where the gap looks small enough, has fallen far since the last one, or no longer falls."""
         run, gap = self.run, state.relative_gap
         looks_done = gap <= self.limits.certificate_share * run.tol
-        if looks_done or gap <= 0.01 * self.judged_gap or run.stalls(state.primal - state.dual):
+        if looks_done or gap <= self.limits.judged_share * self.judged_gap or run.stalls(state.primal - state.dual):
             self.judged_gap = gap
             return (yield from run.judge(self.best, self._deal(0)))
         return False
+
+    def _settles(self, state: Rounds) -> Solving[bool]:
+        """On many machines: collect the rows that can still move, if they fit in memory, and solve them there. Whether the fit
+        is to end."""
+        run = self.run
+        if not state.fits:
+            return False
+        yield from run.settle_in_rounds(self.best)
+        if not run.has_ended:
+            state.restart((yield from self._dual_point()))
+            run.stage, run.reason = "dcd", "the features are many"
+        return run.has_ended
 
     def _look(self, state: Rounds) -> Solving[None]:
         """Find a better primal point, and which samples can still move."""
@@ -135,8 +160,10 @@ class DescentByPasses:
         self.best += share * multiple * state.w
         state.primal = float(values[row, column])
         near = look.nearness
-        fitting, violation = near.reach(run.plan.hand_bytes), near.violation
+        room = run.plan.hand_bytes if run.executor.is_sequential else run.plan.room_bytes
+        fitting, violation = near.reach(room), near.violation
         state.is_one_hand = run.executor.is_sequential and fitting >= limits.near * violation
+        state.fits = fitting > 0.0 and not run.executor.is_sequential
         state.reach = fitting if state.is_one_hand else limits.far * violation
         state.keep = near.keep(limits.kept_share * run.plan.hand_bytes)
         state.n_looks += 1
@@ -147,6 +174,15 @@ class DescentByPasses:
     def _deal(self, seed: int) -> Deal:
         return Deal(self.run.plan.hand_bytes, seed + 1000 * self.run.plan.seed)
 
+    def _first_round(self, state: Rounds) -> Solving[bool]:
+        """Let every partition solve its own samples. Whether the samples that can move after that settle the fit."""
+        plan = self.run.plan
+        arguments = max(self.limits.first_tol, self.run.tol), plan.stop.seconds_left, plan.seed
+        yield from self._descend(state, Pass(solve_part, arguments))
+        yield from self._take_step(state)
+        yield from self._look(state)
+        return (yield from self._settles(state))
+
     def _round(self, state: Rounds) -> Solving[None]:
         """One visit of all samples that can move."""
         run = self.run
@@ -156,9 +192,16 @@ class DescentByPasses:
         sweeps = self._sweeps(state)
         target = max(0.1 * run.tol, 0.02 * state.relative_gap) if state.is_one_hand else 0.02 * run.tol
         visit = Visit(sweeps, target, run.plan.seed + 1000 * state.n_rounds, state.length)
-        run.n_passes += 1
         deal = self._deal(state.n_rounds)._replace(reach=state.reach, keep=state.keep, look=state.n_looks)
-        reply = yield Pass(descend_part, (CommonPoint(state.w, state.dual), visit), deal)
+        yield from self._descend(state, Pass(descend_part, (CommonPoint(state.w, state.dual), visit), deal))
+
+    def _descend(self, state: Rounds, passed: Pass) -> Solving[None]:
+        """One pass that offers a step. If a partition has lost its memory, the next round begins at the alpha that is left."""
+        run = self.run
+        run.n_passes += 1
+        begun = time.perf_counter()
+        reply = yield passed
+        run.round_seconds = time.perf_counter() - begun
         if reply.generation != state.generation:
             state.generation = reply.generation
             state.restart((yield from self._dual_point()))

@@ -32,7 +32,7 @@ from maxmargin.solving.driver import solve
 
 @dataclass(eq=False)
 class KernelProducts:
-    """Of phi(x), in float64 and from the data."""
+    """Products of phi(x), in float64 and from the data."""
 
     problem: KernelProblem
     tests: Points
@@ -129,7 +129,7 @@ def kernel_fold(problem: KernelProblem, X_test: Any, counts: Counts) -> KernelFo
 
 
 def _lengths(problem: KernelProblem, tests: Points) -> tuple[Array, Array]:
-    """Of the training and of the validation samples: from their mean, if the offset is free."""
+    """The lengths of the training and of the validation samples: from their mean, if the offset is free."""
     kernel, points = problem.kernel, problem.points
     squares = problem.diagonal, kernel.diagonal(tests)
     errors = kernel.rounding_error(points, points), kernel.rounding_error(points, tests)

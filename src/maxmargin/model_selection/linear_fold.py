@@ -29,7 +29,7 @@ from maxmargin.solving.driver import Limits
 
 @dataclass(eq=False)
 class LinearProducts:
-    """Of rows, with the constant feature of an intercept."""
+    """Products of rows, with the constant feature of an intercept."""
 
     rows: Any
     tests: Any
@@ -119,8 +119,8 @@ class LinearFold(RaceFold):
         return Place(C, fit.w.values, fit.alpha)
 
     def parts(self, low: float, high: float, sign: float, n_parts: int, is_inverse: bool = False) -> Parts:
-        """With squared hinge loss by the gradients too, for each part of the interval. Positions are in C, or in 1/C where
-        ``is_inverse``."""
+        """The open positions; with squared hinge loss by the gradients too, for each part of the interval. Positions are in C,
+        or in 1/C where ``is_inverse``."""
         if not self.has_gradients:
             return super().parts(low, high, sign, n_parts)
         tried, p0, p1 = self._tried(low, high, sign)
@@ -155,7 +155,7 @@ class LinearFold(RaceFold):
         return np.asarray(sign * self.counts.y[chosen] * values + room * OUTWARDS)
 
     def sharpen(self, parts: Parts) -> Parts:
-        """With squared hinge loss in the sharper norm."""
+        """Sharpen the parts, with squared hinge loss in the sharper norm."""
         if parts.gradients is None:
             return super().sharpen(parts)
         norm = parts.gradients.sharper_norm

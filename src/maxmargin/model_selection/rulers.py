@@ -41,13 +41,13 @@ class Products(Protocol):
     """Inner products of training samples, and of validation samples with them."""
 
     def among(self, chosen: Array) -> Array:
-        """Of these training samples with each other."""
+        """The products of these training samples with each other."""
 
     def across(self, tests: Array, chosen: Array) -> Array:
-        """Of these validation samples, a row each, with these training samples."""
+        """The products of these validation samples, a row each, with these training samples."""
 
     def squares(self, tests: Array) -> Array:
-        """Of these validation samples with themselves."""
+        """The products of these validation samples with themselves."""
 
     @property
     def error(self) -> float:
@@ -110,7 +110,8 @@ class Rulers:
         return np.asarray(errors[self.chosen] * OUTWARDS)
 
     def on_parts(self, tests: Array) -> list[Ruled | None]:
-        """For each part; None where there is no ruler. Where most rulers serve the whole interval, it is one part."""
+        """The rulers for each part; None where there is no ruler. Where most rulers serve the whole interval, it is one
+        part."""
         if not len(self.chosen):
             return [None] * self.n_parts
         across, squares = self.products.across(tests, self.chosen), self.products.squares(tests)
@@ -128,7 +129,7 @@ class Rulers:
         return bool(both >= policy.RULERS.steady_share * len(self.chosen))
 
     def _ruled(self, first: int, last: int, across: Array, squares: Array) -> Ruled | None:
-        """From one end of a part to another."""
+        """What the rulers say from one end of a part to the other."""
         prices = np.minimum(self.prices[first], self.prices[last])[self.chosen]
         own = np.flatnonzero(prices > 0.0)
         if not len(own):
@@ -144,7 +145,7 @@ class Rulers:
         return Ruled(shifts, (reach + self._rounding(factors, own)) * OUTWARDS)
 
     def _factors(self, K: Array, across: Array, ridge: Array) -> Array | None:
-        """Those of the ridge regression, a column for each validation sample."""
+        """The factors of the ridge regression, a column for each validation sample."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         noise = policy.RULERS.noise * float(np.trace(K)) / len(K)
@@ -170,7 +171,7 @@ class Rulers:
         return np.sqrt(np.maximum(found, 0.0) + (self.products.error + gamma(2.0 * len(K) + 16.0)) * sizes) * OUTWARDS
 
     def _rounding(self, factors: Array, own: Array) -> Array:
-        """Of the residuals and their sums, and of a sum of factors that should be 1."""
+        """The rounding of the residuals and their sums, and of a sum of factors that should be 1."""
         residuals = np.abs(self.residuals[:, self.chosen[own]]).max(axis=0)
         found = np.abs(factors).T @ (self._errors[own] + gamma(len(own) + 8.0) * (1.0 + residuals))
         if not self._is_free:

@@ -181,7 +181,8 @@ class Memory:
 
     @property
     def alpha(self) -> Array:
-        """That of the best pair. A product rounds in the same direction for all factors, so that alpha stays in its box."""
+        """The alpha of the best pair. A product rounds in the same direction for all factors, so that alpha stays in its
+        box."""
         return self.samples.best * self.samples.C
 
     def some(self, every: int, gap: float) -> Memory:

@@ -49,10 +49,10 @@ class RulerPolicy:
     """Which samples are rulers between two fits with hinge loss."""
 
     parts: int = 4
-    """Parts of an interval, each with rulers of its own. On banana and a1a four needed a third fewer fits than one."""
+    """Parts of an interval, each with rulers of its own. On 2,000 rows of banana four took 101 values of C, one 146."""
     steady_share: float = 0.75
-    """Share of the rulers that serve the whole interval from which on it is one part: a1a took as many fits with one as with
-    four, and banana, where two thirds of the rulers change, half as many with four."""
+    """Share of the rulers that serve the whole interval from which on it is one part. On a1a, where nearly all do, one part
+    took 91 values of C and four took 89."""
     least_share: float = 1e-6
     """The least price of a ruler, as a share of its cost. Prices of less are rounding."""
     most: int = 600

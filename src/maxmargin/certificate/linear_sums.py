@@ -234,8 +234,8 @@ class _BlockPass(NamedTuple):
 
 
 def _each(several: tuple[Array | float, ...], n_columns: int) -> list[Array]:
-    """Of each a number for each sample, or one for all samples as often as the loop needs it, in the one type that it is
-    compiled for."""
+    """Give each array a number for each sample, or one for all samples as often as the loop needs it, in the one type that it
+    is compiled for."""
     same = np.empty((len(several), n_columns))
     for row, values in zip(same, several, strict=True):
         row.fill(values if isinstance(values, float) else values[0])

@@ -251,7 +251,7 @@ class UnitTerms(NamedTuple):
 
 
 def unit_terms(problem: LinearProblem) -> UnitTerms:
-    """Of the loss of a problem; in regression without its box, which counts in small fits."""
+    """The terms of the loss of a problem; in regression without its box, which counts in small fits."""
     if problem.loss.is_regression:
         epsilon, up, down, is_squared = problem.loss.residual_pieces()  # type: ignore[attr-defined]
         bounds = (0.5, -math.inf, math.inf) if is_squared else (0.0, -down, up)

@@ -30,7 +30,7 @@ class Ramp:
 
     @classmethod
     def of(cls, problem: LinearProblem, policy: SparseNewtonPolicy, features: Features) -> Ramp | None:
-        """None where C is not far above the least one whose answer is not zero."""
+        """The ramp; None where C is not far above the least one whose answer is not zero."""
         steepest = float(np.max(np.abs(problem.weights(2.0 * problem.C)), initial=0.0))
         if not steepest > policy.ramp_from * problem.penalty.l1 > 0.0:
             return None

@@ -60,8 +60,8 @@ class PassPolicy:
     first_rounds: int = 1
     """Rounds of coordinate descent that give Newton's method its first alpha, where the loss is piecewise linear, the weights
     are more than ``light_weights`` and the rows too few for a guess. From w = 0 all samples are free at first: on mnist (8
-    against the rest, C = 1) 120,000 outer products are then added, after one round 45,000, after two to ten rounds 48,000 to
-    100,000."""
+    against the rest, C = 1) about 120,000 outer products are then added, after one round 45,000, after two to ten rounds
+    48,000 to 100,000 (in part inferred from times)."""
     most_sweeps: int = 100
     """The same where all samples that can move are in one hand: it is solved to the end."""
     multiples: int = 12
@@ -89,7 +89,8 @@ class PassPolicy:
     solution for all rows by more than that."""
     first_tol: float = 1e-2
     """Relative gap to which partitions with many features solve their own samples in the first round, where they work side by
-    side. On news20_bigram in two partitions 0.1, 0.01 and 0.001 lead to 7 to 14 rounds in all; 0.01 takes the least work."""
+    side. On news20_bigram in two partitions 0.1, 0.01 and 0.001 lead to 7 to 14 rounds in all; 0.01 took the least work in two
+    of four cells, 0.1 in the others."""
     guess_share: float = 0.1
     """Share of all rows that the samples of the partitions take, where rows do not leave their workers."""
     guess_rows: int = 20

@@ -6,9 +6,8 @@ When all of them fit in one hand, it is solved to the end, and the next look say
 On many machines each partition first solves its own samples, and then descends by itself (``descent.py``). Where the user gives
 memory for them, the rows that can still move are collected as soon as they fit, and solved there (``remainder.py``). Without
 that the rounds are many, however well each of them is used. On news20_bigram in two partitions conjugate gradients on the free
-samples of the optimum, preconditioned by the exact solution of each partition, take 100 rounds with squared hinge and C = 1,
-and 200 with C = 100, to reduce the residual to 1e-6; no step along the directions of earlier rounds can do with fewer. With
-hinge loss the preconditioned matrix is singular: partitions have rows in common."""
+samples of the optimum, preconditioned by the exact solution of each partition, took 100 rounds with squared hinge and C = 1,
+and 200 with C = 100, to reduce the residual to about 1e-6, and did not converge with hinge loss."""
 
 from __future__ import annotations
 

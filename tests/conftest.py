@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "maxmargin"
@@ -18,6 +19,10 @@ compiled = [path for path in sorted(SOURCES.rglob("*.py")) if "_loop" in path.st
 digest = hashlib.sha256(b"".join(path.read_bytes() for path in compiled)).hexdigest()[:16]
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".cache" / f"numba-{digest}")
 sys.path.insert(0, str(ROOT))
+
+settings.register_profile("ci", derandomize=True)  # the same cases in every run; runs by hand draw new ones
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture(autouse=True)

@@ -196,6 +196,7 @@ def test_the_compiled_engine_is_optimal_where_it_says_so_and_else_the_other_take
 
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 40), pairs=st.integers(1, 100), C=st.sampled_from([1e-3, 1.0, 100.0]))
 @settings(max_examples=40, deadline=None)
+@example(seed=960083, n=8, pairs=24, C=100.0)
 def test_no_pair_lowers_the_dual_and_every_one_keeps_the_box_and_the_sum(seed, n, pairs, C):
     random = np.random.default_rng(seed)
     X = random.normal(size=(n, 3))
@@ -206,7 +207,8 @@ def test_no_pair_lowers_the_dual_and_every_one_keeps_the_box_and_the_sum(seed, n
     for _ in range(pairs):
         if move_pairs(block, s, v, 1e-9, 1) == 0:
             break
-        assert dual(work, s) >= best - 1e-15 * abs(best)
+        rounding = 1e-14 * (np.abs(s).sum() + np.abs(s) @ np.abs(work.K) @ np.abs(s))
+        assert dual(work, s) >= best - rounding
         best = dual(work, s)
     assert ((s >= work.lower) & (s <= work.upper)).all()
     assert abs(s.sum()) <= 1e-13 * max(1.0, np.abs(s).sum())

@@ -222,7 +222,7 @@ def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, dtype, is_spa
     once = certify(problem, w, alpha)
     monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
-    monkeypatch.setattr("maxmargin.certificate.policy.LINEAR", LinearJudgePolicy(rows_a_block=17))
+    monkeypatch.setattr("maxmargin.certificate.policy.LINEAR", LinearJudgePolicy(rows_a_block=17, rows_of_residuals=17))
     threaded = certify(problem, w, alpha)
     assert abs(once.gap - threaded.gap) <= once.rounding_error + threaded.rounding_error
     assert threaded.primal == pytest.approx(once.primal, rel=1e-13)

@@ -173,7 +173,8 @@ def _sum_over_rows(problem: LinearProblem, output: PassOutput, start: int, stop:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``output.weights``, and what that lacks to
     ``output.rests``: it is None where float64 is enough."""
     output.weights[:] = 0.0
-    size = max(1, min(policy.LINEAR.rows_a_block, stop - start))
+    most = policy.LINEAR.rows_of_residuals if problem.loss.is_regression else policy.LINEAR.rows_a_block
+    size = max(1, min(most, stop - start))
     block_pass = _BlockPass.of(problem, output, size)
     found = [block_pass.sums(slice(first, min(first + size, stop))) for first in range(start, stop, size)]
     return found[0] if len(found) == 1 else RowTotals(*map(math.fsum, zip(*found, strict=True)))

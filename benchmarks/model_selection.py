@@ -169,7 +169,8 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "of `GridSearchCV` over 13 values of them, in the same process, one run each, on a pinned core ahead of other work. "
         "a1a and svmlight_example1 were looked at while the bound was made. `python -m benchmarks.range_check` trains random "
         "values of C to 1e-10 on all folds and counts those above their ceiling: none of 1,000 on each of the five sets with "
-        "squared hinge loss, none of 200 on a1a and of 100 on ijcnn1 with hinge loss (a0cf38e; a1a with hinge loss before it). a1a and ijcnn1 with hinge loss were looked at while the rulers were made.",
+        "squared hinge loss, none of 200 on a1a and of 100 on ijcnn1 with hinge loss (a0cf38e; a1a with hinge loss before it). "
+        "a1a and ijcnn1 with hinge loss were looked at while the rulers were made.",
         range_table(kept),
     ]
     return "\n\n".join(words) + "\n"

@@ -14,8 +14,8 @@ class LinearJudgePolicy:
     """How the gap of a linear problem is summed."""
 
     rows_a_block: int = 1 << 13
-    """Rows that a pass takes at a time, so that their outputs stay in the caches. With classes a certificate of a9a takes 1.6 ms
-    with 2^13 rows and 2.5 ms with 2^15, whose temporary arrays are new pages of memory each time."""
+    """Rows that a pass takes at a time, so that their outputs stay in the caches. With classes a certificate of a9a takes 1.6
+    ms with 2^13 rows and 2.5 ms with 2^15, whose temporary arrays are new pages of memory each time."""
     rows_of_residuals: int = 1 << 15
     """The same in regression, whose pass makes no temporary arrays. A certificate of cal_housing, a9a and covtype takes 0.35,
     0.73 and 11.5 ms with 2^13 rows, 0.31, 0.66 and 10.8 ms with 2^14, 0.28, 0.61 and 10.9 ms with 2^15."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -122,12 +123,14 @@ class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEsti
         with fit_task(self, X, None, sample_weight), checks.unchanged_on_error(self):
             nu_fit.check(self)
             limits = self._checked_limits()
+            whole = Stop.within(limits.max_seconds)
             X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, order="C")
             weights = checks.weighted_costs(1.0, sample_weight, X)
             kernel = self._kernel(X, sample_weight)
             problem = one_class(Rows.from_matrix(X, check=False), kernel, float(self.nu), weights)
             callback = serialised(self._watcher(), self.verbose)
-            solutions = self._run([partial(self._solve, problem, limits, callback)], limits)
+            left = replace(limits, max_seconds=whole.seconds_left)
+            solutions = self._run([partial(self._solve, problem, limits, callback)], left)
             signed = problem.coefficients(solutions[0].alpha)[None]
             self._keep(X, kernel, signed, solutions)
             self._feature_weights_ = nu_fit.weights_of(kernel, X, signed, solutions)

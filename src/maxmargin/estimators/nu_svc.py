@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import Pair, most_threads
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.svc import SVC
+from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.nu import NuProblem, largest_nu, nu_svc
@@ -149,7 +151,9 @@ class NuSVC(SVC):
             raise ValueError(
                 f"nu={self.nu:g} is infeasible for these classes and weights; the largest nu that works is {largest:.9g}."
             )
-        return NuPairs(X, kernel, costs, float(self.nu), nu_fit.nu_solver(self, 1.0 / most_threads(len(pairs))))
+        n_threads = most_threads(len(pairs))
+        shared = ClassValues.where_it_pays(X, kernel, codes, float(self.cache_size), n_threads)
+        return NuPairs(X, kernel, costs, float(self.nu), nu_fit.nu_solver(self, 1.0 / n_threads), shared)
 
     def _keep(self, X: Any, kernel: Kernel, classes: Array, codes: Array, pairs: list[Pair], solutions: list[Solution]) -> None:
         rhos = np.array([rho_of(solution) for solution in solutions])
@@ -182,6 +186,7 @@ class NuPairs:
     costs: Array
     nu: float
     solver: NuSMO
+    shared: ClassValues | None
 
     def limits(self, limits: Limits) -> Limits:
         return limits
@@ -191,8 +196,9 @@ class NuPairs:
         return available_cores()
 
     def problem(self, pair: Pair) -> NuProblem:
-        rows = Rows.from_matrix(pair.part(self.X, self.kernel), check=False)
-        return nu_svc(rows, pair.signs, self.kernel, self.nu, self.costs[pair.samples])
+        matrix = None if self.shared is None else partial(self.shared.pair, pair.first, pair.second)
+        rows = Rows.from_matrix(pair.part(self.X, self.kernel), check=False) if matrix is None else pair.late_rows(self.X)
+        return nu_svc(rows, pair.signs, self.kernel, self.nu, self.costs[pair.samples], matrix)
 
     def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
         return solution

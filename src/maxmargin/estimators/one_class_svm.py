@@ -147,8 +147,10 @@ class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEsti
         return nu_fit.nu_solver(self)
 
     def decision_function(self, X: Any) -> Array:
-        """w . phi(x) - rho: negative for outliers."""
-        return self._values(self._validated(X))[:, 0]
+        """w . phi(x) - rho: negative for outliers. On the border, where it is zero up to rounding, it is zero: its sign agrees
+        with ``predict``."""
+        values = self._values(self._validated(X))[:, 0]
+        return np.where(np.abs(values) <= self._width_of_border, 0.0, values)
 
     def score_samples(self, X: Any) -> Array:
         """w . phi(x)"""
@@ -167,4 +169,8 @@ class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEsti
         return CertifiedLabels(self._labels(decisions.values[:, 0]), decisions.is_proved[:, 0])
 
     def _labels(self, values: Array) -> Array:
-        return np.where(values >= -policy.ONE_CLASS.border * np.abs(self.offset_), 1, -1)
+        return np.where(values >= -self._width_of_border, 1, -1)
+
+    @property
+    def _width_of_border(self) -> Array:
+        return np.asarray(policy.ONE_CLASS.border * np.abs(self.offset_))

@@ -74,6 +74,10 @@ class Pair:
         """The rows of X of this pair."""
         return X if len(self.samples) == X.shape[0] else X[self.samples]
 
+    def late_rows(self, X: Any) -> Rows:
+        """The rows of X of this pair, copied when they are asked for: where kernel values are held, that is hardly ever."""
+        return Rows(self.rows(X)) if sparse.issparse(X) else ChosenRows(X, self.samples)
+
     def part(self, X: Any, kernel: Kernel) -> Any:
         """The rows of X of this pair; of kernel values the columns, too."""
         rows = self.rows(X)
@@ -140,16 +144,12 @@ class KernelProblems:
         costs = self._costs_of(pair)
         if isinstance(self.shared, ClassValues):
             matrix = partial(self.shared.pair, pair.first, pair.second)
-            return KernelProblem(self._rows_of(pair), pair.signs, costs, self.kernel, self.has_offset, matrix=matrix)
+            return KernelProblem(pair.late_rows(self.X), pair.signs, costs, self.kernel, self.has_offset, matrix=matrix)
         rows = pair.part(self.X, self.kernel)
         problem = KernelProblem.build(rows, pair.signs, costs, self.kernel, self.has_offset, check=False)
         if self.shared is not None and self.shared.sizes.may_share(pair.first, pair.second):
             return replace(problem, fast_values=PairValues(problem.points, self.shared, pair.first, pair.second))
         return problem
-
-    def _rows_of(self, pair: Pair) -> Rows:
-        """Where kernel values are held, rows of X are hardly ever asked for."""
-        return Rows(pair.rows(self.X)) if sparse.issparse(self.X) else ChosenRows(self.X, pair.samples)
 
     def _costs_of(self, pair: Pair) -> Array:
         """One C for all stays one number that is read many times."""

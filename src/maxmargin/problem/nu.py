@@ -22,6 +22,7 @@ In nu-SVR both variables of a sample may be positive; only their difference coun
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -31,6 +32,8 @@ import numpy as np
 
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem import policy
+from maxmargin.problem.dual_box import repeated
+from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import KernelProblem, SignedVariables
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of
@@ -135,10 +138,13 @@ class NuProblem:
         return [best_offsets(kinks[members], self.C[members], float(total)) for members, total in pairs]
 
 
-def _samples(X: Any, kernel: Kernel) -> KernelProblem:
+def _samples(X: Any, kernel: Kernel, matrix: Callable[[], HeldValues] | None = None) -> KernelProblem:
     rows = X if isinstance(X, Rows) else Rows.from_matrix(X)
     loss: Any = EpsilonInsensitive()
-    return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=loss)
+    if matrix is None:
+        return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=loss)
+    zeros, ones = repeated(0.0, rows.n_samples), repeated(1.0, rows.n_samples)
+    return KernelProblem(rows, zeros, ones, kernel, loss=loss, matrix=matrix)
 
 
 def check_nu(nu: Any) -> None:
@@ -160,10 +166,13 @@ def largest_nu(y: Array, weights: Array) -> float:
     return 2.0 * min(positive, total - positive) / total
 
 
-def nu_svc(X: Any, y: Any, kernel: Kernel, nu: float, weights: Any = 1.0) -> NuProblem:
-    """nu-SVC for labels -1 and 1. An infeasible nu is refused before any kernel value is computed."""
+def nu_svc(
+    X: Any, y: Any, kernel: Kernel, nu: float, weights: Any = 1.0, matrix: Callable[[], HeldValues] | None = None
+) -> NuProblem:
+    """nu-SVC for labels -1 and 1. An infeasible nu is refused before any kernel value is computed. ``matrix`` gives the kernel
+    values where they are known."""
     check_nu(nu)
-    samples, y = _samples(X, kernel), np.asarray(y)
+    samples, y = _samples(X, kernel, matrix), np.asarray(y)
     C = np.array(costs_of(weights, samples.rows))
     largest = largest_nu(y, C)
     if nu > largest * (1.0 + 1e-12):

@@ -17,26 +17,28 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import kernel_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
 from maxmargin.certificate.linear import Judge
+from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solving.policy import DEFAULT
 from maxmargin.solving.solution import Progress, Solution, Status
 
 
-def at_once(problem: KernelProblem | LinearProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
+def at_once(problem: KernelProblem | NuProblem | LinearProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
     """The solution, or None where the solver has no such state, gives up, or the time is up. The driver then begins again, and
     ends as it always does."""
     if stop.is_due:
         return None
     try:
         with stop.heard():
-            if isinstance(problem, KernelProblem):
-                return _of_kernel(problem, solver, tol, stop)
-            return _linear(problem, solver, tol)
+            if isinstance(problem, LinearProblem):
+                return _linear(problem, solver, tol)
+            return _of_kernel(problem, solver, tol, stop)
     except OutOfTimeError:
         return None
     except KeyboardInterrupt:
@@ -82,7 +84,7 @@ def _row(problem: Any, state: Any, certificate: Certificate, stage: Stage, start
     return Progress(seconds, epochs, state.steps, *values, state.active, stage.solver, stage.reason)
 
 
-def _of_kernel(problem: KernelProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
+def _of_kernel(problem: KernelProblem | NuProblem, solver: Any, tol: float, stop: Stop) -> Solution | None:
     """Advance until a certificate meets ``tol`` or the solver gives up."""
     begin, started = getattr(solver, "few", None), time.perf_counter()
     state = None if begin is None else begin(problem)
@@ -92,17 +94,24 @@ def _of_kernel(problem: KernelProblem, solver: Any, tol: float, stop: Stop) -> S
         if not state.looks_done or stop.is_due:
             return None
         alpha = state.alpha
-        verdict = certify_kernel(problem, alpha, tol=tol)
+        verdict = _judged(problem, alpha, tol)
         trace.append(_row(problem, state, verdict.certificate, state.stage, started))
         if verdict.meets(tol):
             return _kernel_solution(problem, alpha, verdict, trace)
     return None
 
 
-def _kernel_solution(problem: KernelProblem, alpha: Array, verdict: KernelVerdict, trace: list[Progress]) -> Solution:
+def _judged(problem: KernelProblem | NuProblem, alpha: Array, tol: float) -> KernelVerdict | NuVerdict:
+    if isinstance(problem, NuProblem):
+        return certify_nu(problem, alpha, tol=tol)
+    return certify_kernel(problem, alpha, tol=tol)
+
+
+def _kernel_solution(problem: Any, alpha: Array, verdict: KernelVerdict | NuVerdict, trace: list[Progress]) -> Solution:
+    """With nu, w holds the thresholds."""
     certificate, last = verdict.certificate, trace[-1]
     return Solution(
-        w=np.empty(0),
+        w=verdict.thresholds if isinstance(verdict, NuVerdict) else np.empty(0),
         alpha=alpha,
         b=verdict.b,
         certificate=certificate,
@@ -112,5 +121,11 @@ def _kernel_solution(problem: KernelProblem, alpha: Array, verdict: KernelVerdic
         steps=last.steps,
         epochs=last.epochs,
         kernel_evaluations=problem.held_evaluations + verdict.kernel_evaluations,
-        offset_bound=kernel_offset_bound(problem, verdict),
+        offset_bound=_offset_bound(problem, verdict),
     )
+
+
+def _offset_bound(problem: Any, verdict: KernelVerdict | NuVerdict) -> float:
+    if isinstance(verdict, NuVerdict):
+        return threshold_bound(problem, verdict)
+    return kernel_offset_bound(problem, verdict)

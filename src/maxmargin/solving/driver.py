@@ -120,7 +120,7 @@ def drive(
     A linear solve uses one thread of BLAS from beginning to end. That limit holds for the whole process. If it were set for
     parts of a solve only, the rounding of the other parts would depend on what other threads are doing."""
     is_plain = warm_start is None and callback is None and limits.max_epochs == math.inf
-    if is_plain and policy is DEFAULT and isinstance(problem, (KernelProblem, LinearProblem)):
+    if is_plain and policy is DEFAULT and isinstance(problem, (KernelProblem, LinearProblem, NuProblem)):
         answer = at_once(problem, solver, limits.tol, stop)
         if answer is not None:
             return answer

@@ -25,6 +25,7 @@ from maxmargin.solvers.kernel.active_rows import ActiveRows
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, gap_and_dual, solve_with_offset
 from maxmargin.solvers.kernel.batched_smo_state import BatchedSMOState
+from maxmargin.solvers.kernel.held_nu import HeldNuPolicy, HeldNuState
 from maxmargin.solvers.kernel.nu_loops import solve_in_groups
 from maxmargin.solvers.kernel.nu_program import InteriorCosts, interior_points
 from maxmargin.solvers.kernel.units import Units
@@ -59,6 +60,12 @@ class NuSMO(BatchedSMO):
     """When w = 0 is taken for the answer."""
     interior: InteriorCosts = field(default_factory=InteriorCosts)
     """When the interior-point method takes over."""
+    held: HeldNuPolicy = field(default_factory=HeldNuPolicy)
+    """How far the solver for few samples goes."""
+
+    def few(self, problem: NuProblem) -> HeldNuState | None:
+        """The state of the solver for few samples, where it can solve the problem."""
+        return HeldNuState.of(problem, self.held)
 
     def init(self, problem: NuProblem, warm_start: Array | None, seed: int) -> NuState:  # type: ignore[override]
         rows = self._rows(problem.samples, self._first_dtype(problem.samples))

@@ -1,0 +1,90 @@
+"""The solver for few samples of the problems with nu, against the certificate, LIBSVM and the driver's loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import svm
+from sklearn.datasets import make_classification
+
+from maxmargin import NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin.certificate.nu import certify_nu
+from maxmargin.problem.kernels import RBF, Linear, Polynomial
+from maxmargin.problem.nu import nu_svc, nu_svr, one_class
+from maxmargin.solvers.base import Budget
+from maxmargin.solvers.kernel.held_nu import HeldNuPolicy, HeldNuState
+from maxmargin.solvers.kernel.nu_smo import NuSMO
+
+
+def problems(n, seed=0, kernel=None):
+    rng = np.random.default_rng(seed)
+    X, y = make_classification(n, 6, flip_y=0.1, random_state=seed)
+    kernel, targets = kernel or RBF(0.2), X[:, 0] + 0.3 * rng.standard_normal(n)
+    weights = rng.integers(1, 4, n).astype(np.float64)
+    return {
+        "one-class": one_class(X, kernel, 0.3),
+        "nu-svc": nu_svc(X, np.where(y > 0, 1, -1), kernel, 0.3),
+        "nu-svc, weights": nu_svc(X, np.where(y > 0, 1, -1), kernel, 0.3, weights),
+        "nu-svr": nu_svr(X, targets, kernel, 0.4, 2.0),
+    }
+
+
+@pytest.mark.parametrize("n", [3, 20, 63, 64, 65, 130, 300])
+def test_the_certificate_of_its_answer_is_at_rounding(n):
+    for name, problem in problems(n).items():
+        state = HeldNuState.of(problem, HeldNuPolicy())
+        state.advance(Budget(10**6, 1e-3))
+        assert state.looks_done, name
+        verdict = certify_nu(problem, state.alpha)
+        few = state.n <= HeldNuPolicy().few_variables
+        assert verdict.certificate.relative_gap <= (1e-9 if few else 1e-3), name
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(0.3, 1.0, 2)])
+def test_other_kernels_are_solved_or_given_up(kernel):
+    for problem in problems(80, seed=3, kernel=kernel).values():
+        state = HeldNuState.of(problem, HeldNuPolicy())
+        state.advance(Budget(10**6, 1e-6))
+        if state.looks_done:
+            assert certify_nu(problem, state.alpha).certificate.meets(1e-6)
+        assert state.rounds <= HeldNuPolicy().most_rounds
+
+
+def test_a_refused_answer_leads_to_more_rounds_and_then_to_none():
+    problem = problems(120)["nu-svc"]
+    state, rounds = HeldNuState.of(problem, HeldNuPolicy()), 0
+    while rounds < 20:
+        state.advance(Budget(10**6, 1e-3))
+        rounds += 1
+        if not state.looks_done:
+            break
+    assert rounds <= HeldNuPolicy().most_rounds + 1
+
+
+def test_many_variables_and_indefinite_kernels_have_none():
+    assert HeldNuState.of(problems(70)["nu-svr"], HeldNuPolicy(most_variables=139)) is None
+    assert NuSMO().few(problems(1030)["one-class"]) is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_estimators_agree_with_libsvm_and_with_the_loop_of_the_driver(seed):
+    X, y = make_classification(150, 5, n_informative=3, n_classes=3, flip_y=0.05, random_state=seed)
+    for ours, theirs in (
+        (NuSVC(nu=0.3), svm.NuSVC(nu=0.3, tol=1e-9)),
+        (NuSVR(), svm.NuSVR(tol=1e-9)),
+        (OneClassSVM(nu=0.2), svm.OneClassSVM(nu=0.2, tol=1e-9)),
+    ):
+        ours.fit(X, y)
+        assert np.all(np.array(ours.status_) == Status.CERTIFIED)
+        decide = "predict" if isinstance(ours, NuSVR) else "decision_function"
+        np.testing.assert_allclose(getattr(ours, decide)(X), getattr(theirs.fit(X, y), decide)(X), atol=1e-4)
+        loop = type(ours)(**{**ours.get_params(), "max_iter": 10**6, "tol": 1e-10}).fit(X, y)
+        np.testing.assert_allclose(getattr(ours, decide)(X), getattr(loop, decide)(X), atol=1e-6)
+
+
+def test_the_sign_of_the_decision_is_the_label_on_the_border_too():
+    X, _ = make_classification(300, 4, random_state=2)
+    model = OneClassSVM(nu=0.4).fit(X)
+    values = model.decision_function(X)
+    assert np.any(values == 0.0)
+    np.testing.assert_array_equal(model.predict(X), np.where(values >= 0.0, 1, -1))

@@ -91,8 +91,10 @@ def _of_kernel(problem: KernelProblem | NuProblem, solver: Any, tol: float, stop
     budget, trace = Budget(int(DEFAULT.chunk_elements / DEFAULT.kernel_step_elements), tol), []
     while state is not None:
         state.advance(budget)
-        if not state.looks_done or stop.is_due:
+        if state.has_given_up or stop.is_due:
             return None
+        if not state.looks_done:
+            continue
         alpha = state.alpha
         verdict = _judged(problem, alpha, tol)
         trace.append(_row(problem, state, verdict.certificate, state.stage, started))

@@ -13,12 +13,12 @@ differences between samples."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, Rows
-from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
@@ -36,7 +36,13 @@ class FactorPolicy:
     """A diagonal element of K - L L' is taken for rounding below this many units of roundoff of the greatest one of K."""
 
 
-def factor(problem: KernelProblem, rows: KernelMatrix, most_columns: int, policy: FactorPolicy | None = None) -> Array | None:
+class KernelRows(Protocol):
+    """Gives rows of the kernel matrix in float64."""
+
+    def block(self, chosen: Array) -> Array: ...
+
+
+def factor(problem: KernelProblem, rows: KernelRows, most_columns: int, policy: FactorPolicy | None = None) -> Array | None:
     """L with L L' = K up to rounding; None where L has more columns than ``most_columns``, or K is not finite."""
     policy = policy or FactorPolicy()
     n, origin = problem.n_samples, int(np.argmin(problem.diagonal))

@@ -104,6 +104,10 @@ class HeldNuState:
         return self.n
 
     @property
+    def has_given_up(self) -> bool:
+        return not self.looks_done
+
+    @property
     def alpha(self) -> Array:
         """alpha of all variables, in their own order."""
         found = np.empty(self.n)

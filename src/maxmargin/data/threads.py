@@ -129,6 +129,14 @@ class Crew:
         self.size = threads_for(n_stored, overhead, policy)
         self._pool = ThreadPoolExecutor(self.size) if self.size > 1 else None
 
+    @classmethod
+    def of_size(cls, size: int) -> Crew:
+        """Start as many threads as are asked for."""
+        crew = cls(0)
+        crew.size = size
+        crew._pool = ThreadPoolExecutor(size) if size > 1 else None
+        return crew
+
     def parts(self, n: int) -> list[tuple[int, int]]:
         """0 .. n in as many pieces as there are threads."""
         return list(pairwise(n * k // self.size for k in range(self.size + 1)))

@@ -155,13 +155,13 @@ def test_the_least_error_is_below_that_of_any_predictions_in_the_intervals(score
         for fold in folds:
             centre = fold.y + random.normal(size=(2, 20))
             ends = np.stack([centre[0], centre.mean(axis=0), centre[1]])
-            enclosed.append([Enclosed(ends[:-1], ends[1:], random.random((2, 20)) * random.choice([0.01, 0.5]))])
+            enclosed.append(Enclosed(ends[:-1], ends[1:], random.random((2, 20)) * random.choice([0.01, 0.5])))
         least = Pooled.of(folds, enclosed).least_error()
         errors = []
         for theta in np.linspace(0.0, 1.0, 41):
             k, own = min(1, int(2 * theta)), 2 * theta - min(1, int(2 * theta))
             values = []
-            for fold, ((first, last, reach),) in zip(folds, enclosed, strict=True):
+            for fold, (first, last, reach) in zip(folds, enclosed, strict=True):
                 distance = np.maximum(0.0, np.abs(fold.y - (1 - own) * first[k] - own * last[k]) - reach[k])
                 values.append(score.greatest - fold.value(distance))
             errors.append(np.mean(values))

@@ -232,6 +232,12 @@ class Gradients:
         return np.column_stack([sums, problem.intercept_scaling * signed.sum(axis=1)])
 
     @property
+    def fitted_share(self) -> float:
+        """The share of the greatest radius that comes from the gradients at the fits."""
+        one, two = self.slopes
+        return two.C / one.C * max(one.residual, two.residual) / float(self.ball.radii.max())
+
+    @property
     def _errors(self) -> float:
         """The gradients at the fits, and the rounding of the margins, which is that of h at both fits and in between."""
         one, two = self.slopes

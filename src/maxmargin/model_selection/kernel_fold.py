@@ -10,6 +10,7 @@ optimal, the middle one is meant, as in SVC."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,10 @@ class KernelProducts:
 
     def squares(self, tests: Array) -> Array:
         return np.asarray(self.problem.kernel.diagonal(self.tests[tests]))
+
+    @property
+    def n_dimensions(self) -> float:
+        return math.inf
 
     @property
     def error(self) -> float:

@@ -48,6 +48,10 @@ class LinearProducts:
         return np.square(norms(self.tests[tests])) + self.constant**2
 
     @property
+    def n_dimensions(self) -> float:
+        return self.rows.shape[1] + 1.0
+
+    @property
     def error(self) -> float:
         return float(gamma(self.rows.shape[1] + 16.0))
 
@@ -137,6 +141,9 @@ class LinearFold(RaceFold):
 
     def lift_length(self, low: float, high: float, is_inverse: bool) -> float:
         return lift_length(self.slopes[low], self.slopes[high], is_inverse)
+
+    def fitted_share(self, low: float, high: float) -> float:
+        return self._gradients(low, high, 1, is_inverse=False).fitted_share
 
     def _opens(self, p: Array, tried: Array, lengths: Array, enclosure: Enclosure, sign: float) -> tuple[list[Open], Array]:
         """Where each sample is open on each part, and what the bound takes from its score at the ends."""

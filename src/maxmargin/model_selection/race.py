@@ -55,6 +55,11 @@ class RacePolicy:
     """The gaps of the fits may take this share of the greatest gap between two knots. Beyond it they are made smaller."""
     sharper: float = 0.25
     """Fits are made to this part of that share, so that the next division finds them good enough."""
+    fitted_share: float = 0.5
+    """The share of the bound that the gradients at the fits may take where the loss is smooth. Beyond it the fits are made
+    better. An estimate, not measured."""
+    least_factor: float = 1e-3
+    """By what the gap of such a fit is multiplied: one step of Newton's method is enough. An estimate, not measured."""
     parts: int = 8
     """Parts of an interval, each with its own bound on the gradient. An estimate, not measured."""
     most_pieces: int = 4
@@ -185,8 +190,11 @@ class Race:
             return True
         worst = max(self.stretches.values(), key=lambda stretch: (stretch.ceiling, stretch.high / stretch.low))
         allowed = self.policy.gap_share * worst.gap
-        if worst.fitted_gap > 2.0 * allowed and not self._has_gradients:
-            factor = self.policy.sharper * allowed / worst.fitted_gap
+        is_limited = worst.fitted_gap > 2.0 * allowed
+        if self._has_gradients:
+            is_limited = max(fold.fitted_share(worst.low, worst.high) for fold in self.folds) > self.policy.fitted_share
+        if is_limited:
+            factor = self.policy.least_factor if self._has_gradients else self.policy.sharper * allowed / worst.fitted_gap
             were_sharpened = [self._sharpen(C, factor) for C in (worst.low, worst.high)]
             if any(were_sharpened):
                 self._measure()

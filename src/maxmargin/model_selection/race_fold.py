@@ -81,6 +81,10 @@ class RaceFold:
         """How long the gradient is between two knots, up to a factor, where no sample crosses the margin."""
         raise NotImplementedError
 
+    def fitted_share(self, low: float, high: float) -> float:
+        """The share of the bound on the gradient between two knots that comes from the fits themselves."""
+        raise NotImplementedError
+
     def at(self, C: float) -> Bounds:
         """The score at a knot."""
         (margins, errors), fit = self.scores[C], self.fits[C]

@@ -17,7 +17,7 @@ bound for the whole part, not for some points of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -125,44 +125,61 @@ class Enclosed(NamedTuple):
     reach: Array
 
 
-class Pooled(NamedTuple):
-    """The validation samples of all folds: targets, weights, and their intervals by one proof or several."""
+class Lines(NamedTuple):
+    """The residuals of all samples at the first and the last end of each part, between which they move along lines, and by how
+    much the exact ones can differ."""
 
-    y: Array
+    first: Array
+    last: Array
+    reach: Array
+
+    @classmethod
+    def of(cls, y: Array, enclosed: Sequence[Enclosed]) -> Lines:
+        """``enclosed`` are the intervals of each fold by one proof."""
+        first, last, reach = (np.concatenate(each, axis=1) for each in zip(*enclosed, strict=True))
+        rounding = 8.0 * UNIT_ROUNDOFF * (np.abs(y) + np.abs(first) + np.abs(last))
+        return cls(y - first, y - last, reach + rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """The validation samples of all folds: their weights, and their residuals by one proof or several."""
+
     weights: Array
-    enclosed: list[Enclosed]
+    lines: list[Lines]
     power: int
 
     @classmethod
-    def of(cls, folds: Sequence[Residuals], enclosed: Sequence[Sequence[Enclosed]]) -> Pooled:
-        """``enclosed`` has the proofs of each fold, as many for one fold as for another."""
+    def of(cls, folds: Sequence[Residuals], enclosed: Sequence[Enclosed]) -> Pooled:
         y, weights = (np.concatenate([getattr(fold, name) for fold in folds]) for name in ("y", "weights"))
-        joined = [
-            Enclosed(*(np.concatenate(each, axis=1) for each in zip(*own, strict=True))) for own in zip(*enclosed, strict=True)
-        ]
-        return cls(y, weights / len(folds), joined, folds[0].score.power)
+        return cls(weights / len(folds), [Lines.of(y, enclosed)], folds[0].score.power)
+
+    def also(self, other: Pooled) -> Pooled:
+        """With the proofs of both."""
+        return replace(self, lines=[*self.lines, *other.lines])
 
     def least_error(self, factor: float = 1.0) -> float:
         """A lower bound on the mean error of the folds at every position, were the reaches multiplied by this factor."""
-        first, last = self._at(factor, False), self._at(factor, True)
-        return float(_least(first, last).min())
+        return float(_least(self._at(factor, "first"), self._at(factor, "last")).min())
 
-    def _at(self, factor: float, is_last: bool) -> Tangents:
-        """The tangents at the first or the last end of each part."""
-        lines = [self._lines(own, factor, is_last) for own in self.enclosed]
-        distances, slopes = (np.concatenate(each) for each in zip(*lines, strict=True))
-        place = distances.argmax(axis=0)[None]
-        distance = np.maximum(0.0, np.take_along_axis(distances, place, axis=0)[0])
-        slope = np.where(distance > 0.0, np.take_along_axis(slopes, place, axis=0)[0], 0.0)
-        steps = self.power * distance ** (self.power - 1) * slope
-        return Tangents.of(distance**self.power * self.weights, steps * self.weights)
+    def _at(self, factor: float, end: str) -> Tangents:
+        """The tangents at the first or the last end of each part. Of several proofs the one counts that is farthest from the
+        target."""
+        distance, slope = self._distances(self.lines[0], factor, end)
+        for other in self.lines[1:]:
+            farther, other_slope = self._distances(other, factor, end)
+            slope = np.where(farther > distance, other_slope, slope)
+            distance = np.maximum(distance, farther)
+        distance = np.maximum(0.0, distance)
+        if self.power == 1:
+            return Tangents.of(distance * self.weights, np.where(distance > 0.0, slope, 0.0) * self.weights)
+        weighted = distance * self.weights
+        return Tangents.of(weighted * distance, 2.0 * weighted * slope)
 
-    def _lines(self, own: Enclosed, factor: float, is_last: bool) -> tuple[Array, Array]:
-        """How far a target is above and below its interval, at least, and how that changes over the part."""
-        first, last = self.y - own.first, self.y - own.last
-        here = last if is_last else first
-        reach = factor * own.reach + 8.0 * UNIT_ROUNDOFF * (np.abs(self.y) + np.abs(own.first) + np.abs(own.last))
-        return np.stack([here - reach, -here - reach]), np.stack([last - first, first - last])
+    def _distances(self, lines: Lines, factor: float, end: str) -> tuple[Array, Array]:
+        """How far the targets are from their intervals, and how that changes over the part."""
+        here = getattr(lines, end)
+        return np.abs(here) - factor * lines.reach, np.copysign(lines.last - lines.first, here * (lines.last - lines.first))
 
 
 class Tangents(NamedTuple):

@@ -54,6 +54,10 @@ class Products(Protocol):
         """The products of these validation samples with themselves."""
 
     @property
+    def n_dimensions(self) -> float:
+        """The number of coordinates of a sample, if that is finite."""
+
+    @property
     def error(self) -> float:
         """How wrong any of these numbers can be, relative to the greatest square."""
 
@@ -108,7 +112,7 @@ class Rulers:
         """The samples that are rulers on some part. Of too many, those with the greatest prices."""
         prices = np.minimum(self.prices[:-1], self.prices[1:]).max(axis=0)
         found = np.flatnonzero(prices > 0.0)
-        most = policy.RULERS.most
+        most = int(min(policy.RULERS.most, policy.RULERS.most_a_dimension * self.products.n_dimensions))
         return found if len(found) <= most else np.sort(found[np.argpartition(-prices[found], most)[:most]])
 
     @cached_property

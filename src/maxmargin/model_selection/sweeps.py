@@ -91,12 +91,10 @@ class ErrorSweep:
     def __call__(self, between: Interval) -> Swept:
         """The sharper proof is tried where the first one is not enough, and both count."""
         arguments = between.low, between.high, self._n_parts, between.is_inverse
-        enclosed = [[each] for each in self.crew(lambda fold: fold.enclosed(*arguments), self.folds)]
-        pooled = self._pooled(enclosed)
+        pooled = self._pooled(self.crew(lambda fold: fold.enclosed(*arguments), self.folds))
         found = self._ceiling(pooled)
         if found > between.enough:
-            sharper = self.crew(lambda fold: fold.sharper_enclosed(*arguments), self.folds)
-            pooled = self._pooled([[*own, other] for own, other in zip(enclosed, sharper, strict=True)])
+            pooled = pooled.also(self._pooled(self.crew(lambda fold: fold.sharper_enclosed(*arguments), self.folds)))
             found = self._ceiling(pooled)
         return Swept(found, self._pieces(found, pooled, between.enough))
 

@@ -24,7 +24,7 @@ from benchmarks.kernel_selection import data_of
 from benchmarks.model_selection import CS, RANGES, REGRET, range_sample
 from maxmargin import SVCCV, LinearSVCCV
 from maxmargin.data.rows import Array
-from maxmargin.estimators import gamma_race, linear_svc_cv
+from maxmargin.estimators import gamma_race, range_search
 from maxmargin.model_selection import race
 
 KEPT = CACHE / "range_check.json"
@@ -40,7 +40,7 @@ def proved(name: str, way: str) -> race.Race:
             races.append(self)
             return super().run(low, high, regret)
 
-    gamma_race.Race = linear_svc_cv.Race = Kept  # type: ignore[attr-defined]
+    gamma_race.Race = range_search.Race = Kept  # type: ignore[attr-defined]
     if way == "rbf":
         SVCCV(C_range=(CS[0], CS[-1]), regret=REGRET).fit(*data_of(name, KERNEL_RANGES[name]))
     else:
@@ -54,7 +54,7 @@ def accuracies(found: race.Race, Cs: Array) -> Array:
     for fold in found.folds:
         for k, C in enumerate(Cs.tolist()):
             fold.train(C, TOL, "auto")
-            totals[k] += fold.counts.value(fold.scores[C][0] > 0.0)
+            totals[k] += fold.at(C).value
             del fold.fits[C]
     return totals / len(found.folds)
 

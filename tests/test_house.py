@@ -41,7 +41,7 @@ NUMBERS = {
     "model_selection/positions.py": {"ROOT_SLACK", "SLACK"},
     "margin_bounds/bound.py": {"ROUNDED_UP"},
     "margin_bounds/spheres.py": {"MOST_CLUSTERS"},
-    "model_selection/race.py": {"ROUNDING"},
+    "model_selection/range_scores.py": {"ROUNDING"},
     "models/headers.py": {"MOST_FEATURES"},
     "problem/differences.py": {"LEAST_NUMBER"},
     "problem/dual_box.py": {"UNIT_ROUNDOFF"},

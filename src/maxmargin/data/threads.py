@@ -129,12 +129,23 @@ class Crew:
         self.size = threads_for(n_stored, overhead, policy)
         self._pool = ThreadPoolExecutor(self.size) if self.size > 1 else None
 
+    @classmethod
+    def of_size(cls, size: int) -> Crew:
+        """Start as many threads as are asked for."""
+        crew = cls(0)
+        crew.size = size
+        crew._pool = ThreadPoolExecutor(size) if size > 1 else None
+        return crew
+
     def parts(self, n: int) -> list[tuple[int, int]]:
         """0 .. n in as many pieces as there are threads."""
         return list(pairwise(n * k // self.size for k in range(self.size + 1)))
 
     def share(self, n: int, job: Callable[[int, int, int], T]) -> list[T]:
         """``job(k, start, stop)`` for the k-th part of 0 .. n, each in its thread."""
+        if self._pool is None:  # on small data this is called some 50 times in a millisecond
+            check_point()
+            return [job(0, 0, n)]
         return self.run([(k, start, stop) for k, (start, stop) in enumerate(self.parts(n))], job)
 
     def run(self, tasks: list[tuple[Any, ...]], job: Callable[..., T]) -> list[T]:

@@ -123,6 +123,7 @@ class Searching:
         in scikit-learn."""
         solutions, limits = self._fit_all(X, y, sample_weight, params)
         warn_if_cut(self.outcomes_)
+        self._warn_of_search()
         warn_if_uncertified(solutions, limits)
         return self
 
@@ -142,6 +143,9 @@ class Searching:
                 solutions += self._trained(model, Samples(X, y, sample_weight), replace(limits, max_seconds=whole.seconds_left))
                 adopt(self, model)
         return solutions, limits
+
+    def _warn_of_search(self) -> None:
+        """Say what a search could not do. A subclass may have more to say."""
 
     def _validated_samples(self, X: Any, y: Any) -> tuple[Any, Array]:
         return checks.validated(self, X, y)

@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.limits import Stop
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
+from maxmargin.estimators import policy
 from maxmargin.estimators.cross_validated import Samples
-from maxmargin.estimators.kernel_search import SharedFold
-from maxmargin.estimators.range_search import RangeResult, counts_of, sentence
+from maxmargin.estimators.jobs import thread_count
+from maxmargin.estimators.range_search import Asked, RangeResult, counts_of, regret_of, sentence
 from maxmargin.estimators.search import Fold
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.model_selection.kernel_fold import KernelFold, kernel_fold
-from maxmargin.model_selection.race import Race, RacePolicy, known_regret
-from maxmargin.model_selection.range_scores import RangeScore
+from maxmargin.model_selection.race import Race, RacePolicy
+from maxmargin.model_selection.race_fold import RaceFold
 from maxmargin.problem.held_values import held_values
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
@@ -29,42 +30,57 @@ from maxmargin.solving.driver import Limits
 
 @dataclass(eq=False)
 class GammaRace:
-    """``search`` is the SVCCV, and keeps what is found."""
+    """``search`` is the SVCCV or the SVRCV, and keeps what is found."""
 
     search: Any
     samples: Samples
     folds: list[Fold]
-    score: RangeScore
+    asked: Asked
     limits: Limits
     stop: Stop
 
-    def run(self, low: float, high: float) -> None:
-        search, gammas = self.search, self.search._gammas(self.samples.X, self.samples.sample_weight)
+    def run(self) -> None:
+        gammas = self.search._gammas(self.samples.X, self.samples.sample_weight)
         results: dict[int, RangeResult] = {}
-        for g in self._order(gammas, low, high):
+        for k, g in enumerate(self._order(gammas)):
             best = max((each.floor for each in results.values()), default=-np.inf)
-            race = Race(list(self._kernel_folds(gammas[g])), solver=search.solver, elsewhere=best)
-            results[g] = RangeResult.of(race.run(low, high, float(search.regret)))
+            results[g] = self._result(float(gammas[g]), best, self.stop.share(len(gammas) - k))
         self._keep(gammas, [results[g] for g in range(len(gammas))])
 
-    def _order(self, gammas: Array, low: float, high: float) -> list[int]:
+    def _result(self, gamma: float, best: float, stop: Stop) -> RangeResult:
+        """The race with one gamma, within its share of the time."""
+        low, high, regret, score = self.asked
+        try:
+            with stop.heard():
+                folds: list[RaceFold] = list(self._kernel_folds(gamma))
+        except OutOfTimeError:
+            return RangeResult.nothing((low, high), len(self.folds), score)
+        n_threads = thread_count(self.search.n_jobs, len(folds))
+        race = Race(folds, solver=self.search.solver, elsewhere=best, stop=stop, n_threads=n_threads)
+        return RangeResult.of(race.run(low, high, regret))
+
+    def _order(self, gammas: Array) -> list[int]:
         """The best gamma first, by a search over a few values of C."""
         if len(gammas) == 1:
             return [0]
-        Cs, search, (X, y, _) = np.geomspace(low, high, RacePolicy.first_knots), self.search, self.samples
+        Cs, search, (X, y, _) = np.geomspace(self.asked.low, self.asked.high, RacePolicy.first_knots), self.search, self.samples
         search._memory = None
-        found = [search._searched(X, y, self.folds, gamma, Cs, self.limits, -np.inf, self.stop) for gamma in gammas]
+        found = []
+        for k, gamma in enumerate(gammas):
+            stop = self.stop.share(policy.SEARCH.races_a_list * (len(gammas) - k))
+            with stop.heard():
+                found.append(search._searched(X, y, self.folds, gamma, Cs, self.limits, -np.inf, stop))
         del search._memory
         return [int(g) for g in np.argsort([-each.mean_scores.max() for each in found], kind="stable")]
 
     def _kernel_folds(self, gamma: float) -> list[KernelFold]:
         search, X = self.search, self.samples.X
-        model = search._model(search._plain, gamma=float(gamma))
+        model = search._model(search._plain, gamma=gamma)
         model._objects_ = None
         kernel = model._kernel(X, None)
-        problems = [SharedFold(fold, kernel, search.fit_intercept, search.class_weight).problem for fold in self.folds]
+        problems = [search._fold_problem(fold, kernel) for fold in self.folds]
         return [
-            kernel_fold(problem, fold.X_test, counts_of(fold, self.score))
+            kernel_fold(problem, fold.X_test, counts_of(fold, self.asked.score))
             for problem, fold in zip(self._with_values(problems, kernel), self.folds, strict=True)
         ]
 
@@ -87,6 +103,6 @@ class GammaRace:
         results[g].keep(search)
         search.gammas_, search.gamma_ = gammas, float(gammas[g])
         search.gamma_ceilings_ = np.array([each.ceiling for each in results])
-        search.regret_ = known_regret(float(search.gamma_ceilings_.max()) - results[g].floor, float(search.regret))
+        search.regret_ = regret_of(results, results[g], self.asked.regret)
         has_gamma = not (search.kernel == "linear" or callable(search.kernel))
         search.proof_ = sentence(results, results[g], gammas if has_gamma else None, search.gamma_)

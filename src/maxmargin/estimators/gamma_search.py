@@ -6,11 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.data.limits import Stop
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, values_of
 from maxmargin.estimators.kernel_settings import width
 from maxmargin.estimators.search import Fold, ListSearch, best_of
+from maxmargin.kernel_matrix.matrix import KernelMatrix
+from maxmargin.problem import policy as problem_policy
+from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -23,6 +26,7 @@ class GammaSearching(Searching):
     Cs: Any
     gammas: Any
     kernel: Any
+    cache_size: float
 
     def _fold_model(self, samples: Samples) -> Any:
         raise NotImplementedError
@@ -71,3 +75,16 @@ class GammaSearching(Searching):
         low, high = (np.stack([getattr(search, end) for search in searches], axis=1) for end in ("low", "high"))
         self.score_bounds_ = np.stack([low, high])
         self.outcomes_ = np.stack([search.outcomes for search in searches], axis=1)
+
+    def _matrix(self, X: Any, kernel: Kernel, n_folds: int) -> tuple[KernelMatrix | None, bool]:
+        """The values of all samples, where they take no more than ``cache_size``; and whether those of all folds do, too."""
+        if X.shape[0] <= problem_policy.HELD.most_samples or kernel.is_given or kernel.is_foreign:
+            return None, True
+        matrix = KernelMatrix(kernel, Points.of(X), np.float32)
+        if matrix.megabytes_to_hold > self.cache_size:
+            return None, True
+        try:
+            matrix.hold()
+        except OutOfTimeError:
+            return None, True
+        return matrix, matrix.megabytes_to_hold * (1 + n_folds) <= self.cache_size

@@ -100,9 +100,13 @@ class FoldLinearSVR(Tracked, LinearSVR):
         return solutions
 
     def _prepare(self, X: Any, y: Array, sample_weight: Any) -> list[Track]:
+        return [Track(self.problem(X, y, sample_weight), self.solver)]
+
+    def problem(self, X: Any, y: Array, sample_weight: Any) -> LinearProblem:
+        """The problem of C = 1."""
         costs, rows = checks.weighted_costs(1.0, sample_weight, X), Rows.from_matrix(X, check=False)
-        loss, is_penalised = REGRESSION_LOSSES[self.loss](self), bool(self.penalize_intercept)
-        return [Track(LinearProblem.build(rows, y, costs, loss, scaling_of(self), is_penalised), self.solver)]
+        loss, scaling = REGRESSION_LOSSES[self.loss](self), scaling_of(self)
+        return LinearProblem.build(rows, y, costs, loss, scaling, bool(self.penalize_intercept))
 
     def _certified_values(self, X: Any) -> CertifiedValues:
         decisions = self._measured_rows(X).decisions(self.coef_[None, :], self.intercept_, bounds_of(self))

@@ -11,10 +11,8 @@ from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, k
 from maxmargin.estimators.linear_search import FoldLinearSVC
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.parameters import explained
-from maxmargin.estimators.range_search import RangeResult, checked_search, counts_of, sentence
+from maxmargin.estimators.range_search import checked_search, race_linear, warn_if_unproved
 from maxmargin.estimators.search import BOUNDED, Fold, ListSearch, bounded_metric
-from maxmargin.model_selection.linear_fold import linear_fold
-from maxmargin.model_selection.race import Race
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -48,7 +46,8 @@ class LinearSVCCV(Searching, LinearSVC):
     loss, penalty, dual, tol, multi_class, fit_intercept, intercept_scaling, class_weight, verbose, random_state, max_iter, \
 solver, max_seconds, penalize_intercept, sharp_proofs
         As in :class:`maxmargin.LinearSVC`. ``max_iter`` limits each fit, and ``max_seconds`` the
-        search and the last fit together; folds that it leaves no time for are not trained. ``C_range`` has no limit.
+        search and the last fit together; folds that it leaves no time for are not trained. With ``C_range``, ``proof_`` and
+        ``regret_`` say what is proved by then.
 
     Attributes
     ----------
@@ -139,7 +138,7 @@ solver, max_seconds, penalize_intercept, sharp_proofs
 
     def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
         if self.C_range is not None:
-            return self._search_range(samples, given)
+            return self._search_range(samples, given, stop)
         folds = folds_of(self, self._model(FoldLinearSVC, warm_start=True), *samples, given)
         with stop.heard():
             return self._search_list(folds, checks.classes_of(samples.y), limits, stop)
@@ -148,21 +147,17 @@ solver, max_seconds, penalize_intercept, sharp_proofs
         Cs, metric = values_of(self.Cs), bounded_metric(known_score(self.scoring, BOUNDED), classes)
         return self._keep_list(ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, stop=stop).run())
 
-    def _search_range(self, samples: Samples, given: Any) -> list[Solution]:
-        low, high, score = checked_search(self, samples.y, given)
+    def _search_range(self, samples: Samples, given: Any, stop: Stop) -> list[Solution]:
+        asked = checked_search(self, samples.y, given)
         if self.penalty != "l2":
             raise ValueError(f"C_range is proved for penalty='l2'; got penalty={self.penalty!r}. Cs takes a list of values.")
-        folds = [
-            linear_fold(fold.estimator.binary_problem(fold.X, fold.y, fold.sample_weight), fold.X_test, counts_of(fold, score))
-            for fold in folds_of(self, self._model(), *samples, given)
-        ]
-        self._keep_race(Race(list(folds), solver=self.solver).run(low, high, float(self.regret)))
+        folds = folds_of(self, self._model(), *samples, given)
+        problems = [fold.estimator.binary_problem(fold.X, fold.y, fold.sample_weight) for fold in folds]
+        race_linear(self, folds, problems, asked, stop)
         return []
 
-    def _keep_race(self, race: Race) -> None:
-        result = RangeResult.of(race)
-        result.keep(self)
-        self.regret_, self.proof_ = race.regret, sentence([result], result)
+    def _warn_of_search(self) -> None:
+        warn_if_unproved(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,6 +11,7 @@ from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators.cross_validated import Samples, Searching, folds_of, known_score, scorer_of, values_of
 from maxmargin.estimators.linear_search import FoldLinearSVR
 from maxmargin.estimators.linear_svr import LinearSVR
+from maxmargin.estimators.range_search import checked_error_search, race_linear, warn_if_unproved
 from maxmargin.estimators.search import BOUNDED_ERRORS, ListSearch, bounded_errors
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
@@ -26,6 +27,14 @@ class LinearSVRCV(Searching, LinearSVR):
     ----------
     Cs : int or list of float, default 13
         The values to try. A number means that many values from 1e-3 to 1e3, at equal ratios.
+    C_range : (float, float), optional
+        Instead of a list: the least and the greatest C. Fits are added until it is proved that no C of the range has a
+        cross-validated score that is better by more than ``regret``. Only with an intercept that is penalised, or none.
+        ``scoring`` may be R^2 (the default), "neg_mean_squared_error" or "neg_mean_absolute_error". ``tol`` applies to the
+        final model.
+    regret : float, default 0.005
+        With ``C_range``: how much better the score of another C may be. For R^2 that is a difference, which is a share of the
+        variance of y. For an error it is a share of the error of ``C_``.
     cv : int, splitter or iterable, optional
         As in scikit-learn; the default is five folds.
     scoring : str or callable, optional
@@ -38,6 +47,7 @@ class LinearSVRCV(Searching, LinearSVR):
     epsilon, tol, loss, fit_intercept, intercept_scaling, dual, verbose, random_state, max_iter, quantile, penalize_intercept, \
 solver, max_seconds
         As in :class:`maxmargin.LinearSVR`. ``max_iter`` limits each fit, ``max_seconds`` the search and the last fit together.
+        With ``C_range``, ``proof_`` and ``regret_`` say what is proved by then.
 
     Attributes
     ----------
@@ -53,6 +63,12 @@ solver, max_seconds
         The mean of ``scores_`` at ``C_``.
     outcomes_ : array of str of shape (n_folds, n_Cs)
         How each training ended.
+    proof_ : str
+        With ``C_range``: what is proved, in a few words.
+    regret_ : float
+        With ``C_range``: by how much any C of the range can be better than ``C_``, measured as ``regret`` is.
+    ceilings_ : array of shape (n_Cs - 1,)
+        With ``C_range``: the greatest score that any C between two neighbours of ``Cs_`` can have.
     coef_, intercept_, certificate_, ...
         Those of the :class:`maxmargin.LinearSVR` that was trained on all samples.
 
@@ -66,13 +82,15 @@ solver, max_seconds
     True
     """
 
-    _own = ("Cs", "cv", "scoring", "refit", "n_jobs")
+    _own = ("Cs", "C_range", "regret", "cv", "scoring", "refit", "n_jobs")
     _plain = LinearSVR
 
     def __init__(
         self,
         Cs: Any = 13,
         *,
+        C_range: Any = None,
+        regret: float = 0.005,
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
@@ -92,6 +110,8 @@ solver, max_seconds
         max_seconds: float | None = None,
     ) -> None:
         self.Cs = Cs
+        self.C_range = C_range
+        self.regret = regret
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
@@ -114,12 +134,20 @@ solver, max_seconds
         return one_target(self, X, y)
 
     def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
+        asked = None if self.C_range is None else checked_error_search(self, given)
         Cs = values_of(self.Cs)
         folds = folds_of(self, self._model(FoldLinearSVR, warm_start=True), *samples, given)
+        if asked is not None:
+            problems = [fold.estimator.problem(fold.X, fold.y, fold.sample_weight) for fold in folds]
+            race_linear(self, folds, problems, asked, stop)
+            return []
         with stop.heard():
             metric = bounded_errors(known_score(self.scoring, BOUNDED_ERRORS))
             arguments = limits, scorer_of(self), metric, self.n_jobs
             return self._keep_list(ListSearch(folds, Cs, *arguments, stop=stop).run())
+
+    def _warn_of_search(self) -> None:
+        warn_if_unproved(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -57,6 +57,8 @@ class SearchPolicy:
     measured."""
     coarsest: float = 1e-2
     """The greatest first tolerance of a fold: a relative gap. An estimate, not measured."""
+    races_a_list: float = 3.0
+    """The time that is left, over that for the list of values by which the races over a range are ordered. An estimate."""
     time_share: float = 0.7
     """Share of ``max_seconds`` that the folds may take. The rest is for the fit on all samples."""
     open_share: float = 0.2

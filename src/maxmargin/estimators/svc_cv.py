@@ -9,17 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.certificate.predictions import CertifiedLabels
-from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import Samples, folds_of, known_score, scorer_of
 from maxmargin.estimators.gamma_race import GammaRace
 from maxmargin.estimators.gamma_search import GammaSearching
-from maxmargin.estimators.kernel_search import SharedPolicy, SharedSearch
+from maxmargin.estimators.kernel_search import SharedFold, SharedPolicy, SharedSearch
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems
 from maxmargin.estimators.parameters import explained
-from maxmargin.estimators.range_search import checked_search
+from maxmargin.estimators.range_search import checked_search, warn_if_unproved
 from maxmargin.estimators.search import BOUNDED, Fold, ListSearch, bounded_metric
 from maxmargin.estimators.svc import SVC
 from maxmargin.kernel_matrix.matrix import KernelMatrix
@@ -132,7 +132,8 @@ class SVCCV(GammaSearching, SVC):
     kernel, degree, coef0, shrinking, tol, cache_size, class_weight, verbose, max_iter, decision_function_shape, break_ties, \
 random_state, solver, fit_intercept, max_seconds
         As in :class:`maxmargin.SVC`. ``cache_size`` is the number of megabytes for the kernel values that folds share.
-        ``max_seconds`` limits the search and the last fit together. Folds that it leaves no time for are not trained.
+        ``max_seconds`` limits the search and the last fit together. Folds that it leaves no time for are not trained. With
+        ``C_range``, ``proof_`` and ``regret_`` say what is proved by then.
 
     Attributes
     ----------
@@ -237,14 +238,21 @@ random_state, solver, fit_intercept, max_seconds
     def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
         if self.C_range is None:
             return super()._search(samples, given, limits, stop)
-        low, high, score = checked_search(self, samples.y, given)
+        asked = checked_search(self, samples.y, given)
         if self.kernel == "precomputed":
             raise ValueError(
                 "C_range takes a kernel that is computed from X; with kernel='precomputed', Cs takes a list of values."
             )
         folds = folds_of(self, self._fold_model(samples), *samples, given)
-        GammaRace(self, samples, folds, score, limits, stop).run(low, high)
+        GammaRace(self, samples, folds, asked, limits, stop).run()
         return []
+
+    def _fold_problem(self, fold: Fold, kernel: Kernel) -> KernelProblem:
+        """The problem of a fold at C = 1."""
+        return SharedFold(fold, kernel, self.fit_intercept, self.class_weight).problem
+
+    def _warn_of_search(self) -> None:
+        warn_if_unproved(self)
 
     def _searched(
         self, X: Any, y: Array, folds: list[Fold], gamma: float, Cs: Array, limits: Limits, best: float, stop: Stop
@@ -285,16 +293,3 @@ random_state, solver, fit_intercept, max_seconds
         if KernelMatrix(kernel, points, np.float32).megabytes_to_hold > self.cache_size:
             return None
         return KernelMatrix.rounded(kernel, points, self._memory)
-
-    def _matrix(self, X: Any, kernel: Kernel, n_folds: int) -> tuple[KernelMatrix | None, bool]:
-        """The values of all samples, where they take no more than ``cache_size``; and whether those of all folds do, too."""
-        if X.shape[0] <= problem_policy.HELD.most_samples or kernel.is_given or kernel.is_foreign:
-            return None, True
-        matrix = KernelMatrix(kernel, Points.of(X), np.float32)
-        if matrix.megabytes_to_hold > self.cache_size:
-            return None, True
-        try:
-            matrix.hold()
-        except OutOfTimeError:
-            return None, True
-        return matrix, matrix.megabytes_to_hold * (1 + n_folds) <= self.cache_size

@@ -8,13 +8,19 @@ from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
-from maxmargin.estimators.cross_validated import Samples, known_score, scorer_of
+from maxmargin.estimators.cross_validated import Samples, folds_of, known_score, scorer_of
+from maxmargin.estimators.gamma_race import GammaRace
 from maxmargin.estimators.gamma_search import GammaSearching
+from maxmargin.estimators.kernel_regressor import LOSSES
 from maxmargin.estimators.linear_svr_cv import one_target
 from maxmargin.estimators.parameters import explained
+from maxmargin.estimators.range_search import checked_error_search, warn_if_unproved
 from maxmargin.estimators.search import BOUNDED_ERRORS, Fold, ListSearch, bounded_errors
 from maxmargin.estimators.svr import SVR
+from maxmargin.problem.kernel import KernelProblem
+from maxmargin.problem.kernels import Kernel
 from maxmargin.solving.driver import Limits
+from maxmargin.solving.solution import Solution
 
 
 class FoldSVR(SVR):
@@ -36,6 +42,14 @@ class SVRCV(GammaSearching, SVR):
         The values to try. A number means that many values from 1e-3 to 1e3, at equal ratios.
     gammas : list of float, "scale" or "auto", optional
         The values of ``gamma`` to try. None means ``gamma="scale"`` alone. Kernels without gamma ignore it.
+    C_range : (float, float), optional
+        Instead of a list: the least and the greatest C. Fits are added until it is proved that no C of the range, with any of
+        the ``gammas``, has a cross-validated score that is better by more than ``regret``. Only for a positive semidefinite
+        kernel that is computed from X. ``scoring`` may be R^2 (the default), "neg_mean_squared_error" or
+        "neg_mean_absolute_error". ``tol`` applies to the final model.
+    regret : float, default 0.005
+        With ``C_range``: how much better the score of another C may be. For R^2 that is a difference, which is a share of the
+        variance of y. For an error it is a share of the error of ``C_``.
     cv : int, splitter or iterable, optional
         As in scikit-learn; the default is five folds.
     scoring : str or callable, optional
@@ -46,7 +60,8 @@ class SVRCV(GammaSearching, SVR):
     n_jobs : int, optional
         Threads for the folds.
     kernel, degree, coef0, tol, epsilon, shrinking, cache_size, verbose, max_iter, loss, quantile, solver, max_seconds
-        As in :class:`maxmargin.SVR`. ``max_seconds`` limits the search and the last fit together.
+        As in :class:`maxmargin.SVR`. ``max_seconds`` limits the search and the last fit together. With ``C_range``, ``proof_``
+        and ``regret_`` say what is proved by then.
 
     Attributes
     ----------
@@ -60,6 +75,15 @@ class SVRCV(GammaSearching, SVR):
     best_score_ : float
     outcomes_ : array of str of shape (n_folds, n_gammas, n_Cs)
         How each training ended.
+    proof_ : str
+        With ``C_range``: what is proved, in a few words.
+    regret_ : float
+        With ``C_range``: by how much any C of the range can be better than ``C_``, measured as ``regret`` is.
+    ceilings_ : array of shape (n_Cs - 1,)
+        With ``C_range``: the greatest score that any C between two neighbours of ``Cs_`` can have. Then ``Cs_``, ``scores_``,
+        ``score_bounds_``, ``outcomes_`` and ``ceilings_`` are those of ``gamma_``, without an axis for gamma.
+    gamma_ceilings_ : array of shape (n_gammas,)
+        With ``C_range``: the greatest score that any C of the range can have with each gamma.
     support_, dual_coef_, certificate_, ...
         Those of the :class:`maxmargin.SVR` that was trained on all samples.
 
@@ -73,6 +97,7 @@ class SVRCV(GammaSearching, SVR):
     True
     """
 
+    _own = (*GammaSearching._own, "C_range", "regret")
     _plain = SVR
 
     @explained
@@ -81,6 +106,8 @@ class SVRCV(GammaSearching, SVR):
         Cs: Any = 13,
         *,
         gammas: Any = None,
+        C_range: Any = None,
+        regret: float = 0.005,
         cv: Any = None,
         scoring: Any = None,
         refit: bool = True,
@@ -101,6 +128,8 @@ class SVRCV(GammaSearching, SVR):
     ) -> None:
         self.Cs = Cs
         self.gammas = gammas
+        self.C_range = C_range
+        self.regret = regret
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
@@ -126,6 +155,26 @@ class SVRCV(GammaSearching, SVR):
         checks.weighted_costs(1.0, samples.sample_weight, samples.X)
         model: SVR = self._model(FoldSVR, warm_start=True)
         return model
+
+    def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
+        if self.C_range is None:
+            return super()._search(samples, given, limits, stop)
+        asked = checked_error_search(self, given)
+        if self.kernel == "precomputed":
+            raise ValueError(
+                "C_range takes a kernel that is computed from X; with kernel='precomputed', Cs takes a list of values."
+            )
+        folds = folds_of(self, self._fold_model(samples), *samples, given)
+        GammaRace(self, samples, folds, asked, limits, stop).run()
+        return []
+
+    def _fold_problem(self, fold: Fold, kernel: Kernel) -> KernelProblem:
+        """The problem of a fold at C = 1."""
+        costs, loss = checks.weighted_costs(1.0, fold.sample_weight, fold.X), LOSSES[self.loss](self)
+        return KernelProblem.build(fold.X, fold.y, costs, kernel, loss=loss, check=False)
+
+    def _warn_of_search(self) -> None:
+        warn_if_unproved(self)
 
     def _searched(
         self, X: Any, y: Array, folds: list[Fold], gamma: float, Cs: Array, limits: Limits, best: float, stop: Stop

@@ -14,9 +14,11 @@ race           cross-validation over a range of C, with a proof: knots are added
 race_fold      the fits of one fold of it, and what they prove of its validation samples
 linear_fold    such a fold with a linear model
 kernel_fold    such a fold with a kernel machine, its offset free or none
+sweeps         the greatest score between two knots, over the whole interval
+range_errors   R^2, squared and absolute error over a range, by intervals that hold the predictions
 range_scores   accuracy, balanced accuracy and F1 over a range, by the weights of samples with a right label
-rulers         between two fits with hinge loss: the samples inside their box tell where the optimum is
-gradients      between two fits with squared hinge loss: the gradient bounds the distance of the optimum
+rulers         between two fits with a loss that has kinks: the samples inside their box tell where the optimum is
+gradients      between two fits with a squared loss: the gradient bounds the distance of the optimum
 positions      where between two knots a sample is open
 =============  =====================================================================================================
 """

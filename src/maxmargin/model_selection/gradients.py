@@ -1,4 +1,4 @@
-r"""Between two fits with squared hinge loss: how long the gradient is at the mixtures of w.
+r"""Between two fits with a squared loss: how long the gradient is at the mixtures of w.
 
 P is strongly convex, so that the optimum at any C is in the ball with a diameter from w to w minus the gradient of P. Let
 :math:`w_\theta` be the mixture of two fits at :math:`C_\theta = (1 - \theta) C_1 + \theta C_2`, with margins m and losses
@@ -36,7 +36,11 @@ is positive semidefinite, and
           \qquad g = \nabla P_\theta(w_\theta),
 
 because :math:`|M^{-1} g - \tfrac12 B^{-1} g|_B^2 = g' (M^{-1} B M^{-1} - M^{-1}) g + \tfrac14 |g|_{B^{-1}}^2`, and the first
-term is not positive. With B = I that is the ball."""
+term is not positive. With B = I that is the ball.
+
+**Regression.** The squared epsilon-insensitive loss has two such losses for each sample, :math:`\max(0, r - \epsilon)` with
+the sign 1 and :math:`\max(0, -r - \epsilon)` with the sign -1 in the place of y. With :math:`\epsilon = 0` they are one
+straight line: no sample crosses anything, all J are zero, and B is the Hessian itself."""
 
 from __future__ import annotations
 
@@ -55,20 +59,40 @@ from maxmargin.problem.linear import LinearProblem
 
 
 def has_gradients(problem: LinearProblem) -> bool:
-    """Squared hinge loss and no other, with an intercept that is penalised or none."""
+    """Squared hinge and squared epsilon-insensitive loss, with an intercept that is penalised or none."""
     loss = problem.loss
-    if loss.is_regression or not problem.penalizes_intercept:
+    if not problem.penalizes_intercept:
         return False
+    if loss.is_regression:
+        return bool(loss.residual_pieces().is_squared)  # type: ignore[attr-defined]
     pieces = loss.margin_pieces()
     return not (pieces.has_kink or pieces.has_bounded_slope or pieces.is_two_sided)
 
 
+class Bends(NamedTuple):
+    """What the losses of a fit are the positive parts of, a row for each kind of loss, and the signs of their rows."""
+
+    values: Array
+    signs: Array
+    is_straight: bool = False
+    """Whether the two losses of a sample are one straight line."""
+
+    @classmethod
+    def of(cls, fit: Fit) -> Bends:
+        problem = fit.problem
+        residuals = problem.targets - fit.outputs
+        if not problem.loss.is_regression:
+            return cls(residuals[None, :], problem.signs[None, :])
+        epsilon = problem.loss.residual_pieces().epsilon  # type: ignore[attr-defined]
+        signs = np.repeat([[1.0], [-1.0]], len(residuals), axis=1)
+        return cls(signs * residuals - epsilon, signs, epsilon == 0.0)
+
+
 class Slope(NamedTuple):
-    """A fit: its w and its losses, how wrong the losses can be, and |e| at most."""
+    """A fit: its w, how wrong its losses can be, and |e| at most."""
 
     C: float
     w: Array
-    losses: Array
     error: float
     """At most sum_i c_i |x_i| times the error of loss i, with the rounding of such a sum."""
     residual: float
@@ -78,13 +102,14 @@ class Slope(NamedTuple):
         problem = fit.problem
         assert isinstance(problem, LinearProblem)
         assert isinstance(fit.w, Weights)
-        costs, losses = problem.C / fit.C, np.maximum(0.0, 1.0 - fit.outputs)
+        costs, losses = problem.C / fit.C, 0.5 * problem.loss.slope(fit.outputs, problem.targets)
         h = problem.weights(costs * losses)
         sizes = costs * fit.lengths
-        rounding = gamma(problem.n_samples + PAIRWISE_ROUNDINGS) * float(sizes @ losses)
-        error = (float(sizes @ (fit.output_errors + 2.0 * UNIT_ROUNDOFF)) + rounding) * OUTWARDS
+        rounding = gamma(problem.n_samples + PAIRWISE_ROUNDINGS) * float(sizes @ np.abs(losses))
+        own = 2.0 * UNIT_ROUNDOFF * (np.abs(problem.targets) + np.abs(fit.outputs))  # epsilon is at most the residual here
+        error = (float(sizes @ (fit.output_errors + own)) + rounding) * OUTWARDS
         residual = float(np.linalg.norm(fit.w.values - 2.0 * fit.C * h)) + 8.0 * UNIT_ROUNDOFF * fit.w.greatest_norm
-        return cls(fit.C, fit.w.values, losses, error, (residual + 2.0 * fit.C * error) * OUTWARDS)
+        return cls(fit.C, fit.w.values, error, (residual + 2.0 * fit.C * error) * OUTWARDS)
 
 
 def lift(one: Slope, two: Slope, is_inverse: bool) -> Array:
@@ -101,18 +126,20 @@ def lift_length(one: Slope, two: Slope, is_inverse: bool) -> float:
 
 
 class Crossing(NamedTuple):
-    """The samples that cross the margin: their numbers, at which position, and the change of slope of d_i there."""
+    """The samples that cross the margin, or an edge of the tube: their numbers and signs, at which position, and the change of
+    slope of d_i there."""
 
     samples: Array
+    signs: Array
     positions: Array
     bends: Array
 
     @classmethod
     def of(cls, first: Fit, second: Fit) -> Crossing:
-        one, two = 1.0 - first.outputs, 1.0 - second.outputs
-        samples = np.flatnonzero(one * two < 0.0)
-        one, two = one[samples], two[samples]
-        return cls(samples, one / (one - two), np.abs(two - one))
+        (one, signs, is_straight), (two, _, _) = Bends.of(first), Bends.of(second)
+        kinds, samples = np.nonzero((one * two < 0.0) & (not is_straight))
+        one, two = one[kinds, samples], two[kinds, samples]
+        return cls(samples, signs[kinds, samples], one / (one - two), np.abs(two - one))
 
     def lifts(self, positions: Array) -> Array:
         """d_i at some positions: a tent with its top at the crossing. One row for each position."""
@@ -152,8 +179,10 @@ class Gradients:
         one, two = self.fits
         farthest = 2.0 * float(self.ball.radii.max())  # the gradient is no longer, so that w* is no farther from w
         reach = farthest * one.lengths + np.maximum(one.output_errors, two.output_errors)
-        highest = np.maximum(one.outputs, two.outputs) + reach * OUTWARDS
-        chosen = np.flatnonzero(highest < 1.0 - 8.0 * UNIT_ROUNDOFF)
+        (at_one, _, is_straight), (at_two, _, _) = Bends.of(one), Bends.of(two)
+        rounding = 8.0 * UNIT_ROUNDOFF * (np.abs(one.problem.targets) + np.maximum(np.abs(one.outputs), np.abs(two.outputs)))
+        is_curved = np.minimum(at_one, at_two) > reach * OUTWARDS + rounding
+        chosen = np.flatnonzero(is_curved.any(axis=0) | is_straight)
         assert isinstance(one.problem, LinearProblem)
         return curved_norm(one.problem, chosen, 2.0 * one.problem.C[chosen], one.lengths[chosen]) if len(chosen) else None
 
@@ -196,11 +225,17 @@ class Gradients:
 
     def _sums(self, problem: LinearProblem, crossing: Crossing, scales: Array) -> Array:
         """sum_i scales_i y_i x_i, one row for each row of ``scales``."""
-        rows, signed = problem.rows.matrix[crossing.samples], scales * problem.signs[crossing.samples]
+        rows, signed = problem.rows.matrix[crossing.samples], scales * crossing.signs
         sums = np.asarray(signed @ rows)
         if problem.intercept_scaling == 0.0:
             return sums
         return np.column_stack([sums, problem.intercept_scaling * signed.sum(axis=1)])
+
+    @property
+    def fitted_share(self) -> float:
+        """The share of the greatest radius that comes from the gradients at the fits."""
+        one, two = self.slopes
+        return two.C / one.C * max(one.residual, two.residual) / float(self.ball.radii.max())
 
     @property
     def _errors(self) -> float:

@@ -1,15 +1,16 @@
-r"""A fold of a race with a kernel machine: hinge loss, with a free offset or none.
+r"""A fold of a race with a kernel machine: a piecewise linear loss, with a free offset or none.
 
 **Lengths.** A free offset takes up any constant, so that phi(x) may be counted from any point. Here that is the mean of the
 training samples: lengths are the distances from it, which are short where the kernel is wide.
 
-**The offset.** b* is a weighted quantile of the kinks sigma_i - f_i, and quantiles rise with every kink
-(:mod:`maxmargin.problem.offset`). The kinks minus b move along lines between two fits, so that the lesser and the greater of
-their ends, with the radius of the ball, bound b* at every C in between. Where several offsets are optimal, the middle one is
-meant, as in SVC."""
+**The offset.** b* is a weighted quantile of the kinks sigma_i - f_i, or y_i - f_i plus and minus epsilon in regression, and
+quantiles rise with every kink (:mod:`maxmargin.problem.offset`). The kinks minus b move along lines between two fits, so that
+the lesser and the greater of their ends, with the radius of the ball, bound b* at every C in between. Where several offsets are
+optimal, the middle one is meant, as in SVC."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums
 from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.rows import Array
 from maxmargin.model_selection.race_fold import RaceFold
+from maxmargin.model_selection.range_errors import Residuals
 from maxmargin.model_selection.range_scores import Counts
 from maxmargin.model_selection.rulers import Products
 from maxmargin.model_selection.transfer import Fit, kernel_fit, scaled_costs, with_costs
@@ -48,6 +50,10 @@ class KernelProducts:
 
     def squares(self, tests: Array) -> Array:
         return np.asarray(self.problem.kernel.diagonal(self.tests[tests]))
+
+    @property
+    def n_dimensions(self) -> float:
+        return math.inf
 
     @property
     def error(self) -> float:
@@ -90,12 +96,12 @@ class KernelFold(RaceFold):
         return None if near is None else self.fits[near].alpha * (C / near)
 
     def _scores_of(self, fit: Fit) -> tuple[Array, Array]:
-        """y times the outputs with the offset, and how wrong they can be."""
+        """The outputs with the offset, times y where there are two classes, and how wrong they can be."""
         values, errors = _sums_at(fit.problem, fit.alpha, self.tests)
         outputs = values + fit.b
         away = fit.v.error + 16.0 * UNIT_ROUNDOFF * fit.v.greatest_norm
         errors = errors + away * self.lengths + 4.0 * UNIT_ROUNDOFF * (np.abs(values) + abs(fit.b))
-        return self.counts.y * outputs, errors * OUTWARDS
+        return self.counts.signs * outputs, errors * OUTWARDS
 
     @property
     def products(self) -> Products:
@@ -107,10 +113,12 @@ class KernelFold(RaceFold):
         assert isinstance(problem, KernelProblem)
         if not problem.has_offset:
             return 0.0
-        kinks = [problem.signs * (1.0 - fit.outputs) for fit in (one, two)]
+        first, last = (problem.kinks(problem.signs * fit.outputs) for fit in (one, two))
         reach = radius * self.row_lengths + np.maximum(one.output_errors, two.output_errors) + one.v.error + two.v.error
-        reach = reach * OUTWARDS + 8.0 * UNIT_ROUNDOFF * (1.0 + np.maximum(*(np.abs(each) for each in kinks)))
-        offsets = middle_offsets(np.minimum(*kinks) - reach, np.maximum(*kinks) + reach, problem.C, problem.positive_cost)
+        reach = np.tile(reach * OUTWARDS, len(first.offsets) // len(reach))  # several kinks a sample
+        kinks, size = (first.offsets, last.offsets), float(np.max(np.abs(problem.targets)))
+        reach = reach + 8.0 * UNIT_ROUNDOFF * (size + np.maximum(*(np.abs(each) for each in kinks)))
+        offsets = middle_offsets(np.minimum(*kinks) - reach, np.maximum(*kinks) + reach, first.rises, first.level)
         return max(offsets.high, -offsets.low, 0.0) * OUTWARDS
 
 
@@ -119,7 +127,7 @@ def _sums_at(problem: Any, alpha: Array, tests: Points) -> KernelSums:
     return kernel_sums(problem.kernel, problem.points, support, (alpha * problem.signs)[support], tests)
 
 
-def kernel_fold(problem: KernelProblem, X_test: Any, counts: Counts) -> KernelFold:
+def kernel_fold(problem: KernelProblem, X_test: Any, counts: Counts | Residuals) -> KernelFold:
     """``problem`` is that of C = 1."""
     if not problem.kernel.is_positive_semidefinite or problem.kernel.is_given:
         raise ValueError("A proof over a range needs a positive semidefinite kernel that is computed from X.")

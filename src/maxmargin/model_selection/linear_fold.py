@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from maxmargin.model_selection.path import fit_of
 from maxmargin.model_selection.points import Weights
 from maxmargin.model_selection.positions import SLACK, Open, open_below
 from maxmargin.model_selection.race_fold import Parts, RaceFold
+from maxmargin.model_selection.range_errors import Enclosed, Residuals
 from maxmargin.model_selection.range_scores import Counts
 from maxmargin.model_selection.rulers import Products
 from maxmargin.model_selection.track import Place, Track
@@ -46,6 +48,10 @@ class LinearProducts:
         return np.square(norms(self.tests[tests])) + self.constant**2
 
     @property
+    def n_dimensions(self) -> float:
+        return self.rows.shape[1] + 1.0
+
+    @property
     def error(self) -> float:
         return float(gamma(self.rows.shape[1] + 16.0))
 
@@ -69,7 +75,7 @@ class LinearFold(RaceFold):
 
     def train(self, C: float, tol: float, solver: Any) -> None:
         self.track.solver, self.track.place = solver, self.start(C)
-        solution = self.track.solve(C, Limits(tol), stop=Stop())
+        solution = self.track.solve(C, Limits(tol), stop=Stop.within(math.inf))
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
         self.fits[C] = fit_of(problem, solution, C, self.row_lengths)
         self.scores[C] = self._scores_of(self.fits[C])
@@ -77,17 +83,17 @@ class LinearFold(RaceFold):
             self.slopes[C] = Slope.of(self.fits[C])
 
     def _scores_of(self, fit: Fit) -> tuple[Array, Array]:
-        """y times the value of the middle between w and v, and how wrong it can be. A row without features has the score zero
-        at every C, and its label is that of the negative class."""
+        """The value of the middle between w and v, times y where there are two classes, and how wrong it can be. A row without
+        features has the value zero at every C."""
         assert isinstance(fit.w, Weights)
         assert isinstance(fit.v, Weights)
-        middle, d, y = 0.5 * (fit.w.values + fit.v.values), self.X.shape[1], self.counts.y
+        middle, d = 0.5 * (fit.w.values + fit.v.values), self.X.shape[1]
         b = self._constant * middle[d:].sum()
         values, errors = (part[:, 0] for part in linear_values(self.X, middle[None, :d], np.array([b])))
         away = 0.5 * (fit.w.error + fit.v.error) + 16.0 * UNIT_ROUNDOFF * (fit.w.greatest_norm + fit.v.greatest_norm)
         errors = (errors + away * self.lengths) * OUTWARDS
-        is_empty = self.lengths == 0.0
-        return np.where(is_empty, -y, y * values), np.where(is_empty, 0.0, errors)
+        is_empty, counts = self.lengths == 0.0, self.counts
+        return np.where(is_empty, counts.of_empty_rows, counts.signs * values), np.where(is_empty, 0.0, errors)
 
     @property
     def _constant(self) -> float:
@@ -124,10 +130,9 @@ class LinearFold(RaceFold):
         if not self.has_gradients:
             return super().parts(low, high, sign, n_parts)
         tried, p0, p1 = self._tried(low, high, sign)
-        by_ball, fits = self._by_ball(low, high, tried, p0, p1), (self.fits[low], self.fits[high])
-        gradients = Gradients(fits, (self.slopes[low], self.slopes[high]), n_parts, is_inverse)
+        by_ball, gradients = self._by_ball(low, high, tried, p0, p1), self._gradients(low, high, n_parts, is_inverse)
         by_ball = by_ball.in_inverse(high / low) if is_inverse else by_ball
-        apart = 0.5 * max(fit.apart(1.0) for fit in fits)  # the scores are those of the middle of w and v
+        apart = 0.5 * max(fit.apart(1.0) for fit in gradients.fits)  # the scores are those of the middle of w and v
         ends = np.linspace(0.0, 1.0, n_parts + 1)[:, None]
         p = (1.0 - ends) * p0 + ends * p1 - apart * self.lengths[tried] * OUTWARDS
         opens, losses = self._opens(p, tried, self.lengths[tried], gradients.ball, sign)
@@ -136,6 +141,9 @@ class LinearFold(RaceFold):
 
     def lift_length(self, low: float, high: float, is_inverse: bool) -> float:
         return lift_length(self.slopes[low], self.slopes[high], is_inverse)
+
+    def fitted_share(self, low: float, high: float) -> float:
+        return self._gradients(low, high, 1, is_inverse=False).fitted_share
 
     def _opens(self, p: Array, tried: Array, lengths: Array, enclosure: Enclosure, sign: float) -> tuple[list[Open], Array]:
         """Where each sample is open on each part, and what the bound takes from its score at the ends."""
@@ -147,12 +155,46 @@ class LinearFold(RaceFold):
 
     def _shift(self, enclosure: Enclosure, chosen: Array, sign: float) -> Array:
         """What the shifts of the centres add to the scores of some samples, with room for rounding. One row for each end."""
+        values, room = self._moves(enclosure, chosen)
+        return np.asarray(sign * self.counts.signs[chosen] * values + room)
+
+    def _moves(self, enclosure: Enclosure, chosen: Array) -> tuple[Array, Array]:
+        """What the shifts of the centres take from the outputs of some samples, and the rounding of that."""
         X, d, shifts = self.X[chosen], self.X.shape[1], enclosure.shifts
         values = np.asarray(X @ shifts[:, :d].T).T
         if shifts.shape[1] > d:
             values = values + self._constant * shifts[:, d:]
         room = gamma(d + 8.0) * np.linalg.norm(shifts, axis=1)[:, None] * self.lengths[chosen]
-        return np.asarray(sign * self.counts.y[chosen] * values + room * OUTWARDS)
+        return values, room * OUTWARDS
+
+    def enclosed(self, low: float, high: float, n_parts: int, is_inverse: bool = False) -> Enclosed:
+        """Where the predictions are, with a squared loss by the gradients."""
+        if not self.has_gradients:
+            return super().enclosed(low, high, n_parts)
+        gradients = self._gradients(low, high, n_parts, is_inverse)
+        return self._within(low, high, gradients.ball, self.lengths)
+
+    def sharper_enclosed(self, low: float, high: float, n_parts: int, is_inverse: bool = False) -> Enclosed:
+        """The same in the sharper norm."""
+        if not self.has_gradients:
+            return super().sharper_enclosed(low, high, n_parts)
+        gradients = self._gradients(low, high, n_parts, is_inverse)
+        norm = gradients.sharper_norm
+        if norm is None:
+            return self._within(low, high, gradients.ball, self.lengths)
+        return self._within(low, high, gradients.sharper(norm), norm.reach(self.X))
+
+    def _gradients(self, low: float, high: float, n_parts: int, is_inverse: bool) -> Gradients:
+        fits, slopes = (self.fits[low], self.fits[high]), (self.slopes[low], self.slopes[high])
+        return Gradients(fits, slopes, n_parts, is_inverse)
+
+    def _within(self, low: float, high: float, enclosure: Enclosure, lengths: Array) -> Enclosed:
+        """The scores are those of the middle of w and v, and the enclosure is one around w."""
+        values, slack = self._values(low, high, len(enclosure.radii))
+        moves, room = self._moves(enclosure, np.arange(len(slack)))
+        apart = 0.5 * max(self.fits[C].apart(1.0) for C in (low, high))
+        reach = enclosure.radii[:, None] * lengths + slack + apart * self.lengths + np.maximum(room[:-1], room[1:])
+        return Enclosed(values[:-1] - moves[:-1], values[1:] - moves[1:], reach * OUTWARDS)
 
     def sharpen(self, parts: Parts) -> Parts:
         """Sharpen the parts, with squared hinge loss in the sharper norm."""
@@ -171,7 +213,7 @@ class LinearFold(RaceFold):
         return parts
 
 
-def linear_fold(problem: LinearProblem, X_test: Any, counts: Counts) -> LinearFold:
+def linear_fold(problem: LinearProblem, X_test: Any, counts: Counts | Residuals) -> LinearFold:
     if has_free_offset(problem):
         raise ValueError("A proof over a range needs an intercept that is penalised, or none.")
     problem, X_test = _dense_where_small(problem, X_test)

@@ -57,6 +57,8 @@ class RulerPolicy:
     """The least price of a ruler, as a share of its cost. Prices of less are rounding."""
     most: int = 600
     """The most rulers of an interval: a matrix of that size takes 6 ms to factor. An estimate, not measured."""
+    most_a_dimension: int = 8
+    """The most rulers for each coordinate of a sample: as many as there are coordinates can measure any direction."""
     noise: float = 1e-11
     """What is added to the diagonal, as a share of its mean, so that equal samples can be factored."""
 

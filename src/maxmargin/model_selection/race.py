@@ -12,8 +12,11 @@ all ends gives the least error on the whole interval between the knots, not at s
 better bound (:mod:`maxmargin.model_selection.gradients`): a radius for each part of the interval. With hinge loss the samples
 inside their box sharpen the ball (:mod:`maxmargin.model_selection.rulers`). The interval whose bound is worst is divided, or
 the gaps of its ends are made smaller, whichever limits it, until no C can be better than the best knot by more than the regret
-asked for. Scores are those of :mod:`maxmargin.model_selection.range_scores`. Folds are linear
-(:mod:`maxmargin.model_selection.linear_fold`) or have a kernel (:mod:`maxmargin.model_selection.kernel_fold`).
+asked for. Scores are those of :mod:`maxmargin.model_selection.range_scores`, and in regression of
+:mod:`maxmargin.model_selection.range_errors`; :mod:`maxmargin.model_selection.sweeps` bounds them between two knots. Folds are
+linear (:mod:`maxmargin.model_selection.linear_fold`) or have a kernel (:mod:`maxmargin.model_selection.kernel_fold`).
+
+When the time is up, what was proved so far stays. The ends of the range that have no knot yet may have any score.
 
 A. Shibagaki, Y. Suzuki, M. Karasuyama and I. Takeuchi, "Regularization path of cross-validation error lower bounds", NeurIPS
 2015 (arXiv 1502.02344), have the idea, with the ball of a single fit."""
@@ -22,18 +25,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from maxmargin.data.threads import single_threaded_blas
-from maxmargin.model_selection.positions import Open
-from maxmargin.model_selection.race_fold import Bounds, Parts, RaceFold
-from maxmargin.model_selection.range_scores import greatest_mean
+from maxmargin.data.limits import OutOfTimeError, Stop, check_point
+from maxmargin.data.threads import Crew, single_threaded_blas
+from maxmargin.model_selection.race_fold import RaceFold
+from maxmargin.model_selection.range_scores import ROUNDING, Bounds, RangeScore
+from maxmargin.model_selection.sweeps import ErrorSweep, Interval, LabelSweep
 from maxmargin.model_selection.transfer import Between, Fit
-
-ROUNDING = 2e-12
-"""Scores are sums of shares, and are wrong by less than this."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class RacePolicy:
     """The gaps of the fits may take this share of the greatest gap between two knots. Beyond it they are made smaller."""
     sharper: float = 0.25
     """Fits are made to this part of that share, so that the next division finds them good enough."""
+    fitted_share: float = 0.5
+    """The share of the bound that the gradients at the fits may take where the loss is smooth. Beyond it the fits are made
+    better. An estimate, not measured."""
+    least_factor: float = 1e-3
+    """By what the gap of such a fit is multiplied: one step of Newton's method is enough. An estimate, not measured."""
     parts: int = 8
     """Parts of an interval, each with its own bound on the gradient. An estimate, not measured."""
     most_pieces: int = 4
@@ -93,20 +100,62 @@ class Race:
     """The regret that is asked for."""
     elsewhere: float = -math.inf
     """The best score that is proved outside of this race: with another gamma."""
+    stop: Stop = field(default_factory=Stop)
+    n_threads: int = 1
+    """Threads for the folds."""
     enough: float = -math.inf
     """The score below which a ceiling need not be made any lower."""
+    ends: tuple[float, float] = (0.0, 0.0)
+    was_cut: bool = False
+    """Whether the time was up."""
+    proved: dict[tuple[float, float], float] = field(default_factory=dict)
+    """All ceilings that were ever proved, by the ends of their intervals."""
+
+    def __post_init__(self) -> None:
+        self.crew = Crew.of_size(min(self.n_threads, len(self.folds)))
+        sweep = LabelSweep if isinstance(self.score, RangeScore) else ErrorSweep
+        self.sweep = sweep(self.folds, self.policy, lambda work, folds: self.crew.run([(fold,) for fold in folds], work))
+
+    @property
+    def score(self) -> Any:
+        return self.folds[0].counts.score
 
     def run(self, low: float, high: float, regret: float) -> Race:
-        self.asked = regret
-        with single_threaded_blas():
-            knots = np.geomspace(low, high, self.policy.first_knots).tolist()
-            for C in self.folds[0].in_order(knots):
-                self._train(C, self._first_tol)
-            self._measure()
-            while self.regret > regret and len(self.knots) < self.policy.most_knots:
-                if not self._improve(regret):
-                    break
+        self.asked, self.ends = regret, (low, high)
+        with single_threaded_blas(), self.stop.heard():
+            try:
+                self._search(low, high, regret)
+            except OutOfTimeError:
+                self.was_cut = True
+        if self.stop.is_told:
+            raise KeyboardInterrupt
+        self._cover()
         return self
+
+    def _search(self, low: float, high: float, regret: float) -> None:
+        knots = np.geomspace(low, high, self.policy.first_knots).tolist()
+        for C in self.folds[0].in_order(knots):
+            self._train(C, self._first_tol)
+        self._measure()
+        while self.regret > regret and len(self.knots) < self.policy.most_knots:
+            if not self._improve(regret):
+                break
+
+    def _cover(self) -> None:
+        """Give the intervals that there was no time for the ceiling of what they are a part of."""
+        ends = list(pairwise(self.knots))
+        unknown = {pair: Stretch(*pair, self._known_ceiling(*pair), math.inf, math.inf) for pair in ends}
+        self.stretches = {pair: self.stretches.get(pair) or unknown[pair] for pair in ends}
+
+    def _known_ceiling(self, low: float, high: float) -> float:
+        """What was proved of an interval, or of a longer one."""
+        known = (ceiling for ends, ceiling in self.proved.items() if ends[0] <= low and high <= ends[1])
+        return min(known, default=self.score.greatest)
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the knots reach from one end of the range to the other."""
+        return bool(self.knots) and (self.knots[0], self.knots[-1]) == self.ends
 
     @property
     def best(self) -> float:
@@ -116,31 +165,36 @@ class Race:
     @property
     def floor(self) -> float:
         """The best score that is proved, here or elsewhere."""
-        return max(self.floors[self.best], self.elsewhere)
+        return max(self.floors[self.best] if self.knots else -math.inf, self.elsewhere)
 
     @property
     def ceiling(self) -> float:
+        if not self.is_covered:
+            return float(self.score.greatest)
         return max(stretch.ceiling for stretch in self.stretches.values())
 
     @property
     def regret(self) -> float:
         """By how much any C of the range can be better than the best score that is proved."""
-        return known_regret(self.ceiling - self.floor, self.asked)
+        return known_regret(self.score.regret(self.ceiling, self.floor), self.asked)
 
     def _improve(self, regret: float) -> bool:
         """Where the bound is worst. False where nothing can be improved any more."""
         best = self.best
         if (
             self.floors[best] > self.elsewhere
-            and self.ceilings[best] - self.floors[best] > 0.5 * regret
+            and self.score.regret(self.ceilings[best], self.floors[best]) > 0.5 * regret
             and self._sharpen(best, 0.01)
         ):
             self._measure()
             return True
         worst = max(self.stretches.values(), key=lambda stretch: (stretch.ceiling, stretch.high / stretch.low))
         allowed = self.policy.gap_share * worst.gap
-        if worst.fitted_gap > 2.0 * allowed and not self._has_gradients:
-            factor = self.policy.sharper * allowed / worst.fitted_gap
+        is_limited = worst.fitted_gap > 2.0 * allowed
+        if self._has_gradients:
+            is_limited = max(fold.fitted_share(worst.low, worst.high) for fold in self.folds) > self.policy.fitted_share
+        if is_limited:
+            factor = self.policy.least_factor if self._has_gradients else self.policy.sharper * allowed / worst.fitted_gap
             were_sharpened = [self._sharpen(C, factor) for C in (worst.low, worst.high)]
             if any(were_sharpened):
                 self._measure()
@@ -185,8 +239,8 @@ class Race:
         return now < 0.9 * reached
 
     def _train(self, C: float, tol: float) -> None:
-        for fold in self.folds:
-            fold.train(C, tol, self.solver)
+        self.crew.run([(fold,) for fold in self.folds], lambda fold: fold.train(C, tol, self.solver))
+        check_point()
         self.n_fits += len(self.folds)
         low, high, _ = np.mean(self.at(C), axis=0)
         self.floors[C], self.ceilings[C] = float(low), float(high)
@@ -199,58 +253,23 @@ class Race:
 
     def _measure(self) -> None:
         """Bound the stretches that are new."""
-        self.enough = self.floor + self.asked
-        ends = list(zip(self.knots[:-1], self.knots[1:], strict=True))
-        self.stretches = {pair: self.stretches.get(pair) or self._stretch(*pair) for pair in ends}
-
-    def _pairs(self, low: float, high: float) -> list[Between]:
-        return [Between(fold.fits[low], fold.fits[high]) for fold in self.folds]
+        self.enough = self.score.enough(self.floor, self.asked)
+        self.stretches = {pair: self.stretches.get(pair) or self._stretch(*pair) for pair in pairwise(self.knots)}
 
     def _stretch(self, low: float, high: float) -> Stretch:
-        pairs = self._pairs(low, high)
-        found, parts = self._swept(low, high)
-        fitted = sum(max(pair.first.gap, pair.second.gap) for pair in pairs)
-        gap = sum(pair.greatest_gap for pair in pairs)
-        return Stretch(low, high, min(1.0, found + 0.5 * ROUNDING), gap, fitted, self._pieces(found, parts))
-
-    def _swept(self, low: float, high: float) -> tuple[float, list[Parts]]:
-        """The greatest score, over all positions between two knots, if no label is wrong that is not proved wrong. The sharper
-        proof is tried where the ball is not enough."""
+        check_point()
+        pairs = [Between(fold.fits[low], fold.fits[high]) for fold in self.folds]
         is_inverse = self._has_gradients and self._is_inverse(low, high)
-        parts = [fold.parts(low, high, -1.0, self.policy.parts, is_inverse) for fold in self.folds]
-        found = self._greatest(parts)
-        if found <= self.enough + ROUNDING:
-            return found, parts
-        parts = [fold.sharpen(part) for fold, part in zip(self.folds, parts, strict=True)]
-        return self._greatest(parts), parts
+        found, pieces = self.sweep(Interval(low, high, self.enough, is_inverse))
+        ceiling = min(self._known_ceiling(low, high), found + 0.5 * self.score.rounding)
+        self.proved[low, high] = ceiling
+        fitted = sum(max(pair.first.gap, pair.second.gap) for pair in pairs)
+        return Stretch(low, high, ceiling, sum(pair.greatest_gap for pair in pairs), fitted, pieces)
 
     def _is_inverse(self, low: float, high: float) -> bool:
         """Whether the gradients are shorter where positions are in 1/C. All folds have to have the same positions."""
         in_C, in_inverse = (sum(fold.lift_length(low, high, way) for fold in self.folds) for way in (False, True))
         return in_inverse < in_C
-
-    def _pieces(self, found: float, parts: list[Parts]) -> int:
-        """The least number of pieces for which the bound would be good enough, if what it takes from the scores falls like the
-        square of their length."""
-        if found <= self.enough + ROUNDING or not all(len(part.losses) for part in parts):
-            return 2
-        for pieces in range(2, self.policy.most_pieces):
-            factor = pieces**-self.policy.power
-            scores = [
-                fold.counts.value(part.would_be_open(factor, len(fold.counts.y)))
-                for fold, part in zip(self.folds, parts, strict=True)
-            ]
-            if float(np.mean(scores, axis=0).max()) <= self.enough + ROUNDING:
-                return pieces
-        return self.policy.most_pieces
-
-    def _greatest(self, parts: list[Parts]) -> float:
-        return max(self._greatest_on(parts, opens) for opens in zip(*(part.opens for part in parts), strict=True))
-
-    def _greatest_on(self, parts: list[Parts], opens: tuple[Open, ...]) -> float:
-        """On one part of an interval."""
-        triples = zip(self.folds, parts, opens, strict=True)
-        return greatest_mean([fold.counts.steps(part.samples, own) for fold, part, own in triples])
 
 
 def known_regret(found: float, asked: float) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ from maxmargin.data.rows import Array
 from maxmargin.model_selection import policy
 from maxmargin.model_selection.gradients import Gradients
 from maxmargin.model_selection.positions import SLACK, Open, open_below, open_interval, parabola_of
-from maxmargin.model_selection.range_scores import Counts
+from maxmargin.model_selection.range_errors import Enclosed, Residuals
+from maxmargin.model_selection.range_scores import Bounds, Counts
 from maxmargin.model_selection.rulers import Products, Ruled, Rulers
 from maxmargin.model_selection.transfer import Between, Fit, Problem
 
@@ -44,14 +46,6 @@ class Parts(NamedTuple):
         return is_open
 
 
-class Bounds(NamedTuple):
-    """The least and the greatest score of a fold's exact optimum, and that of the fit."""
-
-    low: float
-    high: float
-    value: float
-
-
 @dataclass(eq=False)
 class RaceFold:
     """One fold: the problem of its training samples at C = 1, its validation samples with upper bounds on their lengths, its
@@ -59,7 +53,7 @@ class RaceFold:
     the inner products of samples."""
 
     problem: Problem
-    counts: Counts
+    counts: Counts | Residuals
     lengths: Array
     fits: dict[float, Fit] = field(default_factory=dict)
     scores: dict[float, tuple[Array, Array]] = field(default_factory=dict)
@@ -87,12 +81,16 @@ class RaceFold:
         """How long the gradient is between two knots, up to a factor, where no sample crosses the margin."""
         raise NotImplementedError
 
+    def fitted_share(self, low: float, high: float) -> float:
+        """The share of the bound on the gradient between two knots that comes from the fits themselves."""
+        raise NotImplementedError
+
     def at(self, C: float) -> Bounds:
         """The score at a knot."""
         (margins, errors), fit = self.scores[C], self.fits[C]
         radius = math.sqrt(fit.terms + 0.25 * fit.apart(1.0) ** 2) * OUTWARDS
         reach = (radius * self.lengths + errors + self.offset_reach(fit, fit, radius)) * OUTWARDS
-        return Bounds(*(float(self.counts.value(each)) for each in (margins > reach, margins >= -reach, margins > 0.0)))
+        return self.counts.bounds(margins, reach)
 
     def parts(self, low: float, high: float, sign: float, n_parts: int, is_inverse: bool = False) -> Parts:
         """Where each sample is not proved wrong (``sign`` is -1) or not proved right (+1) between two knots, by the ball: one
@@ -129,11 +127,40 @@ class RaceFold:
         _, p0, p1 = self._tried(parts.low, parts.high, parts.sign)
         ends = np.linspace(0.0, 1.0, n_parts + 1)[:, None]
         scores = (1.0 - ends) * p0[is_open] + ends * p1[is_open]
-        signs = parts.sign * self.counts.y[parts.samples[is_open]]
+        signs = parts.sign * self.counts.signs[parts.samples[is_open]]
         for k, (each, found) in enumerate(zip(opens, ruled, strict=True)):
             if found is not None:
                 each.meet(is_open, _open_by(found, scores[k : k + 2], signs))
         return parts._replace(opens=opens)
+
+    def enclosed(self, low: float, high: float, n_parts: int, is_inverse: bool = False) -> Enclosed:
+        """Where the predictions of the validation samples are on each part between two knots, by the ball."""
+        pair = Between(self.fits[low], self.fits[high])
+        values, slack = self._values(low, high, n_parts)
+        ends = np.linspace(0.0, 1.0, n_parts + 1)
+        gaps = [pair.greatest_gap_within(*part) for part in pairwise(ends.tolist())]
+        reach = np.sqrt(np.maximum(0.0, gaps))[:, None] * self.lengths + slack + self._offset_within(pair)
+        return Enclosed(values[:-1], values[1:], reach * OUTWARDS)
+
+    def _values(self, low: float, high: float, n_parts: int) -> tuple[Array, Array]:
+        """The outputs at the ends of the parts, and how wrong they can be."""
+        (one, error), (two, other_error) = self.scores[low], self.scores[high]
+        ends = np.linspace(0.0, 1.0, n_parts + 1)[:, None]
+        slack = np.maximum(error, other_error) + SLACK * (np.abs(one) + np.abs(two))
+        return (1.0 - ends) * one + ends * two, slack
+
+    def sharper_enclosed(self, low: float, high: float, n_parts: int, is_inverse: bool = False) -> Enclosed:
+        """The same by the rulers, and infinite where there is none."""
+        pair = Between(self.fits[low], self.fits[high])
+        values, slack = self._values(low, high, n_parts)
+        first, last, reach = values[:-1].copy(), values[1:].copy(), np.full(values[1:].shape, np.inf)
+        ruled = Rulers(pair, self.products, n_parts, self._offset_within(pair)).on_parts(np.arange(len(slack)))
+        for k, found in enumerate(ruled):
+            if found is not None:
+                first[k] += found.shifts[0]
+                last[k] += found.shifts[1]
+                reach[k] = (found.reach + slack) * (1.0 + SLACK)
+        return Enclosed(first, last, reach)
 
 
 def _open_by(found: Ruled, scores: Array, signs: Array) -> Open:

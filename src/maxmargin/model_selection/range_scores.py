@@ -14,12 +14,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from maxmargin.data.rows import Array
 from maxmargin.model_selection.positions import Open
+
+ROUNDING = 2e-12
+"""Scores are sums of shares, and are wrong by less than this."""
+
+
+class Bounds(NamedTuple):
+    """The least and the greatest score of a fold's exact optimum, and that of the fit."""
+
+    low: float
+    high: float
+    value: float
 
 
 class Totals(NamedTuple):
@@ -58,10 +69,25 @@ class RangeScore:
     name: str
     weights: Callable[[Array, Array], Array]
     value: Callable[[Array, Array, Totals], Array]
+    greatest: ClassVar[float] = 1.0
+    rounding: ClassVar[float] = ROUNDING
 
-    @property
-    def with_article(self) -> str:
-        return f"{'an' if self.name[0] in 'aeiouF' else 'a'} {self.name}"
+    def enough(self, floor: float, regret: float) -> float:
+        """The ceiling that proves a regret."""
+        return floor + regret
+
+    def regret(self, ceiling: float, floor: float) -> float:
+        return ceiling - floor
+
+    def stated(self, low: float, high: float) -> str:
+        return f"Cross-validated {self.name} {{}} is proved to be between {low:.4f} and {high:.4f}."
+
+    def denied(self, ceiling: float) -> str:
+        return f"has {with_article(self.name)} above {ceiling:.4f}"
+
+
+def with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'aeiouFR' else 'a'} {name}"
 
 
 ACCURACY = RangeScore("accuracy", _equal, _share)
@@ -76,6 +102,20 @@ class Counts:
     y: Array
     weights: Array
     score: RangeScore
+
+    @property
+    def signs(self) -> Array:
+        """What outputs are multiplied by."""
+        return self.y
+
+    @property
+    def of_empty_rows(self) -> Array:
+        """The scores of rows without features: the label of the output zero is that of the negative class."""
+        return -self.y
+
+    def bounds(self, margins: Array, reach: Array) -> Bounds:
+        """The score, if every margin is within ``reach`` of the given one."""
+        return Bounds(*(float(self.value(each)) for each in (margins > reach, margins >= -reach, margins > 0.0)))
 
     @classmethod
     def of(cls, y: Array, score: RangeScore, sample_weight: Array | None = None) -> Counts:

@@ -1,4 +1,4 @@
-r"""Between two fits with hinge loss: the samples inside their box measure where the optimum is.
+r"""Between two fits with a loss that has kinks: the samples inside their box measure where the optimum is.
 
 Let :math:`\alpha` and the middle c of w and v be the mixtures of two fits, g the gap, u the distance of w* from c and beta that
 of b* from b. The duality gap is a sum of terms that are not negative, at the optimum too, so that
@@ -19,14 +19,18 @@ length of the rest of x. Both draw on the same gap:
 
 Any factors give a proof. Good ones have a small R and a small M: those of a ridge regression of x on the rulers, whose penalty
 is :math:`g / q_i^2`. An interval is cut into parts, because a sample that is at a bound at one of the fits is a ruler in
-between. Where most rulers are free at both fits, one part is enough. With a kernel x stands for phi(x)."""
+between. Where most rulers are free at both fits, one part is enough. With a kernel x stands for phi(x).
+
+In regression the margin 1 becomes the target, minus epsilon or plus epsilon, and :math:`q_i` is how fast the gap term of the
+sample rises on either side of it (``held_slack`` of the loss). A sample that changes from one edge of the tube to the other
+between the two fits is no ruler."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -48,6 +52,10 @@ class Products(Protocol):
 
     def squares(self, tests: Array) -> Array:
         """The products of these validation samples with themselves."""
+
+    @property
+    def n_dimensions(self) -> float:
+        """The number of coordinates of a sample, if that is finite."""
 
     @property
     def error(self) -> float:
@@ -76,14 +84,24 @@ class Rulers:
         """q at the ends of the parts, a row each. On a part it is at least the smaller one: it is concave."""
         one, two = self.pair.first, self.pair.second
         alpha, costs = (self._mixed(each, other) for each, other in ((one.alpha, two.alpha), (one.problem.C, two.problem.C)))
+        loss: Any = one.problem.loss
+        at_ends = (loss.held_residual(fit.alpha, fit.problem.C) for fit in (one, two))
+        has_one_kink = np.multiply(*at_ends) >= 0.0
         least = policy.RULERS.least_share * one.problem.C
-        found = np.minimum(alpha, costs - alpha)
-        return np.where(found > least, found - 64.0 * UNIT_ROUNDOFF * costs, 0.0)
+        found = loss.held_slack(alpha, alpha, costs)
+        return np.where((found > least) & has_one_kink, found - 64.0 * UNIT_ROUNDOFF * costs, 0.0)
+
+    @cached_property
+    def _levels(self) -> Array:
+        """The outputs that the rulers have at the optimum, towards their own class where there are two."""
+        one, two = self.pair.first, self.pair.second
+        loss: Any = one.problem.loss
+        return np.asarray(one.problem.targets - loss.held_residual(one.alpha + two.alpha, one.problem.C))
 
     @cached_property
     def residuals(self) -> Array:
         """rho of the mixture, a row for each end."""
-        return self._mixed(1.0 - self.pair.first.outputs, 1.0 - self.pair.second.outputs)
+        return self._mixed(self._levels - self.pair.first.outputs, self._levels - self.pair.second.outputs)
 
     def _mixed(self, one: Array, two: Array) -> Array:
         ends = np.linspace(0.0, 1.0, self.n_parts + 1)[:, None]
@@ -94,7 +112,7 @@ class Rulers:
         """The samples that are rulers on some part. Of too many, those with the greatest prices."""
         prices = np.minimum(self.prices[:-1], self.prices[1:]).max(axis=0)
         found = np.flatnonzero(prices > 0.0)
-        most = policy.RULERS.most
+        most = int(min(policy.RULERS.most, policy.RULERS.most_a_dimension * self.products.n_dimensions))
         return found if len(found) <= most else np.sort(found[np.argpartition(-prices[found], most)[:most]])
 
     @cached_property
@@ -106,7 +124,8 @@ class Rulers:
         """How wrong rho can be: by the rounding of outputs, which are those of w and not of the middle of w and v."""
         one, two = self.pair.first, self.pair.second
         apart = 0.5 * max(one.apart(1.0), two.apart(1.0))
-        errors = np.maximum(one.output_errors, two.output_errors) + apart * one.lengths + 8.0 * UNIT_ROUNDOFF
+        sizes = np.abs(one.problem.targets) + np.abs(self._levels) + np.maximum(np.abs(one.outputs), np.abs(two.outputs))
+        errors = np.maximum(one.output_errors, two.output_errors) + apart * one.lengths + 8.0 * UNIT_ROUNDOFF * sizes
         return np.asarray(errors[self.chosen] * OUTWARDS)
 
     def on_parts(self, tests: Array) -> list[Ruled | None]:

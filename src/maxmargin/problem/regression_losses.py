@@ -87,6 +87,16 @@ class EpsilonInsensitive:
         offsets = np.concatenate([residual - self.epsilon, residual + self.epsilon])
         return Kinks(offsets, np.concatenate([C, C]), float(C.sum()))
 
+    def held_residual(self, alpha: Array, C: Array) -> Array:
+        """The residual at which the gap term of a free alpha vanishes: an edge of the tube."""
+        return np.sign(alpha) * self.epsilon
+
+    def held_slack(self, least: Array, most: Array, C: Array) -> Array:
+        """How firmly an alpha between these two, which have one sign, holds its residual: the gap term rises at least this
+        fast on either side."""
+        farthest = np.maximum(np.abs(least), np.abs(most))
+        return np.minimum(C - farthest, np.minimum(np.abs(least), np.abs(most)) if self.epsilon > 0.0 else C + farthest)
+
 
 @dataclass(frozen=True)
 class SquaredEpsilonInsensitive:
@@ -183,6 +193,14 @@ class Quantile:
     def kinks(self, output: Array, C: Array, target: Array) -> Kinks:
         """One a sample, at t - f."""
         return Kinks(target - output, C, self.q * float(C.sum()))
+
+    def held_residual(self, alpha: Array, C: Array) -> Array:
+        """The residual at which the gap term of a free alpha vanishes."""
+        return np.zeros(len(alpha))
+
+    def held_slack(self, least: Array, most: Array, C: Array) -> Array:
+        """How firmly an alpha between these two holds its residual."""
+        return np.minimum(self.q * C - most, least + (1.0 - self.q) * C)
 
 
 def _check_epsilon(epsilon: Any) -> None:

@@ -101,15 +101,14 @@ class MomentMending:
 
     def _least_squares(self, rows: Array, residual: Array) -> Array:
         """The shortest step where all residuals can vanish. Where they cannot, the costs of those that are left are least."""
-        from scipy.linalg import lstsq, qr
+        from scipy.linalg import qr
 
-        found, _, rank, _ = lstsq(rows, residual, cond=self.policy.cutoff, lapack_driver="gelsy")
+        short, _, rank, _ = np.linalg.lstsq(rows, residual, rcond=self.policy.cutoff)
         if rank >= self._rank:
-            return np.asarray(found)
-        columns = qr(rows, mode="r", pivoting=True)[1][:rank]
-        part = np.zeros(rows.shape[1])
-        part[columns] = self._weighted(rows[:, columns], residual)
-        return part
+            return np.asarray(short)
+        columns, weighted = qr(rows, mode="r", pivoting=True)[1][:rank], np.zeros(rows.shape[1])
+        weighted[columns] = self._weighted(rows[:, columns], residual)
+        return min(short, weighted, key=lambda step: float(np.linalg.norm((residual - rows @ step) * self._sizes)))
 
     def _weighted(self, rows: Array, residual: Array) -> Array:
         """Least squares with independent columns, and the rows weighted by their sizes."""

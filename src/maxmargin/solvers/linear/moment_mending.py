@@ -86,18 +86,19 @@ class MomentMending:
 
     def _mend_level(self, alpha: Array, samples: Array, *, is_tiny: bool) -> None:
         """Bring w(alpha) nearer to w by the alphas of these samples, in place."""
-        C, last = self.judge.problem.C[samples], math.inf
+        C, last, own = self.judge.problem.C[samples], math.inf, alpha[samples]
         for _ in range(self.policy.rounds if len(samples) else 0):
             check_point()
             residual = self._residual(alpha, is_tiny)
             size = float(np.linalg.norm(residual * self._sizes))
+            if not size < last:
+                alpha[samples] = own
             if not 0.0 < size < self.policy.progress * last:
                 return
             last, own = size, alpha[samples]
-            below, above = own, own if is_tiny else C - own
-            room = np.minimum(below, above)
+            room = own if is_tiny else np.minimum(own, C - own)
             step = room * self._least_squares(self._rows[:, samples] * room, residual)
-            alpha[samples] = own + np.clip(step, -self.policy.room * below, self.policy.room * above)
+            alpha[samples] = own + np.clip(step, -self.policy.room * own, self.policy.room * (C - own))
 
     def _least_squares(self, rows: Array, residual: Array) -> Array:
         """The shortest step where all residuals can vanish. Where they cannot, the costs of those that are left are least."""

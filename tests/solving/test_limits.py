@@ -141,10 +141,10 @@ def test_the_last_chances_of_all_problems_after_ctrl_c_end_together(clock):
     fit = Stop()
     fit.set()
     first = fit.last_chance()
-    clock.seconds += 0.5 * limits.POLICY.certificate_seconds
+    clock.seconds += 0.5 * limits.POLICY.told_seconds
     fit.set()
     assert fit.last_chance().deadline == first.deadline
-    clock.seconds += limits.POLICY.certificate_seconds
+    clock.seconds += limits.POLICY.told_seconds
     assert fit.last_chance().is_due
 
 

@@ -130,7 +130,8 @@ class KernelClassifier(KernelSettings):
                 with ray_of_all_samples(pair, n_samples):
                     return self._hard_margin(problem, solver, limits, callback, stop)
             solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
-            return problems.finished(problem, solution, limits.tol)
+            with stop.heard():
+                return problems.finished(problem, solution, limits.tol)
 
         starts = self._starts(pairs) or [None] * len(pairs)
         jobs = [partial(job, *each) for each in zip(pairs, starts, strict=True)]

@@ -17,10 +17,11 @@ Both are added to the rounding error, so that the certificate is one of the kern
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
@@ -33,7 +34,7 @@ from maxmargin.estimators.pairs import Pair
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.kernel_matrix.tiles import TilePolicy
 from maxmargin.problem.feature_maps import FeatureMap, feature_map
-from maxmargin.problem.kernels import SECOND_ORDER, Kernel
+from maxmargin.problem.kernels import SECOND_ORDER, Kernel, Points
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Loss
 from maxmargin.solvers.base import Solver
@@ -60,6 +61,19 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     return (has_matrix and is_cheaper) or problem.n_weights <= policy.FEATURES.few_weights
 
 
+def _is_stiff(X: Any, kernel: Kernel, costs: Array) -> bool:
+    """Whether C k(x, x) is beyond the digits of float64, so that a matrix of kernel values has none left for small features."""
+    with np.errstate(over="ignore"):
+        return float(costs.max()) * float(kernel.diagonal(Points.of(X)).max()) > policy.FEATURES.stiff
+
+
+@dataclass(frozen=True, eq=False)
+class RoundedProblem(LinearProblem):
+    """The problem of a pair whose rows are phi of ``inputs``, each element rounded."""
+
+    inputs: Any = field(kw_only=True)
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureProblems:
     """The problems of pairs as linear ones on phi of the samples, and what solves them."""
@@ -69,6 +83,8 @@ class FeatureProblems:
     costs: Array
     has_offset: bool
     solver: Solver
+    inputs: Any = None
+    """X itself, where phi of it is rounded."""
 
     @classmethod
     def where_it_pays(
@@ -81,11 +97,11 @@ class FeatureProblems:
             return None
         if found.relative_error == 0.0:
             return cls(found, X, costs, has_offset, linear) if newton_pays(X, n_samples) else None
-        size = found.n_features
-        if (size > n_samples and size > policy.FEATURES.few_weights) or ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb:
+        size, is_few = found.n_features, found.n_features <= max(n_samples, policy.FEATURES.few_weights)
+        if ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb or not (is_few or _is_stiff(X, kernel, costs)):
             return None
         matrix = found.of(X)
-        return cls(found, matrix, costs, has_offset, linear) if np.isfinite(matrix).all() else None
+        return cls(found, matrix, costs, has_offset, linear, X) if np.isfinite(matrix).all() else None
 
     def limits(self, limits: Limits) -> Limits:
         return limits if self.map.relative_error == 0.0 else replace(limits, tol=policy.FEATURES.kept_share * limits.tol)
@@ -96,7 +112,8 @@ class FeatureProblems:
 
     def problem(self, pair: Pair) -> LinearProblem:
         rows, scaling = Rows.from_matrix(pair.rows(self.matrix), check=False), 1.0 if self.has_offset else 0.0
-        return LinearProblem(rows, pair.signs, self.costs[pair.samples], Hinge(), scaling, not self.has_offset)
+        known = rows, pair.signs, self.costs[pair.samples], Hinge(), scaling, not self.has_offset
+        return LinearProblem(*known) if self.inputs is None else RoundedProblem(*known, inputs=pair.rows(self.inputs))
 
     def regression(self, targets: Array, loss: Loss) -> LinearProblem:
         """The problem of all samples with real targets."""
@@ -104,7 +121,21 @@ class FeatureProblems:
         return LinearProblem(rows, targets, self.costs, loss, scaling, not self.has_offset)
 
     def finished(self, problem: LinearProblem, solution: Solution, tol: float) -> Solution:
-        return solution if self.map.relative_error == 0.0 else _of_the_kernel(self.map, problem, solution, tol)
+        if self.map.relative_error == 0.0:
+            return solution
+        found = _of_the_kernel(self.map, problem, solution, tol)
+        if found.status is not Status.PRECISION_LIMIT or not isinstance(problem, RoundedProblem):
+            return found
+        return self._of_large_features(problem, found, tol)
+
+    def _of_large_features(self, problem: RoundedProblem, solution: Solution, tol: float) -> Solution:
+        """The solution where features are too large for the digits of float64."""
+        from maxmargin.solving.stiff_features import solve_stiff
+
+        X = np.asarray(problem.inputs.toarray() if sparse.issparse(problem.inputs) else problem.inputs)
+        found = solve_stiff(self.map, problem, X, solution, self.solver, Limits(tol))
+        relative = SECOND_ORDER * self.map.relative_error
+        return replace(found, offset_bound=linear_offset_bound(problem, found.w, found.certificate, relative))
 
     def weights(self, solutions: list[Solution]) -> FeatureWeights:
         """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one."""

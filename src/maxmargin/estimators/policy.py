@@ -27,6 +27,9 @@ class FeaturePolicy:
     """Share of tol that the linear problem is solved to. The rest is for the rounding of the features."""
     few_weights: int = 256
     """Monomials up to which their number may exceed that of the samples. A step then takes 0.2 ms, by the model of ``auto``."""
+    stiff: float = 1e13
+    """C k(x, x) from which monomials are used whatever their number is, up to the limit of the map. Kernel values have a
+    relative error of 1e-15, and the sums of a thousand of them one of 1e-13, which is then a margin."""
     kernel_passes: float = 40.0
     """Cost of a fit by SMO, in computations of the whole kernel matrix. An estimate, not measured by itself: with it and
     ``preference`` the cost model sends the dense sets of a trial on generated data to Newton and the long sparse ones to

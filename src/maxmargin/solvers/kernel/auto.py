@@ -12,7 +12,8 @@ After a refused certificate least squares run again at once if the gap is much s
 reduced the gap again.
 
 If SMO has taken longer than a factorisation of the kernel matrix would, and the matrix has a low rank, Newton's method takes
-over (``maxmargin.solvers.kernel.factored``). This decision compares counted work in estimated nanoseconds.
+over (``maxmargin.solvers.kernel.factored``). If SMO has taken longer than least squares with all samples would, and their
+matrix fits in the budget, these are tried once. Both decisions compare counted work in estimated nanoseconds.
 """
 
 from __future__ import annotations
@@ -182,6 +183,7 @@ class ManyState:
     L: Array | None = None
     was_factored: bool = False
     was_slow: bool = False
+    was_whole: bool = False
     is_from_newton: bool = False
     gap_before: float = math.inf
     pace: Pace = field(default_factory=Pace)
@@ -202,6 +204,9 @@ class ManyState:
             self.finish()
         elif self.may_factor:
             self.try_factor()
+        elif self.may_take_all:
+            self.was_whole = True
+            self.finish(np.arange(self.problem.n_samples))
         else:
             self.run_smo(budget)
 
@@ -303,6 +308,14 @@ class ManyState:
         return not self.was_slow and n <= self.policy.few_samples and self.smo.steps > self.policy.many_epochs * n
 
     @property
+    def may_take_all(self) -> bool:
+        """Whether SMO has taken as long as least squares with all samples would, and these fit in a block. This happens once.
+        With a smooth kernel and a large C, SMO makes many millions of tiny steps."""
+        n = self.problem.n_samples
+        may_be = not self.was_whole and n <= self.most_near and self.problem.kernel.is_positive_semidefinite
+        return may_be and self._work > self.policy.ns_a_pair_of_all * n**2
+
+    @property
     def may_factor(self) -> bool:
         """Whether SMO has taken as long as a factorisation would, or, if the factor is known, as long as Newton's method
         would; or rounding stops SMO."""
@@ -343,20 +356,25 @@ class ManyState:
             self.gap_before, self.is_finished, self.looks_done = self.smo.relative_gap, True, True
             self.is_from_newton = True
 
-    def finish(self) -> None:
-        """Solve for the free variables and the samples near the margin by least squares, then ask for a certificate."""
-        smo, near = self.smo, self._near()
+    def finish(self, samples: Array | None = None) -> None:
+        """Solve for the free variables and the samples near the margin by least squares, or for the samples given, then ask
+        for a certificate."""
+        smo, near = self.smo, self._near() if samples is None else samples
+        most_systems = self.policy.most_systems if samples is None else None
         rows = KernelMatrix(self.problem.kernel, self.problem.points, np.float64)
         with single_threaded_blas():
             K, others = rows.square(near), np.setdiff1d(np.flatnonzero(smo.s), near, assume_unique=True)
             v = smo.y[near] - (K @ smo.s[near] + rows.sums_at(near, others, smo.s[others]))
             cells = smo.at(near).cells(v - smo.b)
             work = WorkingSet(K, smo.s[near], v - cells.shift, cells.lower, cells.upper, self.problem.has_offset)
-            found = optimise(work, max_iterations=self.policy.most_systems)
+            found = optimise(work, max_iterations=most_systems)
         f = smo.y[near] - (found.v + cells.shift)
         smo.take_part(near, found.s, f, Work(found.iterations, rows.kernel_evaluations))
         self.gap_before, self.is_finished, self.looks_done = smo.relative_gap, True, True
-        self.stage = Stage("irwls", f"least squares for the {len(near)} samples that are free or near the margin")
+        which = "all" if samples is not None else f"the {len(near)}"
+        self.stage = Stage(
+            "irwls", f"least squares for {which} samples{' that are free or near the margin' * (samples is None)}"
+        )
 
     def _near(self) -> Array:
         smo, near = self.smo, self.policy.near

@@ -29,17 +29,29 @@ def lengthened(problem: LinearProblem, w: Array) -> Array:
 
     A support vector's margin is one up to rounding. A rounding error below one costs C_i times the error; above one it costs
     alpha_i times the error. If C is 1e8 and alpha_i is 1, as on separable data, the difference can be the whole objective."""
-    columns = problem.rows.column_magnitudes()
-    magnitude = float(np.abs(w[: len(columns)]) @ columns) + abs(float(w[-1])) * problem.intercept_scaling
-    error = UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
-    margins, sqnorm = problem.margins(w), problem.sqnorm(w)
-    least = float(margins[problem.C > 0.0].min())
+    error, (margins, sqnorm) = _margin_error(problem, w), (problem.margins(w), problem.sqnorm(w))
+    present = problem.C > 0.0
+    least, greatest = float(margins[present].min()), float(np.max(error))
 
     def bound(length: float) -> float:
         return 0.5 * length * length * sqnorm + float(problem.C @ problem.loss.value(length * margins - error))
 
-    lengths = [1.0, 1.0 + 3.0 * error, (1.0 + 2.0 * error) / least if least > 0.5 else 1.0]
+    lengths = [1.0, 1.0 + 3.0 * greatest]
+    if least > 0.5:
+        lengths.append(float(np.max(((1.0 + 2.0 * error) / margins)[present])))
     return min(lengths, key=bound) * w
+
+
+def _margin_error(problem: LinearProblem, w: Array) -> Array | float:
+    """A bound on the rounding error of all margins; one for each, where rows of very different lengths make that of all too
+    coarse."""
+    columns = problem.rows.column_magnitudes()
+    offset = abs(float(w[-1])) * problem.intercept_scaling
+    roundings = UNIT_ROUNDOFF * (problem.n_weights + 4)
+    error = roundings * (float(np.abs(w[: len(columns)]) @ columns) + offset)
+    if error <= policy.DEFAULT.coarse_margin:
+        return error
+    return roundings * (np.asarray(abs(problem.rows.matrix) @ np.abs(w[: len(columns)])) + offset)
 
 
 def straightened(problem: LinearProblem, w: Array, alpha: Array) -> Array:

@@ -134,6 +134,9 @@ class NewtonPolicy:
     """Idle steps that end the iteration."""
     long_margin: float = 1e3
     """The greatest sum of magnitudes that makes up a margin, as far as the solver guesses."""
+    coarse_margin: float = 1e-9
+    """The rounding error of a margin, by the bound for all samples, from which each sample gets a bound of its own. That takes
+    a pass over X. Lengthening w by the error costs twice as much of the objective, far below the default ``tol``."""
     noticeable: float = 1e-9
     """Share of the objective below which the rounding of margins is not looked at."""
     small_steps: int = 100

@@ -131,7 +131,8 @@ def table_of_all(options: argparse.Namespace) -> Table:
     for tol in (1e-3, options.tol):
         model, begun = LinearSVC(tol=tol, n_jobs=2), time.process_time()
         wall = seconds_of_fit(model, data, time.perf_counter)
-        certified = sum(status.is_certified for status in model.status_)
+        statuses = model.status_ if isinstance(model.status_, list) else [model.status_]
+        certified = sum(status.is_certified for status in statuses)
         cells = (seconds_text(wall), seconds_text(time.process_time() - begun), f"{model.relative_gap_:.0e}", certified)
         table.add(f"ours, {tol:g}", len(model.coef_), *cells)
     if options.peer:

@@ -139,6 +139,7 @@ def write(path: Path, cells: dict[str, dict[str, Any]], is_quick: bool) -> None:
     line = f"Geometric mean {geometric_mean(ratios):.2f}x over {len(ratios)} cells, least {least:.2f}x."
     note = "Where LIBLINEAR does not get there: its longest run, and its excess. Decades are those between two of its "
     note += "tolerances: a coarser grid can cost it more than it needs. All four sets were looked at while numbers were chosen."
+    note += " LIBLINEAR's order is random: its least run of five is also its luckiest."
     measured = "Processor seconds on one pinned core ahead of other work. "
     measured += f"Runs under {SHORT_SECONDS:g} s: the least of {MOST_RUNS}, in turns."
     parts = [(__doc__ or "").split("\n\n")[1], table, line, note]

@@ -32,6 +32,7 @@ NUMBERS = {
     "certificate/monomials.py": {"WEIGHT_ERROR"},
     "data/caching.py": {"DIGEST_BYTES"},
     "data/lanes.py": {"LANE_BYTES"},
+    "solvers/linear/class_row_loops.py": {"REGISTER_BYTES", "REGISTERS"},
     "data/rows.py": {"NARROW_COLUMNS"},
     "estimators/checks.py": {"MOST_LABEL"},
     "estimators/search.py": {"RESIDUAL_ROUNDING"},

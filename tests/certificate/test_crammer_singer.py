@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from maxmargin.certificate.crammer_singer import certify_crammer_singer
+from maxmargin.certificate.crammer_singer import certify_coefficients, certify_crammer_singer
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 
 layouts = pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
@@ -87,3 +87,33 @@ def test_the_distance_bound_holds_for_all_classes_together():
         W, b = point(problem, seed, 0.5)
         certificate = certify_crammer_singer(problem, W, b)
         assert np.linalg.norm(W - best.w) <= certificate.distance_bound
+
+
+@layouts
+@pytest.mark.parametrize("scaling", [0.0, 2.0])
+def test_coefficients_are_judged_with_their_own_weights(layout, scaling):
+    problem = made(layout, scaling=scaling)
+    _, b = point(problem, 3, 1.0)
+    W, certificate = certify_coefficients(problem, b)
+    exact = float(exact_gap(problem, W, b))
+    assert np.allclose(W, problem.weights(b))
+    assert abs(certificate.gap - exact) <= certificate.rounding_error
+    assert certificate.gap == pytest.approx(certify_crammer_singer(problem, W, b).gap, rel=1e-9)
+
+
+def test_coefficients_that_are_not_feasible_prove_nothing():
+    problem = made(np.asarray)
+    _, b = point(problem, 3, 1.0)
+    assert not certify_coefficients(problem, -b).certificate.is_proof
+    b[0, 0] = np.nan
+    assert not certify_coefficients(problem, b).certificate.is_proof
+
+
+def test_a_certificate_does_not_depend_on_the_size_of_its_blocks(monkeypatch):
+    from maxmargin.certificate import crammer_singer
+
+    problem = made(np.asarray)
+    W, b = point(problem, 3, 0.7)
+    whole = certify_crammer_singer(problem, W, b)
+    monkeypatch.setattr(crammer_singer, "CLASSES", crammer_singer.CLASSES.__class__(outputs_a_block=1))
+    assert certify_crammer_singer(problem, W, b) == whole

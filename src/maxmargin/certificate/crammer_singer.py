@@ -9,50 +9,89 @@ Where the a of a sample add up to more than C_i, they are scaled down first: the
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, assemble, refusal
+from maxmargin.certificate.policy import CLASSES
 from maxmargin.certificate.rounding import OUTWARDS, SMALLEST, gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 
 
+class JudgedWeights(NamedTuple):
+    """W(a), and the certificate of both."""
+
+    W: Array
+    certificate: Certificate
+
+
+class Coefficients(NamedTuple):
+    """a with zero for the class of each sample, and its sums A. Exactly, no sum is above C_i."""
+
+    a: Array
+    A: Array
+
+
 def certify_crammer_singer(problem: CrammerSingerProblem, W: Array, b: Array) -> Certificate:
     """Judge W, one row a feature and one column a class, and the coefficients b, one row a sample."""
     W, b = _matrix(W, problem.n_weights, problem.n_classes, "W"), _matrix(b, problem.n_samples, problem.n_classes, "b")
     with np.errstate(all="ignore"):
-        if not (np.isfinite(W).all() and np.isfinite(b).all() and problem.is_feasible(b)):
+        found = _feasible(problem, b)
+        if found is None or not np.isfinite(W).all():
             return refusal(int(np.count_nonzero(np.any(b != 0.0, axis=1))))
-        return _verdict(problem, W, *_feasible(problem, b))
+        return _verdict(problem, W, _weights(problem, found), found)
 
 
-def _feasible(problem: CrammerSingerProblem, b: Array) -> tuple[Array, Array]:
-    """a with A_i <= C_i in exact arithmetic, zero for the class of each sample, and A in float64."""
+def certify_coefficients(problem: CrammerSingerProblem, b: Array) -> JudgedWeights:
+    """Judge the coefficients b with the W that they make. It is computed once, where ``certify_crammer_singer`` would be given
+    it and compute it again."""
+    b = _matrix(b, problem.n_samples, problem.n_classes, "b")
+    with np.errstate(all="ignore"):
+        found = _feasible(problem, b)
+        if found is None:
+            zero = np.zeros((problem.n_weights, problem.n_classes))
+            return JudgedWeights(zero, certify_crammer_singer(problem, zero, b))
+        W = _weights(problem, found)
+        return JudgedWeights(W, _verdict(problem, W, W, found))
+
+
+def _feasible(problem: CrammerSingerProblem, b: Array) -> Coefficients | None:
+    """a, where a row of b that adds up to more than C_i only by rounding is scaled down; None where b is not feasible."""
+    if not np.isfinite(b).all():
+        return None
     a = -b
     a[problem.own] = 0.0
-    A = a.sum(axis=1) * (1.0 + gamma(problem.n_classes + 8))
-    share = np.where(A > problem.C, np.divide(problem.C, A, out=np.zeros_like(A), where=A > 0.0), 1.0)
-    a *= share[:, None]
-    return a, a.sum(axis=1)
+    A = a.sum(axis=1)
+    if not (a.min() >= 0.0 and np.all(A <= problem.C * (1.0 + 1e-9))):
+        return None
+    A *= 1.0 + gamma(problem.n_classes + 8)
+    above = np.flatnonzero(A > problem.C)
+    a[above] *= (problem.C[above] / A[above])[:, None]
+    return Coefficients(a, a.sum(axis=1))
 
 
-def _verdict(problem: CrammerSingerProblem, W: Array, a: Array, A: Array) -> Certificate:
-    n, C, k = problem.n_samples, problem.C, problem.n_classes
-    slacks, wrong = problem.slacks(problem.outputs(W)), _slack_errors(problem, W)
-    xi = np.maximum(slacks.max(axis=1), 0.0)
-    terms = np.maximum(C - A, 0.0) * xi + np.sum(a * np.maximum(xi[:, None] - slacks, 0.0), axis=1)
-    coefficients = -a
-    coefficients[problem.own] = A
-    W_of_a = problem.weights(coefficients)
-    apart = float(np.linalg.norm(W - W_of_a))
-    apart_error = _weights_error(problem, coefficients) + UNIT_ROUNDOFF * float(np.linalg.norm(W))
-    slacks[problem.own] = -np.inf
-    may_pay = slacks.max(axis=1) > -wrong
-    error = np.where(may_pay, C - A, 0.0) * wrong + 2.0 * A * wrong + (k + 8.0) * UNIT_ROUNDOFF * C * xi
+def _weights(problem: CrammerSingerProblem, found: Coefficients) -> Array:
+    """W(a)"""
+    b = -found.a
+    b[problem.own] = found.A
+    return problem.weights(b)
+
+
+def _verdict(problem: CrammerSingerProblem, W: Array, W_of_a: Array, found: Coefficients) -> Certificate:
+    """Judge W and a. ``W_of_a`` may be W itself."""
+    n, C, k, A = problem.n_samples, problem.C, problem.n_classes, found.A
+    greatest, unpaid = _slacks(problem, W, found.a)
+    xi, wrong = np.maximum(greatest, 0.0), _slack_errors(problem, W)
+    terms = np.maximum(C - A, 0.0) * xi + unpaid
+    apart = 0.0 if W is W_of_a else float(np.linalg.norm(W - W_of_a))
+    apart_error = _weights_error(problem, found) + UNIT_ROUNDOFF * float(np.linalg.norm(W))
+    error = np.where(greatest > -wrong, C - A, 0.0) * wrong + 2.0 * A * wrong + (k + 8.0) * UNIT_ROUNDOFF * C * xi
     parts = GapParts(
-        primal=0.5 * float(np.sum(np.square(W))) + float(C @ xi),
-        dual=float(A.sum()) - 0.5 * float(np.sum(np.square(W_of_a))),
+        primal=0.5 * float(np.vdot(W, W)) + float(C @ xi),
+        dual=float(A.sum()) - 0.5 * float(np.vdot(W_of_a, W_of_a)),
         gap=float(terms.sum()) + 0.5 * apart * apart,
         error=float(error.sum()) + (apart + apart_error) * apart_error + (n + problem.n_weights) * k * SMALLEST,
         roundings=gamma(n + problem.n_weights * k + 16),
@@ -61,9 +100,26 @@ def _verdict(problem: CrammerSingerProblem, W: Array, a: Array, A: Array) -> Cer
     return assemble(parts, BALANCED, Counts.of(A, A >= C))
 
 
+def _slacks(problem: CrammerSingerProblem, W: Array, a: Array) -> tuple[Array, Array]:
+    """The greatest slack of each sample among the classes that are not its own, and sum_m a_i^m (xi_i - s_i^m). Few samples
+    are taken at a time, so that their numbers stay in the caches."""
+    z, step = problem.outputs(W), max(1, CLASSES.outputs_a_block // problem.n_classes)
+    greatest, unpaid = np.empty(len(z)), np.empty(len(z))
+    for start in range(0, len(z), step):
+        block = slice(start, start + step)
+        part, own = z[block], (np.arange(len(z[block])), problem.y[block])
+        part += (1.0 - part[own])[:, None]
+        part[own] = -np.inf
+        greatest[block] = part.max(axis=1)
+        part[own] = 0.0
+        np.subtract(np.maximum(greatest[block], 0.0)[:, None], part, out=part)
+        unpaid[block] = np.einsum("ij,ij->i", a[block], part)
+    return greatest, unpaid
+
+
 def _slack_errors(problem: CrammerSingerProblem, W: Array) -> Array:
     """How wrong the slacks of a sample can be: two dot products and their difference, by the greatest |w_jm| of a feature."""
-    largest = np.max(np.abs(W), axis=1)
+    largest = np.maximum(W.max(axis=1), -W.min(axis=1))
     magnitudes = np.abs(problem.rows.matrix) @ largest[: problem.rows.n_features]
     if problem.intercept_scaling:
         magnitudes = magnitudes + problem.intercept_scaling * largest[-1]
@@ -71,11 +127,11 @@ def _slack_errors(problem: CrammerSingerProblem, W: Array) -> Array:
     return np.asarray((2.0 * gamma(operations + 4.0) * magnitudes + 4.0 * UNIT_ROUNDOFF * (1.0 + magnitudes)) * OUTWARDS)
 
 
-def _weights_error(problem: CrammerSingerProblem, b: Array) -> float:
+def _weights_error(problem: CrammerSingerProblem, found: Coefficients) -> float:
     """How far W(a) can be off: by roundings of its sums, and because each A_i is rounded."""
     lengths = np.sqrt(problem.rows.squared_norms(problem.intercept_scaling)) * OUTWARDS
-    total = float(lengths @ np.linalg.norm(b, axis=1)) * OUTWARDS
-    return gamma(problem.n_samples + problem.n_classes + 16) * total
+    sizes = np.sqrt(np.einsum("ij,ij->i", found.a, found.a) + np.square(found.A)) * OUTWARDS
+    return gamma(problem.n_samples + problem.n_classes + 16) * float(lengths @ sizes) * OUTWARDS
 
 
 def _matrix(values: Array, n_rows: int, n_columns: int, name: str) -> Array:

@@ -100,19 +100,29 @@ def total_of_lanes(builder: Any, vector: Any) -> Any:
 def counted(builder: Any, start: Any, stop: Any, step: int, first: Any, body: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     """``carried = body(k, carried)`` for k = start, start + step, ... while k + step <= stop, beginning with ``first``. The k
     at which the loop ended, and what was carried there."""
+    k, (carried,) = counted_all(builder, start, stop, step, [first], lambda k, values: [body(k, values[0])])
+    return k, carried
+
+
+def counted_all(
+    builder: Any, start: Any, stop: Any, step: int, firsts: list[Any], body: Callable[[Any, list[Any]], list[Any]]
+) -> tuple[Any, list[Any]]:
+    """``counted`` with several values that are carried, or none."""
     before, name = builder.block, builder.function.append_basic_block
     head, inside, after = name("head"), name("inside"), name("after")
     builder.branch(head)
     builder.position_at_end(head)
-    k, carried = builder.phi(INDEX), builder.phi(first.type)
+    k, carried = builder.phi(INDEX), [builder.phi(first.type) for first in firsts]
     k.add_incoming(start, before)
-    carried.add_incoming(first, before)
+    for value, first in zip(carried, firsts, strict=True):
+        value.add_incoming(first, before)
     following = builder.add(k, INDEX(step))
     builder.cbranch(builder.icmp_unsigned("<=", following, stop), inside, after)
     builder.position_at_end(inside)
     changed = body(k, carried)
     k.add_incoming(following, builder.block)
-    carried.add_incoming(changed, builder.block)
+    for value, new in zip(carried, changed, strict=True):
+        value.add_incoming(new, builder.block)
     builder.branch(head)
     builder.position_at_end(after)
     return k, carried

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -107,7 +108,7 @@ def _part(X: Any, rows: Array, columns: Array, search: Any) -> Any:
     return X[rows][:, columns] if is_pairwise else X[rows]
 
 
-class Searching:
+class Searching(ABC):
     """What the estimators that choose their own parameters share. A subclass lists the parameters of the search in ``_own``,
     names the estimator that is searched in ``_plain``, and searches in ``_search``, which sets ``outcomes_`` and what
     ``_chosen`` returns."""
@@ -150,9 +151,9 @@ class Searching:
     def _validated_samples(self, X: Any, y: Any) -> tuple[Any, Array]:
         return checks.validated(self, X, y)
 
+    @abstractmethod
     def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
         """Solutions that ended before ``tol`` without a proof of their labels."""
-        raise NotImplementedError
 
     def _chosen(self) -> dict[str, Any]:
         return {"C": self.C_}

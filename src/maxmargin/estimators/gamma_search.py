@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,13 +29,15 @@ class GammaSearching(Searching):
     kernel: Any
     cache_size: float
 
+    @abstractmethod
     def _fold_model(self, samples: Samples) -> Any:
-        raise NotImplementedError
+        """The estimator of a fold."""
 
+    @abstractmethod
     def _searched(
         self, X: Any, y: Array, folds: list[Fold], gamma: float, Cs: Array, limits: Limits, best: float, stop: Stop
     ) -> ListSearch:
-        raise NotImplementedError
+        """Search with one gamma."""
 
     def _search(self, samples: Samples, given: Any, limits: Limits, stop: Stop) -> list[Solution]:
         X, y, sample_weight = samples

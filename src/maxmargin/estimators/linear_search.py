@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from maxmargin.certificate.predictions import CertifiedValues, Decisions, MeasuredRows
@@ -22,7 +23,7 @@ from maxmargin.solving.driver import Limits, seed_from
 from maxmargin.solving.solution import Solution
 
 
-class Tracked:
+class Tracked(ABC):
     """The linear estimator of one fold: every call of ``_train`` has the same samples. A subclass makes the problems of C = 1
     in ``_prepare``."""
 
@@ -33,8 +34,9 @@ class Tracked:
     _measured: MeasuredRows | None = None
     _measured_X: Any = None
 
+    @abstractmethod
     def _prepare(self, X: Any, y: Array, sample_weight: Any) -> list[Track]:
-        raise NotImplementedError
+        """The problems of C = 1."""
 
     def _solved(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """All problems at the present C."""

@@ -6,6 +6,7 @@ they have of their validation samples. The proofs are here: the ball of the inte
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -47,7 +48,7 @@ class Parts(NamedTuple):
 
 
 @dataclass(eq=False)
-class RaceFold:
+class RaceFold(ABC):
     """One fold: the problem of its training samples at C = 1, its validation samples with upper bounds on their lengths, its
     fits, and for each fit y times the output of each validation sample with a bound on its error. A subclass trains, and knows
     the inner products of samples."""
@@ -61,25 +62,27 @@ class RaceFold:
     has_gradients: bool = field(default=False, init=False)
     """Whether the gradient bounds the distance of the optimum: with squared hinge loss."""
 
+    @abstractmethod
     def train(self, C: float, tol: float, solver: Any) -> None:
         """Make the fit at C, and what is known of the validation samples there."""
-        raise NotImplementedError
 
     def in_order(self, knots: list[float]) -> list[float]:
         """The order in which the first knots are fitted, each from the one next to it."""
         return knots
 
     @property
+    @abstractmethod
     def products(self) -> Products:
-        raise NotImplementedError
+        """The inner products of samples."""
 
     def offset_reach(self, one: Fit, two: Fit, radius: float) -> float:
         """Bound the distance of b* from that of the mixture, at every C between two fits. Zero unless the offset is free."""
         return 0.0
 
     def lift_length(self, low: float, high: float, is_inverse: bool) -> float:
-        """How long the gradient is between two knots, up to a factor, where no sample crosses the margin."""
-        raise NotImplementedError
+        """How long the gradient is between two knots, up to a factor, where no sample crosses the margin. Infinite where no
+        gradient bounds the optimum."""
+        return math.inf
 
     def fitted_share(self, low: float, high: float) -> float:
         """The share of the bound on the gradient between two knots that comes from the fits themselves."""

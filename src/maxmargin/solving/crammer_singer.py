@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.certificate.crammer_singer import certify_crammer_singer
+from maxmargin.certificate.crammer_singer import certify_coefficients, certify_crammer_singer
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solving.incumbent import Answer, Known
@@ -26,11 +26,14 @@ class CrammerSingerIncumbent:
     def judge(self, solver: Any, state: Any, tol: float) -> Answer | None:
         here = self.judge_own(solver, state)
         if self._answer is None or here.certificate.gap < self._answer.certificate.gap:
-            self._answer = here._replace(w=np.array(here.w), alpha=np.array(here.alpha))
+            self._answer = here._replace(alpha=np.array(here.alpha))  # sweeps change it in place, but never a W
         return self._answer if here.certificate.meets(tol) else None
 
     def judge_own(self, solver: Any, state: Any) -> Answer:
         W, b = solver.candidate(self.problem, state)
+        if W is None:
+            W, certificate = certify_coefficients(self.problem, b)
+            return self._answer_of(W, b, certificate)
         return self._answer_of(W, b, certify_crammer_singer(self.problem, W, b))
 
     def _answer_of(self, W: Array, b: Array, certificate: Certificate) -> Answer:

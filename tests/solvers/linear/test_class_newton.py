@@ -30,7 +30,7 @@ def projected(problem: CrammerSingerProblem, outputs, along, step: float, centre
     """b, how many of a row are free, how far the others are from that, and the sums."""
     n, k = problem.n_samples, problem.n_classes
     b, counts, clear = np.empty((n, k)), np.empty(n, np.int64), np.empty(n)
-    samples, work = (problem.y, problem.C, sigma), (np.empty(k), np.empty(k), np.zeros(k, np.int64))
+    samples, work = (problem.y, problem.C, sigma), (np.empty(k), np.empty(k), np.empty(k))
     sums = project((outputs, along, step), samples, centre, b, (counts, clear), work)
     return b, counts, clear, sums
 
@@ -127,7 +127,7 @@ def test_changed_rows_are_kept_and_the_greatest_changes_of_outputs_are_added_up(
 def test_many_samples_start_from_a_part_of_them_and_come_to_the_same_answer(layout):
     problem, policy = alike(1.0, layout, n=2000), ClassNewtonPolicy()
     assert policy.part_of(problem) > 0
-    start = start_of(problem, policy, np.random.default_rng(0))
+    start = start_of(problem, policy, np.zeros((problem.n_samples, problem.n_classes)), np.random.default_rng(0))
     assert problem.primal(start.W) < 1.5 * solve(problem, tol=1e-3).certificate.primal < problem.primal_at_zero
     swept = SequentialDual(newton_policy=replace(policy, least_parts=np.inf))
     answers = [solve(problem, solver, tol=1e-8) for solver in ("auto", swept)]

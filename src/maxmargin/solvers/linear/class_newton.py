@@ -55,7 +55,9 @@ class ClassNewton:
         self.single = self.policy.in_single(X, problem.n_classes)
         self.all = Work(np.arange(problem.n_samples), X, problem.y, problem.C, self.b, 0.0, 0.0)
         self.work, self.reach = self.all, np.inf
+        self.memory: list[Array] = []
         outputs = np.asarray(X @ self.W)
+        self.place = self.whole = Place(self.W, outputs, self.b, np.empty(0, np.int64), np.empty(0), (0.0, 0.0, 0.0, 0.0))
         self.place = self.whole = self._at(self.W, outputs, outputs, 0.0)
 
     def is_within(self, target: float) -> bool:
@@ -76,7 +78,7 @@ class ClassNewton:
             self._look_at_all(target)
             self._take(self.all, self.whole)
             return
-        self.place = self._searched(direction, np.asarray(self.work.X @ direction), slope)
+        self.place = self._searched(direction, self._along(direction), slope)
         self.inner += 1
         if self.work is self.all:
             self._note_gap()
@@ -115,7 +117,8 @@ class ClassNewton:
         before, kept = self.whole, np.zeros(self.problem.n_samples, bool)
         kept[self.work.ids] = True
         if self.work is not self.all:
-            self.work, outputs = self.all, np.asarray(self.all.X @ self.place.W)
+            self.work = self.all
+            outputs = self._along(self.place.W)
             self.place = self._at(self.place.W, outputs, outputs, 0.0)
             self._note_gap()
         self.whole, ended = self.place, self.inner >= self.policy.most_inner
@@ -137,7 +140,7 @@ class ClassNewton:
             self.sigma *= self.policy.growth_for(self.problem)
         self.work = self.all = self.all._replace(centre=self.place.b)
         self.centres += 1
-        outputs = np.asarray(self.all.X @ self.place.W)
+        outputs = self._along(self.place.W)
         self.place = self._at(self.place.W, outputs, outputs, 0.0)
 
     def _choose(self, whole: Place, kept: Array) -> None:
@@ -166,10 +169,28 @@ class ClassNewton:
         from maxmargin.solvers.linear.class_newton_loop import project
 
         work, (n, k) = self.work, self.work.centre.shape
-        b, counts, clear = np.empty((n, k)), np.empty(n, np.int64), np.empty(n)
-        buffers = np.empty(k), np.empty(k), np.zeros(k, np.int64)
+        b, counts, clear = self._unused(n, along), np.empty(n, np.int64), np.empty(n)
+        buffers = np.empty(k), np.empty(k), np.empty(k)
         sums = project((outputs, along, step), (work.y, work.C, self.sigma), work.centre, b, (counts, clear), buffers)
         return Place(W, outputs, b, counts, clear, sums)
+
+    def _along(self, direction: Array) -> Array:
+        """The outputs along a direction, or those of W, in memory that may be changed."""
+        X = self.work.X
+        return np.asarray(X @ direction) if sparse.issparse(X) else np.matmul(X, direction, out=self._unused(X.shape[0]))
+
+    def _unused(self, n: int, along: Array | None = None) -> Array:
+        """n rows for new coefficients or outputs, in memory that no point holds: new memory costs as much as a pass over it."""
+        points = (self.place.b, self.whole.b, self.place.outputs, self.whole.outputs)
+        held = [self.b, self.all.centre, self.work.centre, *points, *([] if along is None else [along])]
+        places = {array.ctypes.data for array in held}
+        free = next((memory for memory in self.memory if memory.ctypes.data not in places), None)
+        if free is None:
+            shape = self.all.centre.shape
+            block = np.empty((max(1, self.policy.memory_bytes // (8 * shape[0] * shape[1])), *shape))
+            self.memory += list(block)
+            free = block[0]
+        return free[:n]
 
     def _searched(self, direction: Array, along: Array, slope: float) -> Place:
         """A zero of the slope along the direction, up to ``slope_share``: the function is convex. An end of the interval that
@@ -190,7 +211,9 @@ class ClassNewton:
                 high, high_slope, low_slope = step, here, 0.5 * low_slope
             share = low_slope / (low_slope - high_slope)
             step = 2.0 * step if np.isinf(high) else low + (high - low) * min(0.9, max(0.1, share))
-        return place._replace(outputs=outputs + step * along)
+        along *= step
+        along += outputs
+        return place._replace(outputs=along)
 
 
 def first_sigma(problem: CrammerSingerProblem, policy: ClassNewtonPolicy) -> float:
@@ -198,8 +221,8 @@ def first_sigma(problem: CrammerSingerProblem, policy: ClassNewtonPolicy) -> flo
     return min(float(np.mean(problem.C)), policy.first_sigma / max(lengths, 1e-300))
 
 
-def start_of(problem: CrammerSingerProblem, policy: ClassNewtonPolicy, random: np.random.Generator) -> ClassNewton:
-    """Newton's method from zero. Its first W is that of one proximal step on a part of the samples, with the same expected
+def start_of(problem: CrammerSingerProblem, policy: ClassNewtonPolicy, zero: Array, random: np.random.Generator) -> ClassNewton:
+    """Newton's method from b = zero. Its first W is that of one proximal step on a part of the samples, with the same expected
     objective: C is greater there, and so is sigma."""
     n, m, shape = problem.n_samples, policy.part_of(problem), (problem.n_weights, problem.n_classes)
     sigma, ids = policy.part_sigma * first_sigma(problem, policy), np.sort(random.choice(n, m, replace=False))
@@ -209,7 +232,7 @@ def start_of(problem: CrammerSingerProblem, policy: ClassNewtonPolicy, random: n
     small = ClassNewton(part, rough, np.zeros(shape), np.zeros((m, shape[1])), sigma * n / m)
     while small.centres == 0 and not small.has_failed:
         small.step(0.0)
-    return ClassNewton(problem, policy, small.W, np.zeros((n, shape[1])), sigma)
+    return ClassNewton(problem, policy, small.W, zero, sigma)
 
 
 def suits(problem: CrammerSingerProblem, policy: ClassNewtonPolicy) -> bool:

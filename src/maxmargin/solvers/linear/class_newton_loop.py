@@ -8,23 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.data.caching import njit
-
-
-@njit(inline="always")
-def threshold_of(D, ids, size, total):
-    """The t with sum_q max(0, D_q - t) = total, over the first ``size`` classes of ``ids``, and how many have D_q > t. These
-    come first in ``ids`` then (C. Michelot, J. Optim. Theory Appl. 50, 1986)."""
-    t = -np.inf
-    while True:
-        count, added = 0, 0.0
-        for q in range(size):
-            if D[ids[q]] > t:
-                ids[count] = ids[q]
-                added += D[ids[q]]
-                count += 1
-        if count == 0 or (count == size and t > -np.inf):
-            return t, count
-        t, size = (added - total) / count, count
+from maxmargin.solvers.linear.threshold_loop import threshold
 
 
 @njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz", "nnan"})
@@ -34,87 +18,94 @@ def project(point, samples, centre, b, found, work):
     before a second one is, which is zero where two are. Returned are the sums over the samples of b times ``along``, of the
     loss, of A, and of (b - centre)^2.
 
-    With D = sigma (e + z) - centre, plus C_i for the class of the sample, b is its bound less max(0, D - t), and these add up
-    to C_i: only classes with D within C_i of the greatest matter, one in most rows."""
+    With D = sigma (e + z) - centre, plus C_i for the class of the sample, b is its bound less v = max(0, D - t), and the v add
+    up to C_i: only classes with D within C_i of the greatest matter, one in most rows."""
     outputs, along, step = point
     y, C, sigma = samples
     counts, clear = found
-    z, D, ids = work
+    z, D, near = work
     n, k = b.shape
     slope, loss, total, moved = 0.0, 0.0, 0.0, 0.0
     for i in range(n):
-        own, c = y[i], C[i]
-        slack, first, before = -np.inf, -np.inf, 0.0
+        own, c, size, t = y[i], C[i], 0, 0.0
+        slack, first, second, squares = -np.inf, -np.inf, -np.inf, c * c
+        outputs_i, along_i, centre_i, b_i = outputs[i], along[i], centre[i], b[i]
         for m in range(k):
-            z[m] = outputs[i, m] + step * along[i, m]
+            z[m] = outputs_i[m] + step * along_i[m]
+            D[m] = sigma * z[m] - centre_i[m]
+            moved += centre_i[m] * centre_i[m]
         z[own] -= 1.0
+        D[own] += c - sigma
         for m in range(k):
-            D[m] = sigma * z[m] - centre[i, m]
-            slack = max(slack, z[m])
-            before += centre[i, m] * centre[i, m]
-            b[i, m] = 0.0
-        D[own] += c
+            slack, first = max(slack, z[m]), max(first, D[m])
         for m in range(k):
-            first = max(first, D[m])
-        size = 0
-        for m in range(k):
-            if D[m] >= first - c:
-                ids[size] = m
-                size += 1
-        loss += c * (slack - z[own])
-        moved += before
-        t = first - c
+            near[size] = D[m]
+            size += D[m] >= first - c
         if size > 1:
-            t, size = threshold_of(D, ids, size, c)
-        size = max(size, 1)
-        b[i, own] = c
-        for q in range(size):
-            m = ids[q]
-            b[i, m] -= D[m] - t if size > 1 else c
-        new = b[i, own]
-        total += new
-        slope += new * along[i, own]
-        moved += new * (new - 2.0 * centre[i, own])
-        for q in range(size):
-            m = ids[q]
-            if m != own:
-                new = b[i, m]
-                slope += new * along[i, m]
-                moved += new * (new - 2.0 * centre[i, m])
-        counts[i], clear[i] = size, 0.0
-        if size == 1:
-            D[ids[0]] = -np.inf
-            second = -np.inf
+            t, size = threshold(near, size, c)
+        counts[i], clear[i] = max(size, 1), 0.0
+        if size > 1:
+            squares = 0.0
             for m in range(k):
-                second = max(second, D[m])
+                v = max(0.0, D[m] - t)
+                b_i[m] = -v
+                slope -= v * along_i[m]
+                moved += 2.0 * v * centre_i[m]
+                squares += v * v
+        else:
+            for m in range(k):
+                v = c if D[m] >= first else 0.0
+                b_i[m] = -v
+                slope -= v * along_i[m]
+                moved += 2.0 * v * centre_i[m]
+                second = max(second, D[m] if D[m] < first else -np.inf)
             clear[i] = max(0.0, first - c - second) / sigma
+        b_i[own] += c
+        total += b_i[own]
+        loss += c * (slack - z[own])
+        slope += c * along_i[own]
+        moved += squares + c * (2.0 * (b_i[own] - centre_i[own]) - c)
     return slope, loss, total, moved
 
 
 @njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def add_hessian(X, samples, b, counts, H, work):
-    """H[m, q] += M_i[m, q] x_i x_i' for m >= q, over the samples; M_i takes the mean off the free classes."""
-    y, C = samples
+def add_hessian(X, samples, point, H, whole, work):
+    """Fill the upper half of ``whole``: its block (q, m) is sigma sum_i M_i[m, q] x_i x_i', plus I where m = q, and M_i takes
+    the mean off the free classes. H, zero before, has the sums: of each symmetric block the rows up to the diagonal."""
+    y, C, sigma = samples
+    b, counts = point
     square, ids = work
     n, d = X.shape
-    k = b.shape[1]
+    k, length = b.shape[1], square.shape[0]
     for i in range(n):
         if counts[i] < 2:
             continue
-        size = 0
+        size, place = 0, 0
         for m in range(k):
             if b[i, m] < (C[i] if m == y[i] else 0.0):
                 ids[size] = m
                 size += 1
         for j in range(d):
-            for h in range(d):
-                square[j * d + h] = X[i, j] * X[i, h]
+            for h in range(j + 1):
+                square[place + h] = X[i, j] * X[i, h]
+            place += j + 1
         mean = 1.0 / max(size, 1)
         for p in range(size):
             for q in range(p + 1):
                 share, block = (1.0 if p == q else 0.0) - mean, H[ids[p], ids[q]]
-                for h in range(d * d):
+                for h in range(length):
                     block[h] += share * square[h]
+    for m in range(k):
+        for q in range(m + 1):
+            block, place = H[m, q], 0
+            for j in range(d):
+                for h in range(j + 1):
+                    value = sigma * block[place + h]
+                    whole[q * d + h, m * d + j] = value
+                    whole[q * d + j, m * d + h] = value
+                place += j + 1
+    for j in range(k * d):
+        whole[j, j] += 1.0
 
 
 @njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz", "nnan"})

@@ -80,6 +80,9 @@ class ClassNewtonPolicy:
     """Share of the first slope at which a line search ends."""
     slope_share_of_assembled: float = 0.4
     """The same where the whole Hessian may be factored, and a trial costs a quarter of a Newton step."""
+    memory_bytes: int = 1 << 25
+    """Memory for outputs and coefficients that is asked for at a time. In pieces of some megabytes it took a sixth of the time
+    of letter, to which the system gives small pages; large ones are given in large pages."""
     most_trials: int = 12
     """Trials of one line search."""
 

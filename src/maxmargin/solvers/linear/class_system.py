@@ -128,12 +128,10 @@ class System:
         from maxmargin.solvers.linear.class_newton_loop import add_hessian
 
         (d, k), work, place = self.gradient.shape, self.work, self.place
-        H = np.zeros((k, k, d * d))
-        add_hessian(work.X, (work.y, work.C), place.b, place.counts, H, (np.empty(d * d), np.empty(k, np.int64)))
-        H *= self.sigma
-        square = H.reshape(k, k, d, d).transpose(0, 2, 1, 3).reshape(k * d, k * d)
-        square.reshape(-1)[:: k * d + 1] += 1.0
-        factor = cho_factor(square.T, lower=False, overwrite_a=True, check_finite=False)
+        length = d * (d + 1) // 2
+        H, whole, buffers = np.zeros((k, k, length)), np.empty((k * d, k * d)), (np.empty(length), np.empty(k, np.int64))
+        add_hessian(work.X, (work.y, work.C, self.sigma), (place.b, place.counts), H, whole, buffers)
+        factor = cho_factor(whole.T, lower=True, overwrite_a=True, check_finite=False)
         return np.asarray(cho_solve(factor, -self.gradient.T.reshape(-1), check_finite=False).reshape(k, d).T)
 
     def _by_conjugate_gradients(self) -> Array:
@@ -171,7 +169,11 @@ class System:
         return lambda r: np.matmul(blocks.inverses, r.T[:, :, None])[:, :, 0].T
 
     def _inverses(self, X: Array, own: Array) -> Array:
+        """One block a class. Where the whole Hessian may be factored, this way is taken while nearly all classes are free, and
+        their blocks are nearly equal: one does for all."""
         d, k = self.gradient.shape
+        if d * k <= self.policy.most_assembled:
+            own, k = own.mean(axis=1, keepdims=True), 1
         inverses = np.empty((k, d, d), X.dtype)
         for m in range(k):
             check_point()

@@ -65,7 +65,8 @@ class SequentialDual:
 
     def init(self, problem: CrammerSingerProblem, warm_start: Array | None, seed: int) -> SequentialDualState:
         b = np.zeros((problem.n_samples, problem.n_classes)) if warm_start is None else _feasible(problem, warm_start)
-        state = SequentialDualState(problem, self.policy, b, np.random.default_rng(seed))
+        is_zero = warm_start is None or not b.any()
+        state = SequentialDualState(problem, self.policy, b, np.random.default_rng(seed), is_zero)
         if suits(problem, self.newton_policy):
             state.sweeps_to_newton = self.newton_policy.sweeps_before(problem, self.policy.few_coefficients)
         return state
@@ -82,10 +83,11 @@ class SequentialDual:
             else:
                 state.newton_step(budget.target)
 
-    def candidate(self, problem: CrammerSingerProblem, state: SequentialDualState) -> tuple[Array, Array]:
+    def candidate(self, problem: CrammerSingerProblem, state: SequentialDualState) -> tuple[Array | None, Array]:
+        """W and b. Where W is that of b it is None: the judge computes it in any case."""
         if state.newton is not None:
             return state.newton.W, state.newton.b
-        return problem.weights(state.b), state.b
+        return None, state.b
 
 
 class LoopRows(NamedTuple):
@@ -106,6 +108,8 @@ class SequentialDualState:
     policy: SequentialDualPolicy
     b: Array
     random: np.random.Generator
+    is_zero: bool = False
+    """Whether b is zero at the beginning."""
     steps: int = 0
     looks_done: bool = False
     is_stuck: bool = False
@@ -123,18 +127,18 @@ class SequentialDualState:
 
     def __post_init__(self) -> None:
         problem, (n, k) = self.problem, self.b.shape
-        lane, size = 64 // 8, problem.rows.n_features + 1
+        size = problem.rows.n_features + 1
         is_single = 8 * size * k > self.policy.single_bytes
-        stride = -(-k // (2 * lane)) * 2 * lane if k > lane else lane
         dtype: Any = np.float32 if is_single else np.float64
+        a_register = _numbers_a_register(dtype)
+        stride = -(-k // a_register) * a_register
         self.rows = _loop_rows(problem, dtype)
-        self.V: Array = np.zeros(size * stride, dtype)
-        self.last_V: Array = np.zeros(size * stride, dtype)
-        self.work = np.zeros(stride, dtype), np.zeros(stride), np.zeros(stride), np.zeros(stride, dtype)
+        self.V, self.last_V = _aligned(size * stride, dtype), _aligned(size * stride, dtype)
+        self.work = _aligned(stride, dtype), np.zeros(stride), np.zeros(stride), _aligned(stride, dtype)
         self.samples = problem.rows.squared_norms(problem.intercept_scaling), problem.C, problem.y
         self.last_move = np.zeros((n, k))
-        self.base = problem.outputs(problem.weights(self.b)) if self.b.any() else np.zeros((n, k))
-        self.look_at_all()
+        self.base = np.zeros((n, k)) if self.is_zero else problem.outputs(problem.weights(self.b))
+        self.active = n
 
     def look_at_all(self) -> None:
         """Make all samples and classes active. The own class of a sample is the first of its list."""
@@ -154,6 +158,8 @@ class SequentialDualState:
 
     def cycle(self, target: float) -> None:
         """A few sweeps, an extrapolation, and a look at all samples."""
+        if self.n_cycles == 0:
+            self.look_at_all()
         before = self.b.copy()
         self.V.fill(0.0)
         end = self.steps + len(self.b)
@@ -231,8 +237,8 @@ class SequentialDualState:
 
     def begin_newton(self, policy: ClassNewtonPolicy) -> None:
         """Newton's method goes on from here."""
-        if self.n_sweeps == 0 and policy.part_of(self.problem) > 0 and not self.b.any():
-            self.newton = start_of(self.problem, policy, self.random)
+        if self.n_sweeps == 0 and policy.part_of(self.problem) > 0 and self.is_zero:
+            self.newton = start_of(self.problem, policy, self.b, self.random)
         else:
             W, sigma = self.problem.weights(self.b), first_sigma(self.problem, policy)
             self.newton = ClassNewton(self.problem, policy, W, self.b, sigma)
@@ -275,6 +281,22 @@ def _feasible(problem: CrammerSingerProblem, b: Array) -> Array:
     others *= np.minimum(1.0, problem.C / np.maximum(A, 1e-300))[:, None]
     others[problem.own] = -others.sum(axis=1)
     return np.ascontiguousarray(others)
+
+
+def _numbers_a_register(dtype: Any) -> int:
+    from maxmargin.solvers.linear.class_row_loops import REGISTER_BYTES
+
+    return REGISTER_BYTES // np.dtype(dtype).itemsize
+
+
+def _aligned(size: int, dtype: Any) -> Array:
+    """Zeros that begin with a cache line: else every register of a loop is read from two of them."""
+    spare = _numbers_a_register(dtype)
+    whole = np.empty(size + spare, dtype)
+    begin = -(whole.ctypes.data // whole.itemsize) % spare
+    part = whole[begin : begin + size]
+    part.fill(0.0)
+    return part
 
 
 def _loop_rows(problem: CrammerSingerProblem, dtype: Any) -> LoopRows:

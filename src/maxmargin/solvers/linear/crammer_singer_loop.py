@@ -18,55 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.data.caching import njit
+from maxmargin.solvers.linear.class_row_loops import add_row, outputs_of
+from maxmargin.solvers.linear.threshold_loop import threshold
 
 LEAST_VIOLATION = 1e-13
 """A smaller violation is rounding: slacks near one are known to about 1e-16 times the number of features. Not a setting."""
-
-
-@njit(inline="always")
-def outputs_of(rows, i, V, z):
-    """z[m] = v_m . x_i for all classes m."""
-    values, indices, indptr, bias, is_dense = rows
-    stride = np.uint64(z.shape[0])
-    start, stop, last = indptr[i], indptr[i + 1], np.uint64(V.shape[0]) - stride
-    for m in range(stride):
-        z[m] = bias * V[last + m]
-    for e in range(start, stop):
-        value, place = values[e], stride * (e - start if is_dense else np.uint64(indices[e]))
-        for m in range(stride):
-            z[m] += value * V[place + m]
-
-
-@njit(inline="always")
-def add_row(rows, i, V, change):
-    """v_m += change[m] x_i for all classes m."""
-    values, indices, indptr, bias, is_dense = rows
-    stride = np.uint64(change.shape[0])
-    start, stop, last = indptr[i], indptr[i + 1], np.uint64(V.shape[0]) - stride
-    for e in range(start, stop):
-        value, place = values[e], stride * (e - start if is_dense else np.uint64(indices[e]))
-        for m in range(stride):
-            V[place + m] += value * change[m]
-    if bias != 0.0:
-        for m in range(stride):
-            V[last + m] += bias * change[m]
-
-
-@njit(inline="always")
-def threshold(D, size, total):
-    """The t with sum_q max(0, D_q - t) = total (C. Michelot, J. Optim. Theory Appl. 50, 1986).
-
-    It ends where the count stops falling, whatever rounding does."""
-    t, n = -np.inf, size + 1
-    while True:
-        count, added = 0, 0.0
-        for q in range(size):
-            if D[q] > t:
-                count += 1
-                added += D[q]
-        if count == 0 or count >= n:
-            return t
-        t, n = (added - total) / count, count
 
 
 @njit(cache=True, allocates=False, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -121,7 +77,7 @@ def sweep(rows, samples, point, lists, work, n_active):
             z[q] -= Q * b[i, classes[i, q]]
             D[q] = z[q]
         D[0] += Q * c
-        t = threshold(D, size, Q * c)
+        t, _ = threshold(D, size, Q * c)
         for q in range(size):
             m = classes[i, q]
             new = min(c if q == 0 else 0.0, (t - z[q]) / Q)
@@ -208,7 +164,7 @@ def extrapolate(rows, samples, b, moves, steps, V, work):
             D[m] = (c if m == own else 0.0) - z[m]
             above = min(above, D[m])
         if above < 0.0:
-            t = threshold(D, k, c)
+            t, _ = threshold(D, k, c)
             for m in range(k):
                 b[i, m] = (c if m == own else 0.0) - max(0.0, D[m] - t)
                 change[m] = b[i, m] - z[m]

@@ -1,4 +1,5 @@
-"""Problems with a smaller C, each from the w of the last, where a working set has more features than there are samples.
+"""Problems with a smaller C, each from the w of the last, where a working set has more features than there are samples, or
+Newton's method is slow.
 
 Labels are separable then, and with a large C the problem is nearly that of the least |w|_1 with all margins at least one.
 Working sets that are chosen by the loss grow to all features, and Newton's model is singular on them. On the way up in C the

@@ -37,13 +37,18 @@ class SparseNewton:
     def advance(self, problem: LinearProblem, state: SparseNewtonState, budget: Budget) -> None:
         if state.ramp is None:
             state.advance(budget.target)
-            if len(state.working.chosen) > problem.n_samples and not state.has_ramped:
+            if not state.has_ramped and self._is_steep(problem, state):
                 state.ramp, state.has_ramped = Ramp.of(problem, self.policy, state.features), True
             return
         state.steps += problem.n_samples
         if state.ramp.is_up():
             state.move_to(state.ramp.state.w)
             state.ramp = None
+
+    def _is_steep(self, problem: LinearProblem, state: SparseNewtonState) -> bool:
+        """Whether smaller C should come first: Newton's model is singular, or many steps were not enough."""
+        is_late = state.steps >= self.policy.ramp_after * problem.n_samples
+        return len(state.working.chosen) > problem.n_samples or (is_late and not state.looks_done)
 
     def candidate(self, problem: LinearProblem, state: SparseNewtonState) -> tuple[Array, Array]:
         return state.w, state.alpha

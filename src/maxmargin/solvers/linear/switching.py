@@ -43,6 +43,9 @@ class SwitchingPolicy:
     """Rows of Newton's matrix up to which a problem may be small."""
     few_weights: int = 128
     """Weights up to which a small problem is solved by one compiled call. LAPACK is quicker at factoring a larger matrix."""
+    one_class_elements: int = 500_000
+    """Stored elements of X up to which a one-class problem is tried without the driver's loop, which takes 0.1 ms. A try that
+    fails takes as long as the steps."""
     one_call_elements: int = 4_000_000
     """Elements n d up to which a regression with at most ``few_weights`` weights is solved by one compiled call: its dense copy
     of X takes 32 MB. The call ends after each 10,000,000 elements, so that Ctrl-C is heard. Twenty times as many as in the

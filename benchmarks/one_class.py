@@ -254,6 +254,7 @@ def main() -> None:
         parser.add_argument("--sets", nargs="+", default=list(SETS))
         parser.add_argument("--only", choices=["tolerances"], help="LIBLINEAR's tolerances, without a report")
         parser.add_argument("--processor-time", action="store_true", help="seconds of the processor, for a busy machine")
+        parser.add_argument("--note", default="", help="how it was run: a sentence for the head of the table")
         parser.add_argument("--seconds", type=float, default=math.inf, help="begin no further row after this")
 
     options, begun = arguments(__doc__, own), time.perf_counter()
@@ -270,12 +271,12 @@ def main() -> None:
             add_row(table, name, nu, target, rows[-1])
     if options.only:
         return
-    clock = "**Pinned to one core ahead of other work, in seconds of the processor, all threads together.**"
+    clock = "**In seconds of the processor, all threads together.**" if options.processor_time else ""
     chosen = (
         "Sizes of samples and working sets were chosen on magic, cpu_act, a9a, ijcnn1, sector.scale and mnist. Fixed costs "
         "were looked at on cal_housing, and the copies of short rows on covtype."
     )
-    parts = [__doc__.partition("\n\n    python")[0], clock if options.processor_time else "", table, summary(rows), chosen]
+    parts = [__doc__.partition("\n\n    python")[0], " ".join([clock, options.note]), table, summary(rows), chosen]
     write_report(options.results / "one_class.md", "Linear one-class support vector machine", parts, options.quick)
 
 

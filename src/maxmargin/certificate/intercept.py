@@ -86,7 +86,8 @@ def _near_interval(problem: LinearProblem, kinks: Array, near: Array, moved: Arr
     total = summed(C)
     level = total - summed(problem.offset_prices)
     slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (total + abs(level))
-    return offset_interval(kinks, C[near], level - below, moved, slack)
+    costs = C[: len(near)] if C.strides == (0,) else C[near]
+    return offset_interval(kinks, costs, level - below, moved, slack)
 
 
 def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float:

@@ -106,9 +106,9 @@ class Judge:
 
     def _linear(self, alpha: Array, offset: float) -> float:
         """sum_i |alpha_i| (|p_i| + e), of which only a free intercept without a price makes use."""
-        box = self.problem.box
         if self.problem.penalizes_intercept or self.problem.offset_prices is not None:
             return 0.0
+        box = self.problem.box
         linear = np.abs(box.p - offset) * OUTWARDS if may_move_targets(self.problem) else np.abs(box.p)
         return float(np.abs(alpha) @ (linear + box.e))
 

@@ -226,8 +226,8 @@ class _BlockPass(NamedTuple):
         n_columns, prices = -(-len(alpha) // ROWS_A_COLUMN), problem.offset_prices
         terms, totals = np.zeros((2, 6, n_columns))
         price = 0.0 if prices is None else prices[block]
-        C, price, roundings = _each((problem.C[block], price, operations(rows, block)), n_columns)
-        samples = ResidualSamples(_read_only(alpha), C, _read_only(problem.targets[block]), price, roundings)
+        several = problem.C[block], problem.targets[block], price, operations(rows, block)
+        samples = ResidualSamples(_read_only(alpha), *_each(several, n_columns))
         pieces: Any = problem.loss.residual_pieces()  # type: ignore[attr-defined]
         counts = judge_residuals(sums.outputs, sums.magnitudes, samples, pieces, self.is_precise, terms, totals)
         loss, conjugate, gap, error, total, excess = np.add.reduce(totals, axis=1).tolist()

@@ -56,10 +56,11 @@ def judge_residuals(outputs, magnitudes, samples, pieces, is_precise, terms, sum
     n, n_columns, zero = np.uint64(len(outputs)), np.uint64(terms.shape[1]), np.uint64(0)
     for first in range(zero, n, n_columns):
         C_at, price_at = first if len(C) == len(outputs) else zero, first if len(prices) == len(outputs) else zero
+        target_at = first if len(targets) == len(outputs) else zero
         rounding_at = first if len(roundings) == len(outputs) else zero
         for k in range(n_columns if first + n_columns < n else n - first):
             i = first + k
-            alpha, cost, target, output = alphas[i], C[C_at + k], targets[i], outputs[i]
+            alpha, cost, target, output = alphas[i], C[C_at + k], targets[target_at + k], outputs[i]
             residual, a, lost = target - output, abs(alpha), roundings[rounding_at + k] * UNIT_ROUNDOFF
             share = lost / (1.0 - lost)
             reach = abs(output) if is_precise else magnitudes[i]

@@ -106,12 +106,12 @@ def validated(estimator: Any, X: Any, y: Any, *, takes_indicator: bool = False) 
 
 def validated_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """The same for the targets of a regression, one column for each output."""
-    from sklearn.utils.validation import validate_data
-
     if _is_plain_array(X, y) and _has_plain_targets(X, y):
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
+    from sklearn.utils.validation import validate_data
+
     settings: dict[str, Any] = {"multi_output": True, "y_numeric": True}
     checked: tuple[Any, Array] = validate_data(
         estimator, sound(X), y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", **settings
@@ -121,12 +121,12 @@ def validated_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 
 def validated_rows(estimator: Any, X: Any) -> Any:
     """The same for X alone."""
-    from sklearn.utils.validation import validate_data
-
     if (_is_plain_matrix(X) and _is_finite(X)) or (_is_plain_csr(X) and _is_finite(X.data)):
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X
+    from sklearn.utils.validation import validate_data
+
     return validate_data(estimator, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
 
 

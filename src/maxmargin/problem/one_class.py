@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.data.rows import Array, Rows
-from maxmargin.problem.dual_box import Kinks, ResidualPieces, summed
+from maxmargin.problem.dual_box import Kinks, ResidualPieces, repeated, summed
 from maxmargin.problem.linear import LinearProblem, costs_of
 from maxmargin.problem.losses import Hinge
 from maxmargin.problem.regression_losses import Rescaled
@@ -48,4 +48,6 @@ def one_class_problem(X: Any, nu: float, weights: Any = 1.0) -> LinearProblem:
     rows = Rows.from_matrix(X)
     s = costs_of(weights, rows)
     prices = np.broadcast_to(nu * s[0], s.shape) if s.strides == (0,) else nu * s
-    return LinearProblem(rows, np.zeros(rows.n_samples), s, Shortfall(), 1.0, penalizes_intercept=False, offset_prices=prices)
+    return LinearProblem(
+        rows, repeated(0.0, rows.n_samples), s, Shortfall(), 1.0, penalizes_intercept=False, offset_prices=prices
+    )

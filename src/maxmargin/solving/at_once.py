@@ -9,12 +9,12 @@ solve. It makes the steps that the driver makes, from the same start.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.certificate.intercept import kernel_offset_bound
+from maxmargin.certificate.intercept import kernel_offset_bound, priced_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
 from maxmargin.certificate.linear import Judge
 from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
@@ -58,22 +58,42 @@ def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
         if not state.looks_done:
             return None
         check_point()
-        certificate = Judge(problem).certify(state.w, state.alpha)
-    return _linear_solution(problem, state, certificate, call.stage, started) if certificate.meets(tol) else None
+        judged = _judged_linear(problem, *call.solver.candidate(problem, state))
+    return _linear_solution(problem, state, judged, call.stage, started) if judged.certificate.meets(tol) else None
 
 
-def _linear_solution(problem: LinearProblem, state: Any, certificate: Certificate, stage: Stage, started: float) -> Solution:
-    scaling, row = problem.intercept_scaling, _row(problem, state, certificate, stage, started)
+class _Judged(NamedTuple):
+    """An answer with its certificate, and the bound on its offset."""
+
+    w: Array
+    alpha: Array
+    certificate: Certificate
+    offset_bound: float
+
+
+def _judged_linear(problem: LinearProblem, w: Array, alpha: Array) -> _Judged:
+    judge = Judge(problem)
+    if problem.offset_prices is None:
+        return _Judged(w, alpha, judge.certify(w, alpha), 0.0)
+    margins = np.empty(problem.n_samples)
+    certificate = judge.certify(w, alpha, margins)
+    assert judge.squares is not None
+    return _Judged(w, alpha, certificate, priced_offset_bound(problem, w, certificate, margins, judge.squares))
+
+
+def _linear_solution(problem: LinearProblem, state: Any, judged: _Judged, stage: Stage, started: float) -> Solution:
+    scaling, row = problem.intercept_scaling, _row(problem, state, judged.certificate, stage, started)
     return Solution(
-        w=state.w,
-        alpha=state.alpha,
-        b=float(state.w[-1] * scaling) if scaling else 0.0,
-        certificate=certificate,
+        w=judged.w,
+        alpha=judged.alpha,
+        b=float(judged.w[-1] * scaling) if scaling else 0.0,
+        certificate=judged.certificate,
         status=Status.CERTIFIED,
         trace=(row,),
         seconds=row.seconds,
         steps=row.steps,
         epochs=row.epochs,
+        offset_bound=judged.offset_bound,
     )
 
 

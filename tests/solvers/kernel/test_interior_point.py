@@ -9,7 +9,7 @@ from maxmargin import NuSVC, NuSVR, OneClassSVM
 from maxmargin.certificate.nu import certify_nu
 from maxmargin.problem.kernels import RBF, Linear, Polynomial
 from maxmargin.problem.nu import nu_svc, nu_svr, one_class
-from maxmargin.solvers.kernel.interior_point import Program, solve_inside
+from maxmargin.solvers.interior_point import Program, solve_inside
 from maxmargin.solvers.kernel.nu_program import InteriorCosts, interior_points
 from tests import raw_catalogue
 

@@ -13,7 +13,7 @@ Perez-Cruz et al.: IRWLS-SVC                                 ``irwls/``
 ``held_smo``         SMO and least squares for few samples, whose kernel matrix is held
 ``factored``         Newton's method where the kernel matrix has a low rank
 ``nu_smo``           batched SMO for the problems with nu
-``interior_point``   where SMO gives up on these, or is slower; ``nu_program`` makes what it takes
+``nu_program``       what the interior-point method takes, where SMO gives up on these or is slower
 ``signed_point``     s, its box and f = K s, with the gap and the dual value: what batched SMO and IRWLS share
 ``active_rows``      kernel rows of the samples that a solver still looks at
 ``position_rows``    kernel rows of SMO, in the order in which it keeps its samples

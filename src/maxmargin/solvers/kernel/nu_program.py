@@ -18,8 +18,8 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem.feature_maps import feature_map
 from maxmargin.problem.nu import NuProblem
+from maxmargin.solvers.interior_point import Program, solve_inside
 from maxmargin.solvers.kernel.factored import factor
-from maxmargin.solvers.kernel.interior_point import Program, solve_inside
 
 
 @dataclass(frozen=True)

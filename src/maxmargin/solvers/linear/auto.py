@@ -59,11 +59,21 @@ class Auto:
         return state
 
     def one_call(self, problem: LinearProblem) -> OneCall | None:
-        """Newton's method in one compiled call, if that is what the solve begins with."""
+        """Newton's method in one compiled call, if that is what the solve begins with; for one class pair descent."""
+        if problem.offset_prices is not None:
+            return self._one_class_call(problem)
         plan = AutoPlan(problem, self.policy, self.costs)
         if problem.penalty.has_kink or not plan.suits_one_call:
             return None
         return OneCall(newton_for(plan), Stage("newton", plan.reason_for_newton or ""))
+
+    def _one_class_call(self, problem: LinearProblem) -> OneCall | None:
+        """Where X is small: there the driver's loop takes about as long as the steps."""
+        if problem.rows.n_stored > self.policy.one_class_elements:
+            return None
+        from maxmargin.solvers.linear.pair_descent import PairDescent
+
+        return OneCall(PairDescent(), Stage("pair-descent", "one class"))
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
         handover = state.at_work.advance(budget)

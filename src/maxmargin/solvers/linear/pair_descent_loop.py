@@ -112,12 +112,14 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
 
     A round computes all outputs of the set, takes rho between its two sides, and pairs the samples below rho whose alpha can
     rise, from the worst on, with the samples above rho whose alpha can fall. A pair (i, j) moves alpha_i up and alpha_j down,
-    or the other way, by the same amount: to the least |w(alpha)| that their boxes allow."""
+    or the other way, by the same amount: to the least |w(alpha)| that their boxes allow. At the end one free alpha takes up
+    what rounding left of their sum."""
     chosen, outputs, squares, below, above = working_set
-    n, rho, gap, n_read, longest = np.uint64(len(chosen)), 0.0, np.inf, 0.0, 0.0
+    n, rho, gap, n_read, longest, rest = np.uint64(len(chosen)), 0.0, np.inf, 0.0, 0.0, 0.0
     for k in range(n):
         squares[k] = row_sqnorm(rows, chosen[k])
         longest = squares[k] if squares[k] > longest else longest
+        rest -= alpha[chosen[k]]
     while True:
         low, high = np.inf, -np.inf
         for k in range(n):
@@ -185,4 +187,11 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             row_add(rows, i, step, w)
             row_add(rows, j, -step, w)
         n_read += 2.0 * size * task.sweeps
+    for k in range(n):
+        rest += alpha[chosen[k]]
+    for k in range(n):
+        it = alpha[chosen[k]] - rest
+        if it > 0.0 and it < upper[chosen[k]]:
+            alpha[chosen[k]] = it
+            break
     return rho, gap, n_read, longest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ import numpy as np
 from maxmargin.data.limits import check_point
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, Rows
-from maxmargin.problem.dual_box import repeated
 from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows
+from maxmargin.solvers.linear.pair_start_loops import Filling, SamplePlan, band_of_sample, fill_rows, sample_rows
 from maxmargin.solvers.samples import one_of_each
 
 EVERYWHERE = (-np.inf, np.inf)
@@ -60,6 +59,11 @@ class PairPolicy:
     """One sample out of so many is in that mean."""
     quantile_every: int = 16
     """One output out of so many tells where the band around rho begins and ends."""
+    near_elements: int = 500_000
+    """Stored elements of X up to which its rows stay in the second-level cache."""
+    short_row: int = 32
+    """Stored elements of a row in the mean, up to which rows are copied that are read many times. On covtype (12 elements a
+    row) rows one after the other take 30 ns each, and rows here and there 100 ns."""
     chunk_elements: int = 10_000_000
     """Stored elements of X between two check points."""
     slow: float = 0.5
@@ -79,13 +83,20 @@ class Descended(NamedTuple):
     longest: float
 
 
+class Sampled(NamedTuple):
+    """The w of a problem of some samples, and two outputs around its rho. The samples between them have ``near_share`` of the
+    weight, half of it on each side of the sum of alpha."""
+
+    w: Array
+    band: tuple[float, float]
+
+
 class PairPoint:
     """alpha in its box with the given sum, and w = w(alpha). The last element of w, that of the offset, is zero."""
 
     def __init__(self, rows: Rows, upper: Array, total: float, policy: PairPolicy) -> None:
         n = rows.n_samples
         self.rows, self.upper, self.total, self.policy = rows, np.ascontiguousarray(upper), total, policy
-        self.is_even = upper.strides == (0,)  # one bound for all samples
         self.alpha, self.outputs = np.zeros(n), np.empty(n)
         self.w, self._other = np.zeros(rows.n_features + 1), np.zeros(rows.n_features + 1)
         self.chosen = np.empty(0, np.uint64)
@@ -102,52 +113,49 @@ class PairPoint:
         """How many samples are near rho."""
         return max(self.policy.least_near, int(self.policy.near_share * self.rows.n_samples))
 
-    def begin(self, is_whole: bool = False) -> None:
-        """A first alpha and a first working set, from a sample of the rows or from their mean. ``is_whole``: all samples."""
-        n, policy, band = self.rows.n_samples, self.policy, EVERYWHERE
-        n_sample = n // policy.sample_every
-        if n_sample >= max(policy.least_near, policy.sample_a_feature * self.rows.n_features):
-            sample = self._sample()
-            w = sample.w
-            if not is_whole:
-                band = sample.band
+    def begin(self) -> None:
+        """A first alpha and a first working set, from a sample of the rows or from their mean."""
+        n, policy = self.rows.n_samples, self.policy
+        if self._is_enough(n // policy.sample_every):
+            w, band = self._sampled()
         else:
-            w = self._mean(policy.mean_every if n > policy.least_near else 1)
+            w, band = self._mean(policy.mean_every if n > policy.least_near else 1), EVERYWHERE
         below = self._place(w, band)
         missing, weight = self.total - below, float(self.upper[self.chosen].sum())
         if not 0.0 <= missing <= weight:
-            self.w[:], missing = 0.0, self.total
+            missing = self.total
             self._place(w, EVERYWHERE)
-        self._fill(missing, n if is_whole else self.size)
+        self._fill(missing)
 
-    @property
-    def band(self) -> tuple[float, float]:
-        """Two outputs of the working set, which is all samples, around rho. The samples between them have ``near_share`` of the
-        weight, half of it on each side of the sum of alpha."""
-        half = 0.5 * self.policy.near_share * float(self.upper.sum())
-        low, high = self._outputs_at([self.total - half, self.total + half])
-        return low if self.total > half else -np.inf, high
+    def _is_enough(self, n_sample: int) -> bool:
+        return n_sample >= max(self.policy.least_near, self.policy.sample_a_feature * self.rows.n_features)
 
-    def _outputs_at(self, weights: list[float]) -> list[float]:
-        """Where the bounds of all samples up to an output add up to a weight; infinity where they never do."""
-        if self.is_even:
-            places = [max(0, math.ceil(weight / float(self.upper[0])) - 1) for weight in weights]
-            ordered = np.partition(self.near, [place for place in places if place < len(self.near)])
-        else:
-            order = np.argsort(self.near)
-            places, ordered = np.searchsorted(np.cumsum(self.upper[order]), weights).tolist(), self.near[order]
-        return [float(ordered[place]) if place < len(ordered) else np.inf for place in places]
-
-    def _sample(self) -> PairPoint:
-        """The problem of some of the samples, solved roughly as one working set."""
-        chosen = one_of_each(self.policy.sample_every, self.rows.n_samples)
-        rows = Rows(self.rows.matrix[chosen])
-        upper = repeated(float(self.upper[0]), len(chosen)) if self.is_even else self.upper[chosen]
+    def _sampled(self) -> Sampled:
+        """Solve the problem of one sample out of ``sample_every`` roughly, as one working set."""
+        every = self.policy.sample_every
+        if not self._is_scattered:
+            return self._roughly(every)
+        chosen = one_of_each(every, self.rows.n_samples)
+        upper, rows = self.upper[chosen], Rows(self.rows.matrix[chosen])
         point = PairPoint(rows, upper, self.total * float(upper.sum()) / float(self.upper.sum()), self.policy)
-        point.begin(is_whole=True)
-        point.descend(self.policy.sample_gap)
+        found = point._roughly(1)
         self.n_read += point.n_read
-        return point
+        return found
+
+    def _roughly(self, every: int) -> Sampled:
+        """Solve the problem of one sample out of so many roughly. No alpha stays behind."""
+        policy, n, mean_every = self.policy, self.rows.n_samples // every, self.policy.mean_every
+        if every == 1 and self._is_enough(n // policy.sample_every):
+            self.w[:] = self._sampled().w
+            mean_every = 0
+        working_set, placed = _working_set(np.empty(n, np.uint64)), self._placed(self.chosen)
+        plan = SamplePlan(every, mean_every, self.total / float(self.upper.sum()))
+        total, weight = sample_rows(self._compiled, plan, working_set, placed, self.w)
+        task = self._task(policy.sample_gap, total, n)
+        found = descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task)
+        self.n_read += n + found[2]
+        half = 0.5 * policy.near_share * weight
+        return Sampled(self.w.copy(), band_of_sample(working_set, placed, total - half, total + half))
 
     def _mean(self, every: int) -> Array:
         """A first direction: the mean of some samples."""
@@ -162,9 +170,10 @@ class PairPoint:
         Returns the sum of alpha."""
         n, step, total, parts = self.rows.n_samples, self._rows_a_chunk, 0.0, []
         memory = np.empty(n, np.uint64)
+        self.w[:] = 0.0
         for start in range(0, n, step):
             check_point()
-            placed = Placed(self.upper, self.alpha, self.outputs, memory[start:])
+            placed = self._placed(memory[start:])
             n_chosen, below = place_rows(self._compiled, w, band, placed, self.w, start, min(start + step, n))
             parts.append(placed.chosen[:n_chosen])
             total += below
@@ -172,41 +181,16 @@ class PairPoint:
         self.n_read += n
         return total
 
-    def _fill(self, missing: float, size: int) -> None:
+    def _fill(self, missing: float) -> None:
         """Raise alpha on the chosen samples, from the least output on, until the sum is right. Where they are many more than
         ``size``, those nearest to the last that was raised stay chosen."""
-        chosen, (order, last) = self.chosen, self._ordered(self.outputs[self.chosen], missing, size)
-        order, n = chosen[order], len(chosen)
-        if self.is_even:
-            self.alpha[order[:last]] = self.upper[0]
-            if last < n:
-                self.alpha[order[last]] = min(max(missing - last * self.upper[0], 0.0), self.upper[0])
-        else:
-            upper = self.upper[order]
-            self.alpha[order] = np.clip(missing - (np.cumsum(upper) - upper), 0.0, upper)
-        if n > 2 * size:
-            first = _window(last, size, n)
-            self.chosen = np.sort(order[first : first + size])
-        self._add(self.alpha, self.w) if n == len(self.alpha) else self._add_chosen()
+        filling = Filling(missing, self.size, np.empty_like(self.chosen))
+        kept = fill_rows(self._compiled, self._placed(self.chosen), filling, self.w, np.ones(1))
+        if kept < len(self.chosen):
+            self.chosen = np.sort(filling.order[:kept])
 
-    def _ordered(self, outputs: Array, weight: float, size: int) -> tuple[Array, int]:
-        """The chosen samples, the least output first, and the place at which the sum of their bounds exceeds ``weight``. Where
-        all bounds are equal that place is known, and the order is right only there and at the ends of ``_window``: all else
-        would take a sort."""
-        if not self.is_even:
-            order = np.argsort(outputs)
-            return order, int(np.searchsorted(np.cumsum(self.upper[self.chosen[order]]), weight))
-        n = len(outputs)
-        last = min(int(weight / self.upper[0]), n)
-        first = _window(last, size, n)
-        places = {min(max(place, 0), n - 1) for place in (first, last, first + size)}
-        return np.argpartition(outputs, sorted(places)) if n > 1 else np.arange(n), last
-
-    def _add_chosen(self) -> None:
-        """w += sum over the chosen samples of alpha_i x_i"""
-        scales = np.zeros(len(self.alpha))
-        scales[self.chosen] = self.alpha[self.chosen]
-        self._add(scales, self.w)
+    def _placed(self, chosen: Array) -> Placed:
+        return Placed(self.upper, self.alpha, self.outputs, chosen)
 
     def look(self) -> None:
         """All outputs of w."""
@@ -227,30 +211,42 @@ class PairPoint:
 
     def descend(self, target: float) -> Descended:
         """Steps on the working set until its relative gap is ``target``."""
-        n, policy, total = len(self.chosen), self.policy, float(self.alpha[self.chosen].sum())
-        self.near = np.empty(n)
-        memory = np.empty((2, n), np.uint64)
-        working_set = WorkingSet(self.chosen, self.near, np.empty(n), memory[0], memory[1])
-        most_read = max(policy.least_read, policy.most_read * self.rows.n_samples)
-        is_small = self.rows.n_samples * self.rows.n_features <= policy.small_elements
-        spread = policy.small_spread if is_small else 0.0
-        task = Task(target, most_read, self.total, spread, self._sweeps, policy.halvings, policy.alike)
-        found = Descended(*descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task))
-        self._settle(total)
+        task = self._task(target, self.total, self.rows.n_samples)
+        found = self._descend_on_copy(task) if self._is_scattered else self._descend(self, self.chosen, task)
         self.n_read += found.n_read
         return found
+
+    def _descend_on_copy(self, task: Task) -> Descended:
+        """Copy the rows of the working set first, so that reading them again costs a third."""
+        near = PairPoint(Rows(self.rows.matrix[self.chosen]), self.upper[self.chosen], self.total, self.policy)
+        near.alpha[:] = self.alpha[self.chosen]
+        found = self._descend(near, np.arange(len(self.chosen), dtype=np.uint64), task)
+        self.alpha[self.chosen] = near.alpha
+        return found
+
+    def _descend(self, point: PairPoint, chosen: Array, task: Task) -> Descended:
+        """Steps on the chosen rows of ``point``, which change this w."""
+        working_set = _working_set(chosen)
+        self.near = working_set.outputs
+        return Descended(*descend_pairs(point._compiled, working_set, point.alpha, point.upper, self.w, self._other, task))
+
+    @property
+    def _is_scattered(self) -> bool:
+        """Whether X is so large and its rows so short that reading some of them again and again waits for memory."""
+        rows, policy = self.rows, self.policy
+        return rows.n_stored > policy.near_elements and rows.n_stored <= policy.short_row * rows.n_samples
+
+    def _task(self, target: float, total: float, n_samples: int) -> Task:
+        """What ends the steps on a problem of so many samples."""
+        policy = self.policy
+        is_small = n_samples * self.rows.n_features <= policy.small_elements
+        spread = policy.small_spread if is_small else 0.0
+        most_read = max(policy.least_read, policy.most_read * n_samples)
+        return Task(target, most_read, total, spread, self._sweeps, policy.halvings, policy.alike)
 
     @property
     def _sweeps(self) -> int:
         return self.policy.wide_sweeps if self.rows.n_features > self.rows.n_samples else self.policy.sweeps
-
-    def _settle(self, total: float) -> None:
-        """One free alpha takes up what rounding left of the sum."""
-        alpha, upper = self.alpha[self.chosen], self.upper[self.chosen]
-        rest = float(alpha.sum()) - total
-        places = np.flatnonzero((alpha - rest > 0.0) & (alpha - rest < upper))
-        if rest != 0.0 and len(places):
-            self.alpha[self.chosen[places[0]]] -= rest
 
     def refresh(self) -> None:
         """Compute w anew from alpha, which removes the rounding error of earlier steps."""
@@ -269,6 +265,8 @@ class PairPoint:
         return max(1, self.policy.chunk_elements // a_row)
 
 
-def _window(middle: int, size: int, n: int) -> int:
-    """Where ``size`` of n places begin that are as near as can be to the middle."""
-    return max(0, min(middle - size // 2, n - size))
+def _working_set(chosen: Array) -> WorkingSet:
+    """The chosen samples, and memory for the steps on them."""
+    n = len(chosen)
+    memory, numbers = np.empty((2, n)), np.empty((2, n), np.uint64)
+    return WorkingSet(chosen, memory[0], memory[1], numbers[0], numbers[1])

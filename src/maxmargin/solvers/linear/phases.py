@@ -268,6 +268,8 @@ class NewtonSteps(Phase):
         if not self.looks_done and self.plan.suits_products and self._is_crawling:
             begin = partial(Ascent, in_single=False)
             return Handover(self.candidate()[1].copy(), "newton's directions are hard to find", begin)
+        if self.is_stuck and self.plan.suits_interior:
+            return Handover(self.candidate()[1].copy(), "newton can go no further", InteriorSteps.begin)
         can_be_met = budget.target > 0.0  # with a target of zero the solve ends at rounding error
         if self.is_stuck and can_be_met and self.plan.has_coordinates and not state.meets(budget.target):
             alpha = self._better_than_zero()
@@ -295,6 +297,21 @@ class NewtonSteps(Phase):
             if not self.plan.problem.dual(alpha) >= 0.0:
                 alpha[:] = 0.0
         return alpha
+
+
+class InteriorSteps(Phase):
+    """The interior-point method for one class. It is the last phase."""
+
+    @classmethod
+    def begin(cls, plan: AutoPlan, handover: Handover, seed: int) -> InteriorSteps:
+        from maxmargin.solvers.linear.interior import Interior
+
+        return cls(plan, Stage("interior-point", handover.reason), Method(Interior(), plan.problem, None, seed))
+
+    def advance(self, budget: Budget) -> Handover | None:
+        self.method.advance(budget.steps, budget.target)
+        self.looks_done, self.is_stuck = self.method.state.looks_done, self.method.state.is_stuck
+        return None
 
 
 def newton_for(plan: AutoPlan) -> Solver:

@@ -43,6 +43,12 @@ class SwitchingPolicy:
     """Rows of Newton's matrix up to which a problem may be small."""
     few_weights: int = 128
     """Weights up to which a small problem is solved by one compiled call. LAPACK is quicker at factoring a larger matrix."""
+    interior_products: float = 1e9
+    """Samples times the square of the features up to which the interior-point method is tried where others get no farther: a
+    step makes so many products, and about 30 steps are made."""
+    one_class_elements: int = 500_000
+    """Stored elements of X up to which a one-class problem is tried without the driver's loop, which takes 0.1 ms. A try that
+    fails takes as long as the steps."""
     one_call_elements: int = 4_000_000
     """Elements n d up to which a regression with at most ``few_weights`` weights is solved by one compiled call: its dense copy
     of X takes 32 MB. The call ends after each 10,000,000 elements, so that Ctrl-C is heard. Twenty times as many as in the
@@ -132,6 +138,13 @@ class AutoPlan:
         if not (self.is_short and self.problem.penalizes_intercept):
             return False
         return self.is_small or (self.problem.loss.is_regression and self._is_nearly_dense)
+
+    @property
+    def suits_interior(self) -> bool:
+        """Whether the offset has a price, and an interior-point step takes at most some tenths of a second."""
+        problem, policy = self.problem, self.policy
+        n_elements = problem.n_samples * problem.rows.n_features
+        return problem.offset_prices is not None and n_elements * problem.rows.n_features <= policy.interior_products
 
     @property
     def _is_nearly_dense(self) -> bool:

@@ -47,6 +47,11 @@ class InteriorPolicy:
     """Steps of least squares to w = 0: the first leaves what rounding makes of it, the others what is left of that."""
     least_directions: tuple[float, ...] = (1e-12, 1e-9, 1e-6, 1e-3)
     """Directions of w that are shorter than this share of the longest are not looked at in these steps; each is tried."""
+    face_steps: int = 3
+    """Newton steps to the optimum with the free variables alone: one, and two for what its rounding has left."""
+    aim: float = 1e-3
+    """Relative gap to reach, as a share of the target, where the point is offered to a judge: nearly at the optimum the steps
+    are cheap, and a point that is refused costs a whole certificate."""
     at_bound: float = 1e-7
     """A variable this near to a bound, as a share of its box, is moved there, if its multiplier says so."""
 
@@ -118,8 +123,8 @@ def solve_inside(program: Program, target: float, policy: InteriorPolicy | None 
             if gap <= target * value or not _step(program, at, policy):
                 break
             steps += 1
-        points = [_rounded(program, best, policy), best.x]
-        return points + [point for x in (best.x, lowest) for point in _shortened(program, x, policy)], steps
+        points = [*_on_face(program, best, policy), _rounded(program, best, policy), best.x]
+        return points + [point for x in (best.x, lowest) for point in shortened(program, x, policy)], steps
 
 
 def _beginning(program: Program) -> Iterate:
@@ -265,7 +270,36 @@ def _rounded(program: Program, at: Iterate, policy: InteriorPolicy) -> Array:
     return np.where((room < share), program.c, x)
 
 
-def _shortened(program: Program, x: Array, policy: InteriorPolicy) -> list[Array]:
+def _on_face(program: Program, at: Iterate, policy: InteriorPolicy) -> list[Array]:
+    """The optimum among the points that have the same variables at their bounds as the optimum seems to have, if there is one
+    in the box. A variable is at the bound of which it is nearer to zero, in units of its box, than the multiplier, in units
+    of the multipliers. Where columns of M have very different scales, steps inside of the box end before this point."""
+    c, usual = program.c, float((at.low + at.high).mean())
+    is_low, is_high = at.x * usual < at.low * c, (c - at.x) * usual < at.high * c
+    free = ~(is_low | is_high)
+    x = np.where(free, at.x, np.where(is_high & ~is_low, c, 0.0))
+    for _ in range(policy.face_steps):
+        x[free] += _face_step(program, x, free)
+    is_inside = bool(((x >= 0.0) & (x <= c)).all())
+    return [x] if is_inside else []
+
+
+def _face_step(program: Program, x: Array, free: Array) -> Array:
+    """Newton's step for the free variables, by the equations M_F w - A_F theta = q_F and A x = T. Sums are in long double,
+    where the machine has it."""
+    M, A = program.M[free], program.groups[free]
+    precise = x.astype(np.longdouble)
+    w = program.w0 + precise @ program.M
+    slope = M @ w - (program.q - program.shift)[free] if np.ndim(program.shift) else M @ w - program.q[free] + program.shift
+    lacking = program.totals - precise @ program.groups
+    n, k = A.shape
+    system = np.block([[M @ M.T, -A], [A.T, np.zeros((k, k))]])
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(system).max(axis=1, initial=0.0), np.finfo(float).tiny))
+    right = np.concatenate([-slope, lacking]).astype(np.float64) * scale
+    return np.asarray((np.linalg.lstsq(system * scale[:, None] * scale, right, rcond=None)[0] * scale)[:n])
+
+
+def shortened(program: Program, x: Array, policy: InteriorPolicy) -> list[Array]:
     """Points with w zero in those directions in which short steps inside of the box make it so. In the others no x is long, or
     w = 0 is not optimal: they are left as they are."""
     found = []

@@ -1,0 +1,58 @@
+"""Where pair descent begins: selection by weight, and a start that does not depend on how rows lie in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from maxmargin.problem.one_class import one_class_problem
+from maxmargin.solvers.linear.auto import Auto
+from maxmargin.solvers.linear.pair_descent import PairDescent
+from maxmargin.solvers.linear.pair_point import PairPolicy
+from maxmargin.solvers.linear.pair_start_loops import select_by_weight
+from maxmargin.solving.driver import solve
+from maxmargin.solving.solution import Status
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 257])
+@pytest.mark.parametrize("n_values", [1, 3, 1000])
+@pytest.mark.parametrize("is_even", [True, False])
+def test_selection_by_weight_is_the_place_in_a_sorted_list(n, n_values, is_even):
+    rng = np.random.default_rng(n + n_values)
+    keys, weights = rng.integers(0, n_values, n).astype(float), rng.integers(0, 5, n).astype(float)
+    upper = np.array([2.0]) if is_even else weights
+    each = np.full(n, 2.0) if is_even else weights
+    for weight in (-1.0, 0.0, 0.5, 0.3 * each.sum(), each.sum() - 0.5, each.sum(), each.sum() + 1.0):
+        order = rng.permutation(n).astype(np.uint64)
+        place, before = select_by_weight(order, n, keys, upper, weight)
+        assert sorted(order.tolist()) == list(range(n))
+        assert before == each[order[:place]].sum()
+        assert before <= max(weight, 0.0)
+        assert place == n or before + each[order[place]] > weight
+        assert np.all(keys[order[:place]] <= keys[order[place:]].min(initial=np.inf))
+
+
+@pytest.mark.parametrize("nu", [0.02, 0.5, 0.97])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_rows_that_are_copied_give_the_answer_of_rows_in_place(nu, is_weighted):
+    rng = np.random.default_rng(3)
+    X = rng.normal(1.0, 1.0, (20_000, 3))
+    problem = one_class_problem(X, nu, rng.uniform(0.5, 2.0, len(X)) if is_weighted else 1.0)
+    copied, in_place = (solve(problem, PairDescent(PairPolicy(near_elements=most)), tol=1e-8) for most in (0, 10**9))
+    assert copied.status is in_place.status is Status.CERTIFIED
+    apart = np.linalg.norm((copied.w - in_place.w)[:-1])
+    assert apart <= copied.certificate.distance_bound + in_place.certificate.distance_bound
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.6])
+def test_a_small_problem_has_the_answer_of_the_driver_and_its_bound_on_rho(nu):
+    problem = one_class_problem(np.random.default_rng(0).normal(2.0, 1.0, (3000, 4)), nu)
+    assert Auto().one_call(problem) is not None
+    once, driven = solve(problem, tol=1e-9), solve(problem, tol=1e-9, callback=lambda progress: False)
+    assert once.status is driven.status is Status.CERTIFIED
+    np.testing.assert_allclose(once.w, driven.w, rtol=1e-7)
+    assert 0.0 < once.offset_bound == pytest.approx(driven.offset_bound, rel=1e-6)
+
+
+def test_a_large_problem_is_left_to_the_driver():
+    assert Auto().one_call(one_class_problem(np.ones((60_000, 10)), 0.5)) is None

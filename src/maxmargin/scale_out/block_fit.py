@@ -49,8 +49,8 @@ def block_bytes_for(memory: Any) -> int:
 
 
 def client_bytes(memory: Any) -> float:
-    """The same for rows that a client collects from workers: none, if the user does not say."""
-    is_none = memory is None or (not isinstance(memory, (str, bool)) and memory == 0)
+    """The same for rows that a client collects from workers: zero means none."""
+    is_none = memory is not None and not isinstance(memory, (str, bool)) and memory == 0
     return 0.0 if is_none else float(bytes_from(memory))
 
 

@@ -62,13 +62,15 @@ class Guess(NamedTuple):
 
 @dataclass
 class PassesRun:
-    """One problem under way. ``start`` is the w of an earlier fit, if there is one. ``pass_seconds`` is how long passes took
+    """One problem under way. ``start`` is the w of an earlier fit, if there is one, and ``goes_on`` says that the partitions may
+    have an alpha from there. ``pass_seconds`` is how long passes took
     lately, and ``round_seconds`` how long the last visit of coordinate descent took."""
 
     executor: Executor
     which: int
     plan: Plan
     start: Array | None = None
+    goes_on: bool = False
     trace: list[Progress] = field(default_factory=list)
     n_passes: int = 0
     started: float = field(default_factory=time.perf_counter)
@@ -294,7 +296,7 @@ class PassesRun:
         remainder: Remainder = yield from self.asked(Pass(gather_part))
         w = self._finished(remainder, self.tol, is_warm=False)
         if not (yield from self.judge(w)):
-            self.start = self.w
+            self.start, self.goes_on = self.w, True
         return self.certificate.meets(self.tol) or self.executor.is_sequential or self._limit() is not None
 
     def _settle(self, state: NewtonByPasses) -> Solving[bool]:

@@ -90,13 +90,12 @@ class DescentByPasses:
         if run.start is not None:
             self.best[: len(run.start)] = run.start
         self.grid = Grid.of(self.limits)
-        self.judged_gap = math.inf
+        self.judged_gap, self.judged_at = 1.0, 0
 
     def solve(self) -> Solving[Status]:
         run = self.run
         run.stage, run.reason = "dcd", "the features are many"
-        point = yield from self._dual_point()
-        state = Rounds(point.w, point.dual)
+        state = yield from self._beginning()
         if not run.executor.is_sequential and run.start is None and (yield from self._first_round(state)):
             return run.status
         while True:
@@ -113,12 +112,18 @@ class DescentByPasses:
 
     def rounds(self, n_rounds: int) -> Solving[Array]:
         """Some rounds from the partitions' alpha. Returns w(alpha)."""
-        point = yield from self._dual_point()
-        state = Rounds(point.w, point.dual)
+        state = yield from self._beginning()
         for _ in range(n_rounds):
             yield from self._round(state)
         yield from self._take_step(state)
         return state.w
+
+    def _beginning(self) -> Solving[Rounds]:
+        """The alpha of the partitions, which is zero unless an earlier fit goes on."""
+        if not self.run.goes_on:
+            return Rounds(np.zeros(self.run.framing.n_features + 1), 0.0)
+        point = yield from self._dual_point()
+        return Rounds(point.w, point.dual)
 
     def _take_step(self, state: Rounds) -> Solving[None]:
         """Let the partitions make the last step, whose length they do not know yet."""
@@ -130,8 +135,9 @@ class DescentByPasses:
         """A certificate where the gap looks small enough, has fallen far since the last one, or no longer falls."""
         run, gap = self.run, state.relative_gap
         looks_done = gap <= self.limits.certificate_share * run.tol
-        if looks_done or gap <= self.limits.judged_share * self.judged_gap or run.stalls(state.primal - state.dual):
-            self.judged_gap = gap
+        is_due = gap <= self.limits.judged_share * self.judged_gap or run.n_passes >= self.judged_at + self.limits.judged_passes
+        if looks_done or is_due or run.stalls(state.primal - state.dual):
+            self.judged_gap, self.judged_at = gap, run.n_passes
             return (yield from run.judge(self.best, self._deal(0)))
         return False
 

@@ -62,9 +62,9 @@ class Guess(NamedTuple):
 
 @dataclass
 class PassesRun:
-    """One problem under way. ``start`` is the w of an earlier fit, if there is one, and ``goes_on`` says that the partitions may
-    have an alpha from there. ``pass_seconds`` is how long passes took
-    lately, and ``round_seconds`` how long the last visit of coordinate descent took."""
+    """One problem under way. ``start`` is the w of an earlier fit, if there is one, and ``goes_on`` says that the partitions
+    may have an alpha from there. ``pass_seconds`` is how long passes took lately, and ``round_seconds`` how long the last visit
+    of coordinate descent took."""
 
     executor: Executor
     which: int

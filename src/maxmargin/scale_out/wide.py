@@ -70,9 +70,10 @@ class Rounds:
     def restart(self, point: DualPoint) -> None:
         self.w, self.dual, self.length, self.reach = point.w, point.dual, None, math.inf
 
-    @property
-    def rounds_to_look(self) -> int:
+    def rounds_to_look(self, first: int) -> int:
         """More of them, the longer the fit takes. One hand is solved to its end in one round."""
+        if self.n_looks == 0:
+            return first
         return 1 if self.is_one_hand else max(2, self.n_rounds // 4)
 
     @property
@@ -99,7 +100,7 @@ class DescentByPasses:
         if not run.executor.is_sequential and run.start is None and (yield from self._first_round(state)):
             return run.status
         while True:
-            for _ in range(state.rounds_to_look):
+            for _ in range(state.rounds_to_look(self.limits.first_look)):
                 if run.is_short_of_time:
                     break
                 yield from self._round(state)
@@ -135,11 +136,17 @@ class DescentByPasses:
         """A certificate where the gap looks small enough, has fallen far since the last one, or no longer falls."""
         run, gap = self.run, state.relative_gap
         looks_done = gap <= self.limits.certificate_share * run.tol
-        is_due = gap <= self.limits.judged_share * self.judged_gap or run.n_passes >= self.judged_at + self.limits.judged_passes
-        if looks_done or is_due or run.stalls(state.primal - state.dual):
+        if looks_done or self._is_due(gap) or run.stalls(state.primal - state.dual):
             self.judged_gap, self.judged_at = gap, run.n_passes
             return (yield from run.judge(self.best, self._deal(0)))
         return False
+
+    def _is_due(self, gap: float) -> bool:
+        """Whether a certificate is worth its pass for the trace and the checkpoint: not shortly before the last one."""
+        limits, run = self.limits, self.run
+        is_near = gap <= limits.nearly_done * run.tol
+        has_fallen = gap <= limits.judged_share * self.judged_gap and not is_near
+        return has_fallen or run.n_passes >= self.judged_at + limits.judged_passes
 
     def _settles(self, state: Rounds) -> Solving[bool]:
         """On many machines: collect the rows that can still move, if they fit in memory, and solve them there. Whether the fit

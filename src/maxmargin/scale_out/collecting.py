@@ -4,9 +4,9 @@ With many features it should: rounds of coordinate descent are many, however wel
 Newton's method needs R rounds, each with a message of :math:`4 d^2` bytes from every worker, and the work of a fit is shared.
 Collecting costs one message with all rows, and the work is done by the cores of the client alone:
 
-.. math:: R (L + 4 d^2 K / B) + P W / c_{workers} \quad\text{against}\quad bytes / B + P W / c_{client}
+.. math:: R (L + 4 d^2 K / B) + P W / c_{workers} \quad\text{against}\quad bytes / B' + P W / c_{client}
 
-with K workers, B bytes a second, L seconds for a round, and P times the work W of a pass over all rows for a fit."""
+with K workers, B and B' bytes a second, L seconds for a round, and P times the work W of a pass over all rows for a fit."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ def is_cheaper_to_collect(crowd: Crowd, work: Work, policy: CollectingPolicy = C
     message = 4.0 * work.n_weights**2 * crowd.n_workers * work.n_problems / policy.bytes_a_second
     rounds = policy.smooth_rounds if work.is_smooth else policy.rounds
     stays = rounds * (policy.round_seconds + message) + passes / crowd.n_cores
-    return n_bytes / policy.bytes_a_second + passes / available_cores() < stays
+    return n_bytes / policy.collected_a_second + passes / available_cores() < stays

@@ -34,9 +34,6 @@ class PassPolicy:
     """Passes after which it asks for one in any case. Checkpoints are written at certificates."""
     nearly_done: float = 10.0
     """Multiple of the target below which it asks for the last one only."""
-    first_look: int = 4
-    """Rounds of coordinate descent before the first look for samples that can move. On 2 GB made from news20_bigram to 1e-3,
-    with two rounds in place of this number, fits took 24 and 36 seconds of the processor; with four 23 and 33."""
     line_points: int = 6
     """Step lengths that one pass of a line search tries. Each takes 3 ns per sample, as much as two stored elements of its
     row. Nearly all roots are within the first six."""

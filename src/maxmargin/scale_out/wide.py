@@ -70,10 +70,9 @@ class Rounds:
     def restart(self, point: DualPoint) -> None:
         self.w, self.dual, self.length, self.reach = point.w, point.dual, None, math.inf
 
-    def rounds_to_look(self, first: int) -> int:
+    @property
+    def rounds_to_look(self) -> int:
         """More of them, the longer the fit takes. One hand is solved to its end in one round."""
-        if self.n_looks == 0:
-            return first
         return 1 if self.is_one_hand else max(2, self.n_rounds // 4)
 
     @property
@@ -100,7 +99,7 @@ class DescentByPasses:
         if not run.executor.is_sequential and run.start is None and (yield from self._first_round(state)):
             return run.status
         while True:
-            for _ in range(state.rounds_to_look(self.limits.first_look)):
+            for _ in range(state.rounds_to_look):
                 if run.is_short_of_time:
                     break
                 yield from self._round(state)

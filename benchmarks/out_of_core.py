@@ -1,7 +1,8 @@
 """Fits of data that are larger than their budget of memory, beside fits of the same data in memory.
 
 covtype.binary.scale is repeated with noise, in dense float64, until it has ``--gigabytes``; it is written as blocks on a disk
-by a generator, and fitted with a budget of a tenth of its size. Each fit runs in a process of its own. Memory is the greatest
+by a generator, and fitted with a budget of a tenth of its size. Each fit runs in a process of its own, and ends after
+``--seconds``, certified or not. Memory is the greatest
 resident set above that of the process before the fit, with everything imported and compiled. A pass reads all blocks once. The
 system may keep blocks in its own cache: what is measured is not the disk, but the work of a fit by passes. Seconds are those of
 the processor, in all threads together; the ratio is that of both columns.
@@ -13,6 +14,7 @@ Text to blocks is measured on a file of svmlight text of ``--text-megabytes``.
 
     python -m benchmarks.out_of_core --folder /some/disk --make       # writes both sets there, 6 GB: five minutes
     python -m benchmarks.out_of_core --folder /some/disk --cell covtype hinge 1e-6            # both fits of one row
+    python -m benchmarks.out_of_core --folder /some/disk --cell covtype hinge 1e-6 --C 100
     python -m benchmarks.out_of_core --folder /some/disk --cell covtype hinge 1e-6 --only blocks
     python -m benchmarks.out_of_core --folder /some/disk --text-megabytes 500                 # text to blocks
     python -m benchmarks.out_of_core                                  # the table of what was measured so far
@@ -31,6 +33,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,12 +41,16 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.datasets import load, write_text
-from benchmarks.measure import Table, arguments, seconds_text, write_report
+from benchmarks.measure import Table, arguments, provenance, seconds_text, write_report
 from maxmargin import LinearSVC
 from maxmargin.io import Blocks, to_blocks, write_svmlight
 
-HOW = "Seconds of the processor, each fit made once: covtype pinned to one core ahead of other work, news20 beside other work."
+HOW = "Seconds of the processor; each fit was made once."
 EARLIER = "[out_of_core_earlier.md](out_of_core_earlier.md) has smaller sets, and what was tried with many features."
+COLUMNS = (
+    "loss", "C", "target", "proved gap", "difference", "passes", "by blocks [s]", "in memory [s]", "ratio", "MB of budget",
+    "measured",
+)  # fmt: skip
 NOISE = 0.02
 """The standard deviation of what is added to every element: columns are scaled to [0, 1]."""
 
@@ -119,8 +126,23 @@ def compile_loops(loss: Any, is_sparse: bool) -> None:
         LinearSVC(loss=loss, tol=1e-3).fit_blocks(to_blocks(small, f"{folder}/b", y=y, block_bytes=100_000), memory=memory)
 
 
-def one_fit(folder: str, loss: Any, tol: float, memory: float) -> Measured:
-    """In a process of its own: by blocks with a budget, or in memory where that is zero."""
+class Asked(NamedTuple):
+    """One fit: its loss, its target, C, the budget of memory (zero for a fit in memory), and the limit of time."""
+
+    loss: Any
+    tol: float
+    C: float
+    memory: float
+    seconds: float
+
+    @property
+    def cell(self) -> str:
+        return f"{self.loss} {self.C:g} {self.tol:.0e}"
+
+
+def one_fit(folder: str, asked: Asked) -> Measured:
+    """In a process of its own: by blocks with a budget, or in memory."""
+    loss, memory = asked.loss, asked.memory
     blocks = Blocks(folder)
     compile_loops(loss, blocks.is_sparse)
     if not memory:
@@ -131,7 +153,7 @@ def one_fit(folder: str, loss: Any, tol: float, memory: float) -> Measured:
                 X[start : start + len(block.y)] = block.X
     watch, begun, worked = Watch(), time.perf_counter(), time.process_time()
     watch.start()
-    model = LinearSVC(loss=loss, tol=tol)
+    model = LinearSVC(loss=loss, tol=asked.tol, C=asked.C, max_seconds=asked.seconds)
     model = model.fit_blocks(blocks, memory=int(memory)) if memory else model.fit(X, y)
     certificate: Any = model.certificate_
     seconds = time.perf_counter() - begun
@@ -141,8 +163,8 @@ def one_fit(folder: str, loss: Any, tol: float, memory: float) -> Measured:
     return Measured(seconds, worked, certificate.relative_gap, certificate.primal, model.n_iter_, used)
 
 
-def in_a_process(folder: Path, loss: str, tol: float, memory: float) -> Measured:
-    command = [sys.executable, "-m", "benchmarks.out_of_core", "--one", str(folder), loss, str(tol), str(memory)]
+def in_a_process(folder: Path, asked: Asked) -> Measured:
+    command = [sys.executable, "-m", "benchmarks.out_of_core", "--one", str(folder), *map(str, asked)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Measured(**json.loads(done.stdout.strip().splitlines()[-1]))
 
@@ -170,10 +192,11 @@ class Record:
         self.path = path
         self.content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"sets": {}, "fits": {}}
 
-    def note(self, name: str, cell: tuple[str, float], kind: str, measured: Measured) -> None:
-        """``kind`` is "blocks" or "memory"."""
-        fits = self.content["fits"].setdefault(name, {}).setdefault(f"{cell[0]} {cell[1]:.0e}", {})
-        fits[kind] = measured._asdict()
+    def note(self, name: str, asked: Asked, measured: Measured, how: str) -> None:
+        """``how`` says at which commit, when, and beside what."""
+        fits = self.content["fits"].setdefault(name, {}).setdefault(asked.cell, {})
+        fits["blocks" if asked.memory else "memory"] = measured._asdict()
+        fits["how"] = how
         self.save()
 
     def describe(self, name: str, blocks: Blocks) -> None:
@@ -190,14 +213,13 @@ class Record:
 
     def _section(self, name: str) -> list[Any]:
         shape = self.content["sets"][name]
-        table = Table(
-            "loss", "target", "proved gap", "difference", "passes", "by blocks [s]", "in memory [s]", "ratio", "MB of budget"
-        )
+        table = Table(*COLUMNS)
         for cell, fits in sorted(self.content["fits"][name].items()):
             if "blocks" in fits:
-                table.add(*cell.split(), *_row(Measured(**fits["blocks"]), fits.get("memory"), 0.1 * shape["bytes"]))
+                row = _row(Measured(**fits["blocks"]), fits.get("memory"), 0.1 * shape["bytes"])
+                table.add(*cell.split(), *row, fits["how"])
         size = f"{shape['rows']:,} rows of {shape['features']:,} features, {shape['bytes'] / 1e9:.2f} GB"
-        return [f"**{name}**: {size} in {shape['blocks']:,} blocks, C = 1. Each fit was made once.", table]
+        return [f"**{name}**: {size} in {shape['blocks']:,} blocks.", table]
 
 
 def _row(ours: Measured, other: dict[str, Any] | None, budget: float) -> list[str]:
@@ -224,12 +246,14 @@ def measure_cell(record: Record, options: Any) -> None:
     record.describe(name, blocks)
     for kind, memory in (("blocks", 0.1 * blocks.n_bytes), ("memory", 0.0)):
         if options.only in (None, kind):
-            record.note(name, (loss, tol), kind, in_a_process(folder, loss, tol, memory))
+            asked = Asked(loss, tol, options.C, memory, options.seconds)
+            record.note(name, asked, in_a_process(folder, asked), f"{date.today()}. {provenance(options.how)}")
 
 
 def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == "--one":
-        print(json.dumps(one_fit(sys.argv[2], sys.argv[3], float(sys.argv[4]), float(sys.argv[5]))._asdict()))
+        folder, loss, *numbers = sys.argv[2:]
+        print(json.dumps(one_fit(folder, Asked(loss, *map(float, numbers)))._asdict()))
         return
 
     def own(parser: argparse.ArgumentParser) -> None:
@@ -239,6 +263,9 @@ def main() -> None:
         parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
         parser.add_argument("--make", action="store_true", help="write the sets into the folder")
         parser.add_argument("--cell", nargs=3, metavar=("SET", "LOSS", "TARGET"), help="measure one row")
+        parser.add_argument("--C", type=float, default=1.0, help="the C of that row")
+        parser.add_argument("--seconds", type=float, default=900.0, help="the limit of a fit")
+        parser.add_argument("--how", default="Beside other work.", help="what ran beside, on which core")
         parser.add_argument("--only", choices=("blocks", "memory"), help="one of the two fits of a row")
 
     options = arguments(__doc__, own)

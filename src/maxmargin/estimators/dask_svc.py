@@ -32,18 +32,18 @@ class LinearSVC(linear_svc.LinearSVC):
     rows, dense or sparse (SciPy's CSR), or a Dask data frame; y and ``sample_weight`` are Dask collections with the same
     partitions, or arrays. Each worker trains on the chunks that it holds. With few features the fit is Newton's method: every
     pass is a sum over the workers. With many features it is coordinate descent on each partition, and the step along the sum of
-    all changes has the length that is best for the dual. With hinge loss or many features that takes many rounds: if all rows
-    fit into ``memory``, the client collects them and fits them itself. With many features it collects as many as can still
-    move, once these fit. The certificate is one more pass over the workers. A worker that dies costs progress, never
-    correctness.
+    all changes has the length that is best for the dual. If all rows fit into ``memory``, and collecting them takes less time
+    than rounds of messages, the client collects them and fits them itself. With many features it collects at least the rows
+    that can still move, once these fit. The certificate is one more pass over the workers. A worker that dies costs progress,
+    never correctness.
 
     Parameters
     ----------
     client : distributed.Client, optional
         The cluster. By default the client of this process.
     memory : int or str, optional
-        How much memory this process may use for rows, in bytes or as "2G". By default none: no row and no alpha leaves its
-        worker.
+        How much memory this process may use for rows, in bytes or as "2G". By default half of the memory of its machine. With
+        ``memory=0`` no row and no alpha leaves its worker; a fit with many features and a large C may then end uncertified.
     **parameters
         Those of :class:`maxmargin.LinearSVC`. The intercept is penalised, and ``solver`` is "auto".
 
@@ -112,8 +112,8 @@ class LinearSVC(linear_svc.LinearSVC):
     def _solved(self, executor: OnWorkers, n_bytes: int, limits: Limits) -> list[Solution]:
         stop, n_problems = Stop.after(limits.max_seconds), len(executor.framings)
         callback = serialised(self._watcher(), self.verbose)
-        room = policy.SHARES.rows * client_bytes(self.memory) / n_problems
-        plan = Plan(limits, stop, seed_from(self.random_state), callback, room, n_bytes + ROW_OVERHEAD * executor.n_samples)
+        room, total = policy.SHARES.rows * client_bytes(self.memory) / n_problems, n_bytes + ROW_OVERHEAD * executor.n_samples
+        plan = Plan(limits, stop, seed_from(self.random_state), callback, room, total, crowd=executor.crowd)
         with single_threaded_blas():
             return run_together(executor, [PassesRun(executor, k, plan).solve() for k in range(n_problems)], stop)
 

@@ -49,8 +49,8 @@ def block_bytes_for(memory: Any) -> int:
 
 
 def client_bytes(memory: Any) -> float:
-    """The same for rows that a client collects from workers: none, if the user does not say."""
-    is_none = memory is None or (not isinstance(memory, (str, bool)) and memory == 0)
+    """The same for rows that a client collects from workers: zero means none."""
+    is_none = memory is not None and not isinstance(memory, (str, bool)) and memory == 0
     return 0.0 if is_none else float(bytes_from(memory))
 
 
@@ -116,7 +116,7 @@ class BlockFit:
             saved = PassesCheckpoint.open(self.checkpoint, _key(blocks, framings), executor)
         plan = Plan(self.limits, stop, self.seed, self.callback, room, total, budget.hand(), save=_saver(saved, executor))
         starts = saved.starts if saved is not None else {}
-        runs = [PassesRun(executor, which, plan, start=_start(starts.get(which))) for which in range(len(framings))]
+        runs = [PassesRun(executor, k, plan, _start(starts.get(k)), goes_on=bool(starts)) for k in range(len(framings))]
         with single_threaded_blas():
             solutions = run_together(executor, [run.solve() for run in runs], stop)
         if saved is not None and all(solution.status.is_certified for solution in solutions):

@@ -22,6 +22,7 @@ import numpy as np
 from maxmargin.data.limits import Stop
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array
+from maxmargin.problem.linear import LinearProblem
 from maxmargin.scale_out.guessing import solved
 from maxmargin.scale_out.passes import Part
 from maxmargin.scale_out.policy import PassPolicy
@@ -154,7 +155,7 @@ class Look(NamedTuple):
 def look_part(part: Part, best: Array, w: Array, grid: Grid) -> Look:
     """The task: the loss on the grid, and which samples can still move."""
     problem, memory = part.problem, part.memory
-    margins, others = (problem.margins(np.ascontiguousarray(each[: problem.n_weights])) for each in (w, best))
+    margins, others = (_margins(problem, each) for each in (w, best))
     losses = np.empty((len(grid.multiples), len(grid.shares)))
     for column, t in enumerate(grid.shares):
         for row, s in enumerate(grid.multiples):
@@ -163,6 +164,11 @@ def look_part(part: Part, best: Array, w: Array, grid: Grid) -> Look:
     near, distances = distances_of(problem, margins, memory.alpha)
     memory.distance = near.astype(np.float32)
     return Look(losses, distances)
+
+
+def _margins(problem: LinearProblem, w: Array) -> Array:
+    """The margins of w, without a product where w is zero."""
+    return problem.margins(np.ascontiguousarray(w[: problem.n_weights])) if w.any() else np.zeros(problem.n_samples)
 
 
 class DualPoint(NamedTuple):

@@ -22,6 +22,7 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.problem.losses import Loss
 from maxmargin.scale_out import policy
+from maxmargin.scale_out.collecting import Crowd, Work, is_cheaper_to_collect
 from maxmargin.scale_out.guessing import Guessed, Sampling, guess_part, solved
 from maxmargin.scale_out.judging import judged, settled
 from maxmargin.scale_out.newton import NewtonByPasses
@@ -37,7 +38,7 @@ from maxmargin.solving.solution import Progress, Solution, Status
 class Plan:
     """What every problem of a fit is told. ``room_bytes`` is the memory for rows of one problem, and zero where the rows are
     elsewhere; ``total_bytes`` is what all rows would take, and ``hand_bytes`` the memory for rows of
-    several blocks that are visited together."""
+    several blocks that are visited together. ``crowd`` are the workers, where there are some."""
 
     limits: Limits
     stop: Stop
@@ -46,6 +47,7 @@ class Plan:
     room_bytes: float = 0.0
     total_bytes: float = math.inf
     hand_bytes: float = 0.0
+    crowd: Crowd = field(default_factory=Crowd)
     policy: policy.PassPolicy = policy.PASSES
     save: Callable[[int, Array], None] | None = None
     """Called with the number of the problem and its w after each certificate: for a checkpoint."""
@@ -60,13 +62,15 @@ class Guess(NamedTuple):
 
 @dataclass
 class PassesRun:
-    """One problem under way. ``start`` is the w of an earlier fit, if there is one. ``pass_seconds`` is how long passes took
-    lately, and ``round_seconds`` how long the last visit of coordinate descent took."""
+    """One problem under way. ``start`` is the w of an earlier fit, if there is one, and ``goes_on`` says that the partitions
+    may have an alpha from there. ``pass_seconds`` is how long passes took lately, and ``round_seconds`` how long the last visit
+    of coordinate descent took."""
 
     executor: Executor
     which: int
     plan: Plan
     start: Array | None = None
+    goes_on: bool = False
     trace: list[Progress] = field(default_factory=list)
     n_passes: int = 0
     started: float = field(default_factory=time.perf_counter)
@@ -100,11 +104,29 @@ class PassesRun:
         return self._solution(status)
 
     def _solve(self) -> Solving[Status]:
-        is_narrow = self.shape.n_weights <= self.plan.policy.narrow_weights
-        is_worth_it = not (is_narrow and self._has_cheap_rounds)
-        if is_worth_it and self.plan.total_bytes <= self.plan.room_bytes and (yield from self._in_memory()):
+        if self._collects_all and (yield from self._in_memory()):
             return self.status
-        return (yield from (self._by_newton() if is_narrow else DescentByPasses(self).solve()))
+        return (yield from (self._by_newton() if self._is_narrow else DescentByPasses(self).solve()))
+
+    @property
+    def _is_narrow(self) -> bool:
+        return self.shape.n_weights <= self.plan.policy.narrow_weights
+
+    @property
+    def _collects_all(self) -> bool:
+        """Whether all rows fit in memory, and are better solved there."""
+        if self.plan.total_bytes > self.plan.room_bytes:
+            return False
+        if not self._is_narrow or self.executor.is_sequential:
+            return True
+        n_problems, is_smooth = len(self.executor.framings), self.framing.loss.is_smooth
+        work = Work(self.shape.n_weights, self.plan.total_bytes, n_problems, is_smooth)
+        return is_cheaper_to_collect(self.plan.crowd, work)
+
+    @property
+    def _keeps_rows(self) -> bool:
+        """Whether rows near a kink may be solved in memory between passes: workers with few features need no help."""
+        return self.plan.room_bytes > 0.0 and self.executor.is_sequential
 
     @property
     def _has_cheap_rounds(self) -> bool:
@@ -212,7 +234,7 @@ class PassesRun:
         return is_heavy and not self.framing.loss.is_smooth and not self.executor.is_sequential
 
     def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:
-        next_try = self.plan.policy.remainder_gap if self.plan.room_bytes > 0.0 and not self._has_cheap_rounds else 0.0
+        next_try = self.plan.policy.remainder_gap if self._keeps_rows else 0.0
         caution = self.plan.policy.certificate_share
         while True:
             self.active = state.n_free
@@ -239,7 +261,7 @@ class PassesRun:
         """The w of a sample of the rows, if there is memory for one."""
         if self._has_cheap_rounds:
             return Guess()
-        if self.plan.room_bytes <= 0.0:
+        if not self._keeps_rows:
             return (yield from self._guessed())
         room = policy.SHARES.sample / policy.SHARES.rows * self.plan.room_bytes
         share = min(1.0, room / self.plan.total_bytes)
@@ -274,7 +296,7 @@ class PassesRun:
         remainder: Remainder = yield from self.asked(Pass(gather_part))
         w = self._finished(remainder, self.tol, is_warm=False)
         if not (yield from self.judge(w)):
-            self.start = self.w
+            self.start, self.goes_on = self.w, True
         return self.certificate.meets(self.tol) or self.executor.is_sequential or self._limit() is not None
 
     def _settle(self, state: NewtonByPasses) -> Solving[bool]:

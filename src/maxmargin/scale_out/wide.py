@@ -90,13 +90,12 @@ class DescentByPasses:
         if run.start is not None:
             self.best[: len(run.start)] = run.start
         self.grid = Grid.of(self.limits)
-        self.judged_gap = math.inf
+        self.judged_gap, self.judged_at = 1.0, 0
 
     def solve(self) -> Solving[Status]:
         run = self.run
         run.stage, run.reason = "dcd", "the features are many"
-        point = yield from self._dual_point()
-        state = Rounds(point.w, point.dual)
+        state = yield from self._beginning()
         if not run.executor.is_sequential and run.start is None and (yield from self._first_round(state)):
             return run.status
         while True:
@@ -113,12 +112,18 @@ class DescentByPasses:
 
     def rounds(self, n_rounds: int) -> Solving[Array]:
         """Some rounds from the partitions' alpha. Returns w(alpha)."""
-        point = yield from self._dual_point()
-        state = Rounds(point.w, point.dual)
+        state = yield from self._beginning()
         for _ in range(n_rounds):
             yield from self._round(state)
         yield from self._take_step(state)
         return state.w
+
+    def _beginning(self) -> Solving[Rounds]:
+        """The alpha of the partitions, which is zero unless an earlier fit goes on."""
+        if not self.run.goes_on:
+            return Rounds(np.zeros(self.run.framing.n_features + 1), 0.0)
+        point = yield from self._dual_point()
+        return Rounds(point.w, point.dual)
 
     def _take_step(self, state: Rounds) -> Solving[None]:
         """Let the partitions make the last step, whose length they do not know yet."""
@@ -130,10 +135,17 @@ class DescentByPasses:
         """A certificate where the gap looks small enough, has fallen far since the last one, or no longer falls."""
         run, gap = self.run, state.relative_gap
         looks_done = gap <= self.limits.certificate_share * run.tol
-        if looks_done or gap <= self.limits.judged_share * self.judged_gap or run.stalls(state.primal - state.dual):
-            self.judged_gap = gap
+        if looks_done or self._is_due(gap) or run.stalls(state.primal - state.dual):
+            self.judged_gap, self.judged_at = gap, run.n_passes
             return (yield from run.judge(self.best, self._deal(0)))
         return False
+
+    def _is_due(self, gap: float) -> bool:
+        """Whether a certificate is worth its pass for the trace and the checkpoint: not shortly before the last one."""
+        limits, run = self.limits, self.run
+        is_near = gap <= limits.nearly_done * run.tol
+        has_fallen = gap <= limits.judged_share * self.judged_gap and not is_near
+        return has_fallen or run.n_passes >= self.judged_at + limits.judged_passes
 
     def _settles(self, state: Rounds) -> Solving[bool]:
         """On many machines: collect the rows that can still move, if they fit in memory, and solve them there. Whether the fit

@@ -24,6 +24,7 @@ from scipy import sparse
 from maxmargin.data.limits import check_point
 from maxmargin.data.threads import at_most_cores, single_threaded_blas
 from maxmargin.scale_out.blocks import Block
+from maxmargin.scale_out.collecting import Crowd
 from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, give_part, visit
 from maxmargin.scale_out.policy import WORKERS
 
@@ -105,6 +106,11 @@ class OnWorkers:
         self.was_direct = self.client.direct_to_workers
         if not self.was_direct and reaches_workers(self.client):
             self.client.direct_to_workers = True
+
+    @property
+    def crowd(self) -> Crowd:
+        cores = self.client.nthreads()
+        return Crowd(max(1, len(cores)), max(1, sum(cores.values())))
 
     @property
     def n_samples(self) -> int:

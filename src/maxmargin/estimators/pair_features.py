@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,20 +27,22 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
 from maxmargin.certificate.predictions import Bounds, Decisions, Values, linear_decisions, linear_values
 from maxmargin.certificate.rounding import OUTWARDS
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
-from maxmargin.data.threads import available_cores
+from maxmargin.data.threads import available_cores, single_threaded_blas
 from maxmargin.estimators import policy
-from maxmargin.estimators.pairs import Pair
+from maxmargin.estimators.pair_trials import PairTrials
+from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.kernel_matrix.tiles import TilePolicy
 from maxmargin.problem.feature_maps import FeatureMap, feature_map
-from maxmargin.problem.kernels import SECOND_ORDER, Kernel
+from maxmargin.problem.kernels import SECOND_ORDER, Kernel, Points
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Loss
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.policy import HessianPolicy
-from maxmargin.solving.driver import Limits
+from maxmargin.solving.driver import Callback, Limits
 from maxmargin.solving.solution import Solution, Status
 
 ELEMENT = np.dtype(np.float64).itemsize
@@ -62,13 +65,15 @@ def newton_pays(X: Any, n_samples: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class FeatureProblems:
-    """The problems of pairs as linear ones on phi of the samples, and what solves them."""
+    """The problems of pairs as linear ones on phi of the samples, and what solves them. ``trials`` solve what they can by the
+    kernel before that."""
 
     map: FeatureMap
-    matrix: Any
+    X: Any
     costs: Array
     has_offset: bool
     solver: Solver
+    trials: PairTrials | None = None
 
     @classmethod
     def where_it_pays(
@@ -84,15 +89,24 @@ class FeatureProblems:
         size = found.n_features
         if (size > n_samples and size > policy.FEATURES.few_weights) or ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb:
             return None
-        matrix = found.of(X)
-        return cls(found, matrix, costs, has_offset, linear) if np.isfinite(matrix).all() else None
+        problems = cls(found, X, costs, has_offset, linear)
+        return problems if _is_far_from_overflow(kernel, X) or np.isfinite(problems.matrix).all() else None
+
+    @cached_property
+    def matrix(self) -> Any:
+        """phi of all samples."""
+        return self.map.of(self.X)
+
+    def tried(self, pair: Pair, start: Array | None, limits: Limits, callback: Callback | None, stop: Stop) -> Solution | None:
+        """The solution that the kernel has given in short time, if it has."""
+        return self.trials.solved(pair, start, limits, callback, stop) if self.trials else None
 
     def limits(self, limits: Limits) -> Limits:
         return limits if self.map.relative_error == 0.0 else replace(limits, tol=policy.FEATURES.kept_share * limits.tol)
 
     @property
     def most_threads(self) -> int:
-        return available_cores()
+        return self.trials.problems.most_threads if self.trials else available_cores()
 
     def problem(self, pair: Pair) -> LinearProblem:
         rows, scaling = Rows.from_matrix(pair.rows(self.matrix), check=False), 1.0 if self.has_offset else 0.0
@@ -106,12 +120,29 @@ class FeatureProblems:
     def finished(self, problem: LinearProblem, solution: Solution, tol: float) -> Solution:
         return solution if self.map.relative_error == 0.0 else _of_the_kernel(self.map, problem, solution, tol)
 
-    def weights(self, solutions: list[Solution]) -> FeatureWeights:
-        """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one."""
-        return self.signed_weights(solutions, -1.0 if len(solutions) == 1 else 1.0)
+    def weights(self, solutions: list[Solution], dual_coef: Array, n_support: Array, vectors: Any) -> FeatureWeights | None:
+        """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one. A pair that the
+        kernel has solved gets w(alpha). None where it has solved them all, and nobody has computed any features."""
+        own = [place for place, solution in enumerate(solutions) if len(solution.w)]
+        if not own and self.map.relative_error > 0.0:
+            return None
+        if len(own) == len(solutions):
+            return self.signed_weights(solutions, -1.0 if len(solutions) == 1 else 1.0)
+        coefficients = pair_weights(dual_coef, n_support) if len(n_support) > 2 else dual_coef.T
+        with single_threaded_blas():
+            weights = np.ascontiguousarray(np.asarray(self.map.of(vectors).T @ coefficients, dtype=np.float64).T)
+        for place in own:
+            weights[place] = solutions[place].w[: self.map.n_features]
+        return FeatureWeights(self.map, weights)
 
     def signed_weights(self, solutions: list[Solution], sign: float = 1.0) -> FeatureWeights:
         return FeatureWeights(self.map, sign * np.stack([solution.w[: self.map.n_features] for solution in solutions]))
+
+
+def _is_far_from_overflow(kernel: Kernel, X: Any) -> bool:
+    """Whether no feature can be infinite, whatever its rounding: |phi(x)|^2 = k(x, x), which is far below 2^1024."""
+    with np.errstate(all="ignore"):
+        return bool(kernel.diagonal(Points.of(X)).max(initial=0.0) < 2.0**1000)
 
 
 def exact_features(features: FeatureProblems | None) -> FeatureProblems | None:

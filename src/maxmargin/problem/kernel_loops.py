@@ -11,11 +11,14 @@ import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.data.error_free_loops import fma
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 
 SHIFT = 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""
 MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
+GAUSSIAN, IDENTITY, HYPERBOLIC = 0, 1, 3
+"""Forms of a kernel as a function of dot products: see :class:`maxmargin.problem.held_values.RowFunction`."""
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
 """The greatest number of samples whose terms are added up by ``hinge_sums``, and the terms of a block. With both, no term goes
 through more than 64 roundings."""
@@ -87,11 +90,29 @@ def make_row(rows, i):
     for k in range(n, np.uint64(values.shape[1])):
         values[i, k] = 0.0
     multiply(values, i, start, own.samples, place, other.columns, rows.features)
-    halve_exponent(values[i, start:], own.sqnorms[place], other.sqnorms, rows.log2_scale, rows.power, rows.bits)
-    for k in range(np.uint64(other.sqnorms.shape[0])):
-        values[i, start + k] *= rows.power[k]
+    if rows.function.form == GAUSSIAN:
+        halve_exponent(values[i, start:], own.sqnorms[place], other.sqnorms, rows.function.scale, rows.power, rows.bits)
+        for k in range(np.uint64(other.sqnorms.shape[0])):
+            values[i, start + k] *= rows.power[k]
+    elif rows.function.form != IDENTITY:
+        bend(values, i, start, np.uint64(other.sqnorms.shape[0]), rows.function, rows.power)
     rows.is_there[i] = 1
     rows.counts[0] += 1
+
+
+@njit(inline="always")
+def bend(values, i, start, width, function, base):
+    """(gamma x . z + coef0)^degree, or tanh of gamma x . z + coef0, in the place of each x . z. ``base`` is memory."""
+    for k in range(width):
+        base[k] = fma(function.scale, values[i, start + k], function.shift)
+        values[i, start + k] = base[k]
+    if function.form == HYPERBOLIC:
+        for k in range(width):
+            values[i, start + k] = np.tanh(base[k])
+    else:
+        for _ in range(1, function.degree):
+            for k in range(width):
+                values[i, start + k] *= base[k]
 
 
 @njit(inline="always")
@@ -200,20 +221,20 @@ def order(kinks, rank):
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
-def even_sums(values, is_there, alpha, signs, C, errors_a_total, memory):
-    """Everything that the certificate needs with hinge loss, an offset, one C for all, and a kernel without values above one:
-    the number of support vectors, the best offset, the kinks on both sides of it, the greatest magnitude of a kink, which is
-    not finite if one of them is not, the error of an output, and the sums of ``hinge_sums``. The two ``errors_a_total`` are
-    that of an output as a share of sum_i alpha_i, and the own error of a margin. ``memory`` takes the outputs, kinks, errors
-    and costs of the samples. Where an alpha_i is outside its box, or its kernel row is not there, the number of support vectors
-    is -1."""
-    relative_error, own_error = errors_a_total
+def even_sums(values, is_there, alpha, signs, C, bounds, memory):
+    """Everything that the certificate needs with hinge loss, an offset, and one C for all: the number of support vectors, the
+    best offset, the kinks on both sides of it, the greatest magnitude of a kink, which is not finite if one of them is not, the
+    reach sum_j alpha_j l_j, and the sums of ``hinge_sums``. The ``bounds`` are lengths l with |k(x_i, x_j)| <= l_i l_j, the
+    error of output i as a share of l_i times the reach, and the own error of a margin. ``memory`` takes the outputs, kinks,
+    errors and costs of the samples. Where an alpha_i is outside its box, or its kernel row is not there, the number of support
+    vectors is -1."""
+    lengths, relative_error, own_error = bounds
     outputs, kinks, errors, costs = memory[0], memory[1], memory[2], memory[3]
-    n, total, greatest, finite, n_support, n_positive, is_sound = np.uint64(alpha.shape[0]), 0.0, 0.0, 0.0, 0, 0, True
+    n, reach, greatest, finite, n_support, n_positive, is_sound = np.uint64(alpha.shape[0]), 0.0, 0.0, 0.0, 0, 0, True
     for i in range(n):
         outputs[i] = 0.0
     for j in range(n):
-        total += alpha[j]
+        reach += alpha[j] * lengths[j]
         n_positive += signs[j] > 0.0
         is_sound &= alpha[j] >= 0.0 and alpha[j] <= C
         if alpha[j] != 0.0:
@@ -224,13 +245,31 @@ def even_sums(values, is_there, alpha, signs, C, errors_a_total, memory):
                 outputs[i] = fma(scale, values[j, i], outputs[i])
     for i in range(n):
         kink = signs[i] - outputs[i]
-        kinks[i], errors[i], costs[i] = kink, relative_error * total, C
+        kinks[i], errors[i], costs[i] = kink, relative_error * reach * lengths[i], C
         greatest = abs(kink) if abs(kink) > greatest else greatest
         finite += 0.0 * kink  # zero, or not a number
     low, high = order(kinks, n_positive)
     b = 0.5 * (low + high) if n_positive > 0 and n_positive < n else (low if n_positive > 0 else high)
     sums = summed(outputs, errors, alpha, signs, costs, b, own_error)
-    return (n_support if is_sound else -1), b, low, high, greatest + finite, relative_error * total, sums
+    return (n_support if is_sound else -1), b, low, high, greatest + finite, reach, sums
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def even_offsets(outputs, signs, reaches, greatest, memory):
+    """The offsets between which every optimal one is, with hinge loss and one C for all, if each optimal output is within its
+    reach of the given one. Optimal offsets are quantiles of kinks, and no kink is greater than ``greatest``."""
+    n, n_positive, low, high = outputs.shape[0], 0, -np.inf, np.inf
+    for i in range(n):
+        n_positive += signs[i] > 0.0
+    for side in range(2):
+        for i in range(n):
+            moved = reaches[i] + 4.0 * UNIT_ROUNDOFF * (greatest + reaches[i])
+            memory[i] = signs[i] - outputs[i] + (-moved if side == 0 else moved)
+        if side == 0:
+            low, _ = order(memory, n_positive)
+        else:
+            _, high = order(memory, n_positive)
+    return low, high
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

@@ -31,6 +31,9 @@ class KernelProblemPolicy:
     thousands of features have a bound above ``coarse`` whatever their values are, and differences would not lower it."""
     rows_of_differences: int = 64
     """Rows whose differences are made between two check points: with 512 columns and a thousand features, 10 ms."""
+    most_factors: int = 16
+    """The greatest degree of a polynomial kernel whose powers are made by multiplication. NumPy's power takes ten times as long
+    as a cube."""
     most_monomials: int = 1000
     """The most features of a polynomial kernel. A matrix of that size takes 12 ms to factor, by the cost model of ``auto``."""
 

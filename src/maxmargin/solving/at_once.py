@@ -44,6 +44,23 @@ def at_once(problem: KernelProblem | LinearProblem, solver: Any, tol: float, sto
         return None
 
 
+def tried(problem: KernelProblem, solver: Any, start: Array | None, most_steps: int, tol: float, stop: Stop) -> Solution | None:
+    """The solution by the solver for few samples, if it makes no more than so many steps and its first certificate meets
+    ``tol``; else None."""
+    state = None if stop.is_due or most_steps < 1 else solver.few(problem, start)
+    started = time.perf_counter()
+    if state is None:
+        return None
+    state.advance(Budget(most_steps, tol))
+    if not state.looks_done or stop.is_due:
+        return None
+    verdict = certify_kernel(problem, state.alpha, tol=tol)
+    if not verdict.meets(tol):
+        return None
+    row = _row(problem, state, verdict.certificate, state.stage, started)
+    return _kernel_solution(problem, state.alpha, verdict, [row])
+
+
 def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
     begin, started = getattr(solver, "one_call", None), time.perf_counter()
     call = None if begin is None else begin(problem)

@@ -71,6 +71,10 @@ class KernelAuto(KernelSolver):
         """What solves the problem where it is a linear one, on the features of its kernel."""
         return Auto()
 
+    def for_trial(self) -> KernelAuto:
+        """The same without active-set Newton for few samples."""
+        return replace(self, policy=replace(self.policy, held=replace(self.policy.held, climbs=False)))
+
     @property
     def budget_mb(self) -> float:
         return self.cache_mb
@@ -88,7 +92,7 @@ class KernelAuto(KernelSolver):
     def few(self, problem: KernelProblem, warm_start: Array | None = None) -> HeldState | None:
         """The state of the solver for few samples, where it can solve the problem."""
         held = problem.held
-        if held is None or not problem.kernel.is_positive_semidefinite or held.nbytes > self.cache_mb * MEGABYTE:
+        if held is None or held.nbytes > self.cache_mb * MEGABYTE:
             return None
         return HeldState.of(problem, held, warm_start, self.policy.held)
 

@@ -116,7 +116,8 @@ def _even_interval(even: EvenProblem, verdict: KernelVerdict, kinks: BestKinks, 
     reaches = distance * even.bounds.lengths + verdict.output_errors
     if not (math.isfinite(kinks.greatest) and math.isfinite(float(reaches.max()))):
         return Interval(-math.inf, math.inf)
-    return Interval(*even_offsets(verdict.outputs, even.signs, reaches * OUTWARDS, kinks.greatest, np.empty(len(reaches))))
+    moved = reaches * OUTWARDS + 4.0 * UNIT_ROUNDOFF * (kinks.greatest + reaches)
+    return Interval(*even_offsets(verdict.outputs, even.signs, moved, np.empty(len(moved))))
 
 
 def _between(kinks: BestKinks, reach: float) -> Interval:

@@ -130,12 +130,13 @@ class KernelClassifier(KernelSettings):
     def _solve(self, problems: PairProblems, pairs: list[Pair], limits: Limits) -> list[Solution]:
         seed, callback = seed_from(self.random_state), serialised(self._watcher(), self.verbose)
         own_limits, solver = problems.limits(limits), problems.solver
+        trials = problems.trials if isinstance(problems, FeatureProblems) else None
         n_samples = 1 + max(int(pair.samples.max()) for pair in pairs)
 
         def job(pair: Pair, start: Array | None, stop: Stop) -> Solution:
-            tried = problems.tried(pair, start, limits, callback, stop) if not self._has_hard_margin else None
-            if tried is not None:
-                return tried
+            solved = trials.solved(pair, start, limits, callback, stop) if trials else None
+            if solved is not None:
+                return solved
             problem = problems.problem(pair)
             if self._has_hard_margin:
                 with ray_of_all_samples(pair, n_samples):

@@ -219,9 +219,6 @@ class WeightedPairs:
     def problem(self, pair: Pair) -> KernelProblem:
         return weighted_problem(self.X, self.kernel, self.weights, self.costs[self.pairs.index(pair)], pair)
 
-    def tried(self, *arguments: Any) -> None:
-        return None
-
     def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
         return solution
 

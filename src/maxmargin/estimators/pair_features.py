@@ -27,7 +27,6 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
 from maxmargin.certificate.predictions import Bounds, Decisions, Values, linear_decisions, linear_values
 from maxmargin.certificate.rounding import OUTWARDS
-from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores, single_threaded_blas
 from maxmargin.estimators import policy
@@ -42,7 +41,7 @@ from maxmargin.problem.losses import Hinge, Loss
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.linear.costs import LinearCosts, newton_weights
 from maxmargin.solvers.linear.newton.policy import HessianPolicy
-from maxmargin.solving.driver import Callback, Limits
+from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
 
 ELEMENT = np.dtype(np.float64).itemsize
@@ -96,10 +95,6 @@ class FeatureProblems:
     def matrix(self) -> Any:
         """phi of all samples."""
         return self.map.of(self.X)
-
-    def tried(self, pair: Pair, start: Array | None, limits: Limits, callback: Callback | None, stop: Stop) -> Solution | None:
-        """The solution that the kernel has given in short time, if it has."""
-        return self.trials.solved(pair, start, limits, callback, stop) if self.trials else None
 
     def limits(self, limits: Limits) -> Limits:
         return limits if self.map.relative_error == 0.0 else replace(limits, tol=policy.FEATURES.kept_share * limits.tol)

@@ -16,7 +16,6 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate.hard_margin import InseparableError
-from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, ChosenRows, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators import policy
@@ -28,7 +27,7 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver
-from maxmargin.solving.driver import Callback, Limits
+from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
 
@@ -97,9 +96,6 @@ class PairProblems(Protocol):
 
     def problem(self, pair: Pair) -> Any: ...
 
-    def tried(self, pair: Pair, start: Array | None, limits: Limits, callback: Callback | None, stop: Stop) -> Solution | None:
-        """The solution of another method that is tried first. None where there is no such method, or it was not enough."""
-
     def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
         """The solution of the kernel's problem from that of the problem that was solved."""
 
@@ -139,9 +135,6 @@ class KernelProblems:
     def most_threads(self) -> int:
         is_short = isinstance(self.shared, ClassValues) and self.shared.largest <= policy.JOBS.short_pair
         return 1 if is_short else available_cores()
-
-    def tried(self, pair: Pair, start: Array | None, limits: Limits, callback: Callback | None, stop: Stop) -> Solution | None:
-        return None
 
     def problem(self, pair: Pair) -> KernelProblem:
         costs = self._costs_of(pair)

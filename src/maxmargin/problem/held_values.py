@@ -26,8 +26,8 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem import policy
 from maxmargin.problem.kernels import Kernel, Points, dot_products
 
-FORMS = {"rbf": 0, "identity": 1, "power": 2, "tanh": 3}
-"""The numbers by which ``kernel_loops`` knows the forms of a kernel. Its import takes long, and few samples need none of it."""
+FORMS = ("rbf", "identity", "power", "tanh")
+"""The forms of a kernel, at the numbers by which ``kernel_loops`` knows them."""
 MULTIPLE = 64
 """The memory has a multiple of this many rows and columns, because the loops of the solvers work on this many at a time."""
 
@@ -71,10 +71,10 @@ class RowFunction(NamedTuple):
         if known is None or not 1 <= known.degree <= policy.KERNEL.most_factors:
             return None
         scale = -known.gamma / math.log(2.0) if kernel.is_gaussian else known.gamma
-        return cls(FORMS[known.name], scale, known.coef0, known.degree)
+        return cls(FORMS.index(known.name), scale, known.coef0, known.degree)
 
 
-NO_FUNCTION = RowFunction(FORMS["identity"])
+NO_FUNCTION = RowFunction(FORMS.index("identity"))
 """Where no rows are made."""
 
 

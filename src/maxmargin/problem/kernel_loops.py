@@ -11,7 +11,6 @@ import numpy as np
 
 from maxmargin.data.caching import njit
 from maxmargin.data.error_free_loops import fma
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 
 SHIFT = 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""
@@ -255,16 +254,15 @@ def even_sums(values, is_there, alpha, signs, C, bounds, memory):
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
-def even_offsets(outputs, signs, reaches, greatest, memory):
-    """The offsets between which every optimal one is, with hinge loss and one C for all, if each optimal output is within its
-    reach of the given one. Optimal offsets are quantiles of kinks, and no kink is greater than ``greatest``."""
+def even_offsets(outputs, signs, reaches, memory):
+    """The offsets between which every optimal one is, with hinge loss and one C for all, if each optimal kink is within its
+    reach of the given one. Optimal offsets are quantiles of kinks."""
     n, n_positive, low, high = outputs.shape[0], 0, -np.inf, np.inf
     for i in range(n):
         n_positive += signs[i] > 0.0
     for side in range(2):
         for i in range(n):
-            moved = reaches[i] + 4.0 * UNIT_ROUNDOFF * (greatest + reaches[i])
-            memory[i] = signs[i] - outputs[i] + (-moved if side == 0 else moved)
+            memory[i] = signs[i] - outputs[i] + (-reaches[i] if side == 0 else reaches[i])
         if side == 0:
             low, _ = order(memory, n_positive)
         else:

@@ -124,7 +124,7 @@ class KernelClassifier(KernelSettings):
             return KernelProblems.of(*arguments, solver, codes, most_threads(len(pairs)))
         if self._has_hard_margin:
             return features
-        trials = PairTrials.where_it_pays(*arguments, solver.for_trial(), codes, features.map)
+        trials = PairTrials.where_it_pays(*arguments, solver, codes, features.map)
         return replace(features, trials=trials)
 
     def _solve(self, problems: PairProblems, pairs: list[Pair], limits: Limits) -> list[Solution]:

@@ -50,6 +50,8 @@ ELEMENT = np.dtype(np.float64).itemsize
 def newton_pays(X: Any, n_samples: int) -> bool:
     """Whether Newton's method on so many rows of X is the better choice for the linear kernel. It is not for long sparse rows:
     their kernel values are cheap, and Newton's matrix is not."""
+    if X.shape[1] < policy.FEATURES.few_weights:
+        return True
     rows, ones = Rows.from_matrix(X[:n_samples], check=False), np.ones(n_samples)
     problem = LinearProblem(rows, ones, ones, Hinge(), 1.0, penalizes_intercept=False)
     stored = problem.rows.n_stored / max(1, n_samples)
@@ -59,7 +61,7 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     is_cheaper = (
         LinearCosts().newton(problem) <= policy.FEATURES.preference * policy.FEATURES.kernel_passes * a_value * n_samples**2
     )
-    return (has_matrix and is_cheaper) or problem.n_weights <= policy.FEATURES.few_weights
+    return bool(has_matrix and is_cheaper)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,9 +53,10 @@ class PairTrials:
     def where_it_pays(
         cls, X: Any, kernel: Kernel, costs: Array, has_offset: bool, solver: Any, codes: Array, map: FeatureMap
     ) -> PairTrials | None:
-        """The trials; None where a pair of classes is too large for its kernel matrix to be held."""
+        """The trials; None where the solver has no form for few samples, or a pair of classes is too large for its kernel
+        matrix to be held."""
         sizes = np.bincount(codes)
-        if solver is None or int(np.sort(sizes)[-2:].sum()) > problem_policy.HELD.most_samples:
+        if not solver.holds_values or int(np.sort(sizes)[-2:].sum()) > problem_policy.HELD.most_samples:
             return None
         n_threads = most_threads(number_of_pairs(len(sizes)))
         problems = KernelProblems.of(X, kernel, costs, has_offset, solver, codes, n_threads)

@@ -32,6 +32,9 @@ MULTIPLE = 64
 """The memory has a multiple of this many rows and columns, because the loops of the solvers work on this many at a time."""
 
 
+NOTHING = np.empty((0, 0))
+
+
 class Part(NamedTuple):
     """Samples of which rows are made, with a sample in each row of ``samples`` and a feature in each row of ``columns``, and
     their |x|^2. One more feature, the last, is zero for all samples. ``square`` holds the kernel values among them where these
@@ -49,8 +52,12 @@ class Part(NamedTuple):
         samples[:, :n_features] = points.matrix
         return cls(samples, np.ascontiguousarray(samples.T), np.array(points.sqnorms), square)
 
+    def joined(self, other: Part) -> Part:
+        """The samples of two classes, whose kernel values are not known."""
+        samples, sqnorms = np.concatenate([self.samples, other.samples]), np.concatenate([self.sqnorms, other.sqnorms])
+        return Part(samples, np.concatenate([self.columns, other.columns], axis=1), sqnorms, NOTHING)
 
-NOTHING = np.empty((0, 0))
+
 NO_PART = Part(NOTHING, NOTHING, np.empty(0), NOTHING)
 """Where no rows are made."""
 
@@ -326,26 +333,32 @@ class ClassValues:
     def pair(self, first: int, second: int) -> HeldValues:
         """The matrix of all samples of the first class, then all of the second. It is valid until this thread asks for the next
         pair."""
-        (one, n_one), (other, n_other) = self.square(first), self.square(second)
+        one, other = self._classes[first], self._classes[second]
         middle, n = len(one), len(one) + len(other)
         bounds = None if self._bounds is None else self._bounds[first].joined(self._bounds[second])
         padded, memory = self._matrices(_rounded(n))
 
         def fill() -> int:
+            (within, n_one), (within_other, n_other) = self.square(first), self.square(second)
             padded[n:], padded[:, n:] = 0.0, 0.0
-            padded[:middle, :middle], padded[middle:n, middle:n] = one, other
-            _fill_across(self._kernel, self._classes[first], self._classes[second], padded, memory)
-            return len(one) * len(other)
+            padded[:middle, :middle], padded[middle:n, middle:n] = within, within_other
+            _fill_across(self._kernel, one, other, padded, memory)
+            return len(one) * len(other) + n_one + n_other
 
         if self._function is None:
-            return HeldValues.whole(padded, n, self._error, n_one + n_other + fill(), bounds)
+            return HeldValues.whole(padded, n, self._error, fill(), bounds)
+        if len(self._classes) <= policy.HELD.few_classes:
+            part = Part.joined(self._part(first), self._part(second))
+            return HeldValues(_rows_in(padded, n, part, part, n, self._function), self._error, 0, fill, bounds)
+        evaluations = self.square(first)[1] + self.square(second)[1]
         rows = _rows_in(padded, n, self._part(first), self._part(second), middle, self._function)
-        return HeldValues(rows, self._error, n_one + n_other, fill, bounds)
+        return HeldValues(rows, self._error, evaluations, fill, bounds)
 
     def _part(self, k: int) -> Part:
         known = self._parts[k]
         if known is None:
-            known = self._parts[k] = Part.of(self._classes[k], self.square(k)[0])
+            square = NOTHING if len(self._classes) <= policy.HELD.few_classes else self.square(k)[0]
+            known = self._parts[k] = Part.of(self._classes[k], square)
         return known
 
     def _matrices(self, size: int) -> tuple[Array, Array]:

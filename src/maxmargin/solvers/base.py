@@ -136,10 +136,6 @@ class KernelSolver(Protocol):
         """What solves the problem where it is a linear one, on the features of its kernel; None if this solver must."""
         return None
 
-    def for_trial(self) -> Any:
-        """What tries few samples first, where another method is waiting; None if there is nothing to try."""
-        return None
-
     def init(self, problem: KernelProblem, warm_start: Array | None, seed: int) -> Any: ...
 
     def advance(self, problem: KernelProblem, state: Any, budget: Budget) -> None: ...

@@ -47,7 +47,7 @@ def at_once(problem: KernelProblem | LinearProblem, solver: Any, tol: float, sto
 def tried(problem: KernelProblem, solver: Any, start: Array | None, most_steps: int, tol: float, stop: Stop) -> Solution | None:
     """The solution by the solver for few samples, if it makes no more than so many steps and its first certificate meets
     ``tol``; else None."""
-    state = None if stop.is_due or most_steps < 1 else solver.few(problem, start)
+    state = None if stop.is_due or most_steps < 1 else solver.few(problem, start, is_trial=True)
     started = time.perf_counter()
     if state is None:
         return None

@@ -118,7 +118,7 @@ NUMBERS_OF_LOOPS = {
         "SINGULAR",
     },
     "problem/kernel_loops.py": {
-        *("GAUSSIAN", "HYPERBOLIC", "IDENTITY", "LEAST", "MANTISSA_BITS", "ONE_BITS", "SHIFT", "SUMMED_SAMPLES"),
+        *("HYPERBOLIC", "IDENTITY", "LEAST", "MANTISSA_BITS", "ONE_BITS", "SHIFT", "SUMMED_SAMPLES"),
         "TERMS_A_BLOCK",
     },
     "solvers/kernel/batched_smo_loops.py": {"LEAST_CURVATURE", "LEAST_DETERMINANT"},

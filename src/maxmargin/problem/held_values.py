@@ -71,6 +71,10 @@ class RowFunction(NamedTuple):
     shift: float = 0.0
     degree: int = 1
 
+    @property
+    def is_gaussian(self) -> bool:
+        return self.form == 0
+
     @classmethod
     def of(cls, kernel: Kernel) -> RowFunction | None:
         """The function of a kernel. None where no loop makes its rows."""
@@ -81,7 +85,7 @@ class RowFunction(NamedTuple):
         return cls(FORMS.index(known.name), scale, known.coef0, known.degree)
 
 
-NO_FUNCTION = RowFunction(FORMS.index("identity"))
+NO_FUNCTION = RowFunction(FORMS.index("rbf"))
 """Where no rows are made."""
 
 
@@ -189,9 +193,9 @@ class HeldValues:
             return self.rows.values
         if len(chosen) > self.rows.counts[1]:
             return self.padded
-        from maxmargin.problem.kernel_loops import make_rows
+        from maxmargin.problem.kernel_loops import make_bent_rows, make_rows
 
-        make_rows(self.rows, chosen)
+        (make_rows if self.rows.function.is_gaussian else make_bent_rows)(self.rows, chosen)
         return self.rows.values
 
 

@@ -16,7 +16,7 @@ SHIFT = 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""
 MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
-GAUSSIAN, IDENTITY, HYPERBOLIC = 0, 1, 3
+IDENTITY, HYPERBOLIC = 1, 3
 """Forms of a kernel as a function of dot products: see :class:`maxmargin.problem.held_values.RowFunction`."""
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
 """The greatest number of samples whose terms are added up by ``hinge_sums``, and the terms of a block. With both, no term goes
@@ -72,11 +72,11 @@ def rbf_values(products, sqnorms, other_sqnorms, log2_scale, power, bits):
             products[j, i] *= power[i]
 
 
-@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=False)
-def make_row(rows, i):
-    """Make row i of the matrix: see :class:`maxmargin.problem.held_values.RowsOnDemand`. Values within the own part are copied
-    where they are known, and the others computed. Beyond the samples the row holds zeros. A solver's loop calls this function,
-    and Numba gives a function the fast-math of its caller unless it says no, as this one does."""
+@njit(inline="always")
+def begin_row(rows, i):
+    """Row i of the matrix with dot products in the place of values that are not known. Values within the own part are copied
+    where they are known. Beyond the samples the row holds zeros. Returns |x_i|^2, those of the samples whose dot products
+    there are, and where these begin."""
     values, middle, n = rows.values, np.uint64(rows.middle), np.uint64(rows.n)
     is_first, zero = i < middle, np.uint64(0)
     own = rows.first if is_first else rows.second
@@ -89,14 +89,27 @@ def make_row(rows, i):
     for k in range(n, np.uint64(values.shape[1])):
         values[i, k] = 0.0
     multiply(values, i, start, own.samples, place, other.columns, rows.features)
-    if rows.function.form == GAUSSIAN:
-        halve_exponent(values[i, start:], own.sqnorms[place], other.sqnorms, rows.function.scale, rows.power, rows.bits)
-        for k in range(np.uint64(other.sqnorms.shape[0])):
-            values[i, start + k] *= rows.power[k]
-    elif rows.function.form != IDENTITY:
-        bend(values, i, start, np.uint64(other.sqnorms.shape[0]), rows.function, rows.power)
     rows.is_there[i] = 1
     rows.counts[0] += 1
+    return own.sqnorms[place], other.sqnorms, start
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=False)
+def make_row(rows, i):
+    """Make row i of the matrix of the RBF kernel: see :class:`maxmargin.problem.held_values.RowsOnDemand`. A solver's loop
+    calls this function, and Numba gives a function the fast-math of its caller unless it says no, as this one does."""
+    here, sqnorms, start = begin_row(rows, i)
+    halve_exponent(rows.values[i, start:], here, sqnorms, rows.function.scale, rows.power, rows.bits)
+    for k in range(np.uint64(sqnorms.shape[0])):
+        rows.values[i, start + k] *= rows.power[k]
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=False)
+def make_bent_row(rows, i):
+    """The same for the other functions of dot products. They are compiled only where they are used."""
+    _, sqnorms, start = begin_row(rows, i)
+    if rows.function.form != IDENTITY:
+        bend(rows.values, i, start, np.uint64(sqnorms.shape[0]), rows.function, rows.power)
 
 
 @njit(inline="always")
@@ -144,6 +157,14 @@ def make_rows(rows, chosen):
     for k in range(chosen.shape[0]):
         if not rows.is_there[chosen[k]]:
             make_row(rows, np.uint64(chosen[k]))
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def make_bent_rows(rows, chosen):
+    """The same for the other functions of dot products."""
+    for k in range(chosen.shape[0]):
+        if not rows.is_there[chosen[k]]:
+            make_bent_row(rows, np.uint64(chosen[k]))
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)

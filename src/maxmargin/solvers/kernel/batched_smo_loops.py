@@ -21,7 +21,7 @@ from maxmargin.data.by_type import by_type, loop_by_type
 from maxmargin.data.caching import njit
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import MULTIPLE, RowsOnDemand
-from maxmargin.problem.kernel_loops import make_row
+from maxmargin.problem.kernel_loops import make_bent_row, make_row
 
 RUN = np.uint64(MULTIPLE)
 """The samples of a run."""
@@ -63,6 +63,22 @@ class OnDemandProblem(NamedTuple):
         return np.empty((3, len(self.v)), self.v.dtype)
 
 
+class BentProblem(NamedTuple):
+    """An ``OnDemandProblem`` whose kernel is another function of dot products than the RBF kernel."""
+
+    rows: RowsOnDemand
+    diagonal: Array
+    v: Array
+    s: Array
+    lower: Array
+    upper: Array
+    epsilon: float = 0.0
+
+    @property
+    def masks(self) -> Array:
+        return np.empty((3, len(self.v)), self.v.dtype)
+
+
 @by_type
 def matrix_of(local):
     """The kernel block."""
@@ -83,7 +99,7 @@ def _(local, i):
     return True
 
 
-@matrix_of.when(OnDemandProblem)
+@matrix_of.when(OnDemandProblem, BentProblem)
 def _(local):
     return local.rows.values
 
@@ -96,6 +112,17 @@ def _(local, i):
     if rows.counts[0] >= rows.counts[1]:
         return False
     make_row(rows, i)
+    return True
+
+
+@has_row.when(BentProblem)
+def _(local, i):
+    rows = local.rows
+    if rows.is_there[i]:
+        return True
+    if rows.counts[0] >= rows.counts[1]:
+        return False
+    make_bent_row(rows, i)
     return True
 
 

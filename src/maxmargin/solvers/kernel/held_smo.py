@@ -16,7 +16,7 @@ rounds are not enough, the solver gives up, and its caller can continue from its
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import EvenProblem, KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.batched_smo_loops import OnDemandProblem, extremes
+from maxmargin.solvers.kernel.batched_smo_loops import BentProblem, OnDemandProblem, extremes
 from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED, settle
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
 from maxmargin.solvers.kernel.local_solve import solve_held
@@ -196,7 +196,8 @@ class HeldState:
     def run_smo(self, violation: float, most: int) -> bool:
         """Whether the violation is that small now. There are to be at most ``most`` steps in all."""
         if self.steps < most:
-            local = OnDemandProblem(self.held.rows, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
+            kind: Any = OnDemandProblem if self.held.rows.function.is_gaussian else BentProblem
+            local = kind(self.held.rows, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
             self.steps += solve_held(self.held, local, violation, most - self.steps, self.has_offset)
         return self.steps < most
 

@@ -246,7 +246,8 @@ def notes(options: argparse.Namespace) -> str:
     return (
         "Whole `fit` calls at default settings, compilation excluded; processor milliseconds of all threads, the least of up "
         f"to {options.rounds} runs in turns. Each of our fits has a limit of {CAP_SECONDS:g} s. scikit-learn's `SVC` has no "
-        f"limit by default; here it has one of {LIBSVM_WORK:,} iterations times rows, and an exclamation mark where it ended there. "
+        f"limit by default; here it has one of {LIBSVM_WORK:,} iterations times rows, and an exclamation mark where it ended "
+        "there. "
         "*ratio* is scikit-learn's time over ours. No constant was chosen on the tables of the second half."
     )
 

@@ -107,7 +107,7 @@ TUNED_ON = {
 KEPT_OUT = {
     "wine-x4": _copies(datasets.load_wine, 4),
     "pima": _file("pima", 8, 768),
-    "splice": _file("splice", 60, 1000),
+    "splice": _file("splice", 287, 1000),
     "letter": _file("letter.scale", 16, 2600),
     "usps": _file("usps", 256, 1500),
     "generated 900": _generated(900, 40, 3, 0.02, 3),

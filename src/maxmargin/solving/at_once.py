@@ -45,20 +45,19 @@ def at_once(problem: KernelProblem | LinearProblem, solver: Any, tol: float, sto
 
 
 def tried(problem: KernelProblem, solver: Any, start: Array | None, most_steps: int, tol: float, stop: Stop) -> Solution | None:
-    """The solution by the solver for few samples, if it makes no more than so many steps and its first certificate meets
-    ``tol``; else None."""
-    state = None if stop.is_due or most_steps < 1 else solver.few(problem, start, is_trial=True)
-    started = time.perf_counter()
-    if state is None:
-        return None
-    state.advance(Budget(most_steps, tol))
-    if not state.looks_done or stop.is_due:
-        return None
-    verdict = certify_kernel(problem, state.alpha, tol=tol)
-    if not verdict.meets(tol):
-        return None
-    row = _row(problem, state, verdict.certificate, state.stage, started)
-    return _kernel_solution(problem, state.alpha, verdict, [row])
+    """The solution by the solver for few samples, if it makes no more than so many steps and a certificate then meets ``tol``;
+    else None."""
+    state = None if stop.is_due else solver.few(problem, start, is_trial=True)
+    started, trace = time.perf_counter(), []
+    while state is not None and state.steps < most_steps:
+        state.advance(Budget(most_steps - state.steps, tol))
+        if not state.looks_done or stop.is_due:
+            return None
+        verdict = certify_kernel(problem, state.alpha, tol=tol)
+        trace.append(_row(problem, state, verdict.certificate, state.stage, started))
+        if verdict.meets(tol):
+            return _kernel_solution(problem, state.alpha, verdict, trace)
+    return None
 
 
 def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:

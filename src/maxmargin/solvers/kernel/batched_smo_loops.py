@@ -63,20 +63,8 @@ class OnDemandProblem(NamedTuple):
         return np.empty((3, len(self.v)), self.v.dtype)
 
 
-class BentProblem(NamedTuple):
-    """An ``OnDemandProblem`` whose kernel is another function of dot products than the RBF kernel."""
-
-    rows: RowsOnDemand
-    diagonal: Array
-    v: Array
-    s: Array
-    lower: Array
-    upper: Array
-    epsilon: float = 0.0
-
-    @property
-    def masks(self) -> Array:
-        return np.empty((3, len(self.v)), self.v.dtype)
+class BentProblem(OnDemandProblem):
+    """The same with another function of dot products than the RBF kernel."""
 
 
 @by_type
@@ -107,23 +95,17 @@ def _(local):
 @has_row.when(OnDemandProblem)
 def _(local, i):
     rows = local.rows
-    if rows.is_there[i]:
-        return True
-    if rows.counts[0] >= rows.counts[1]:
-        return False
-    make_row(rows, i)
-    return True
+    if not rows.is_there[i] and rows.counts[0] < rows.counts[1]:
+        make_row(rows, i)
+    return rows.is_there[i] != 0
 
 
 @has_row.when(BentProblem)
 def _(local, i):
     rows = local.rows
-    if rows.is_there[i]:
-        return True
-    if rows.counts[0] >= rows.counts[1]:
-        return False
-    make_bent_row(rows, i)
-    return True
+    if not rows.is_there[i] and rows.counts[0] < rows.counts[1]:
+        make_bent_row(rows, i)
+    return rows.is_there[i] != 0
 
 
 LEAST_CURVATURE = 1e-12

@@ -120,7 +120,10 @@ NUMBERS_OF_LOOPS = {
         "RUN",
         "SINGULAR",
     },
-    "problem/kernel_loops.py": {"LEAST", "MANTISSA_BITS", "ONE_BITS", "SHIFT", "SUMMED_SAMPLES", "TERMS_A_BLOCK"},
+    "problem/kernel_loops.py": {
+        *("HYPERBOLIC", "IDENTITY", "LEAST", "MANTISSA_BITS", "ONE_BITS", "SHIFT", "SUMMED_SAMPLES"),
+        "TERMS_A_BLOCK",
+    },
     "solvers/kernel/batched_smo_loops.py": {"LEAST_CURVATURE", "LEAST_DETERMINANT"},
     "solvers/kernel/held_smo_loops.py": {"LEAST_PIVOT", "MANY", "MOVED", "OUTSIDE"},
     "solvers/kernel/irwls/active_set_newton_loop.py": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,7 @@ import sklearn.svm
 from sklearn.datasets import load_iris
 
 from maxmargin import RBF, SVC, Polynomial, Status
+from maxmargin.estimators import policy as estimator_policy
 from maxmargin.estimators.pair_features import FeatureProblems, newton_pays
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem import policy
@@ -76,6 +78,13 @@ def unix_times(n=300):
     return np.c_[times, ages, rates], y.astype(int)
 
 
+@pytest.fixture
+def without_trials(monkeypatch):
+    """Newton's method on the features is the first and only one."""
+    monkeypatch.setattr(estimator_policy, "FEATURES", replace(estimator_policy.FEATURES, trial_share=0.0))
+
+
+@pytest.mark.usefixtures("without_trials")
 @pytest.mark.parametrize("kernel", ["linear", "poly"])
 @pytest.mark.parametrize("C", [1.0, 1000.0])
 def test_columns_of_any_scale_are_certified_and_the_model_predicts_by_w(kernel, C):
@@ -93,6 +102,7 @@ def test_columns_of_any_scale_are_certified_and_the_model_predicts_by_w(kernel, 
         assert np.array_equal(model.coef_, features.weights)
 
 
+@pytest.mark.usefixtures("without_trials")
 def test_the_certificate_of_features_is_no_better_than_that_of_the_kernel():
     """The primal value of w on the features is within both gaps of the dual value that LIBSVM's alpha has under the kernel."""
     X, y = load_iris(return_X_y=True)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin import RBF, KernelProblem, Linear, Polynomial, Precomputed, Status, certify_kernel, solve
+from maxmargin import RBF, KernelProblem, Linear, Polynomial, Precomputed, Sigmoid, Status, certify_kernel, solve
 from maxmargin.certificate import kernel as kernel_certificate
 from maxmargin.certificate.intercept import kernel_offset_bound
 from maxmargin.data.rows import ChosenRows
@@ -84,10 +84,13 @@ def pairs_of(X, kernel):
         yield samples, shared.pair(first, second)
 
 
+DOT_KERNELS = [RBF(0.3), Linear(), Polynomial(0.5, 1.0, 3), Polynomial(0.5, 0.0, 1), Sigmoid(0.2, -0.5)]
+
+
+@pytest.mark.parametrize("kernel", DOT_KERNELS, ids=repr)
 @pytest.mark.parametrize("d", [1, 3, 4, 7, 8])
-def test_a_row_on_demand_is_the_row_of_the_whole_matrix_and_the_others_are_not_made(d):
+def test_a_row_on_demand_is_the_row_of_the_whole_matrix_and_the_others_are_not_made(d, kernel):
     X, _ = samples(90, d)
-    kernel = RBF(0.3)
     points = Points.of(X)
     exact, error = kernel.block(points, points), 2.0 * kernel.rounding_error(points, points)
     for chosen, held in [(np.arange(90), held_values(kernel, points)), *pairs_of(X, kernel)]:
@@ -97,6 +100,27 @@ def test_a_row_on_demand_is_the_row_of_the_whole_matrix_and_the_others_are_not_m
         assert not rows[:, n:].any()
         assert np.flatnonzero(held.rows.is_there[:n]).tolist() == wanted.tolist()
         assert rows[0, 5] == rows[1, 0]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 16])
+def test_powers_on_demand_are_as_near_to_exact_ones_as_the_bounds_say(degree):
+    getcontext().prec = 60
+    X, _ = samples(12, 5, 1)
+    kernel, points = Polynomial(0.37, 0.6, degree), Points.of(30.0 * X)
+    held = held_values(kernel, points)
+    values, bounds = held.with_rows(np.arange(4))[:4, :12], held.bounds
+    assert not held.rows.is_there[4:12].any()
+    for i in range(4):
+        for j in range(12):
+            dot = sum(Decimal(float(a)) * Decimal(float(b)) for a, b in zip(30.0 * X[i], 30.0 * X[j], strict=True))
+            exact = (Decimal(kernel.gamma) * dot + Decimal(kernel.coef0)) ** degree
+            assert abs(Decimal(float(values[i, j])) - exact) <= Decimal(bounds.share * bounds.lengths[i] * bounds.lengths[j])
+
+
+def test_powers_of_a_high_degree_are_made_all_at_once():
+    X, _ = samples(30)
+    held = held_values(Polynomial(0.1, 1.0, 40), Points.of(X))
+    assert held.rows.is_there.all()
 
 
 def test_all_rows_are_made_at_once_when_many_are_needed():
@@ -231,6 +255,28 @@ def test_one_compiled_call_judges_even_costs_as_the_general_code_does(n, share):
     assert one.b == pytest.approx(other.b, rel=1e-12)
     assert one.outputs == pytest.approx(other.outputs, rel=1e-12, abs=1e-12)
     assert astuple(one.certificate) == pytest.approx(astuple(other.certificate), rel=1e-12)
+    assert kernel_offset_bound(even, one) == pytest.approx(kernel_offset_bound(general, other), rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(0.5, 1.0, 3), Sigmoid(0.2, -0.5)], ids=repr)
+@pytest.mark.parametrize("n", [3, 33, 500])
+def test_one_compiled_call_judges_every_kernel_of_dot_products(n, kernel):
+    """The gap is that of the general code, and both bound their rounding in their own way. The offset's bound is the same."""
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 3)), np.where(np.arange(n) < 0.4 * n, 1, -1)
+    alpha = np.clip(rng.normal(size=n), 0.0, 0.8)
+    alpha[[0, -1]] = 0.3
+    even, general = KernelProblem.build(X, y, 0.8, kernel), KernelProblem.build(X, y, np.full(n, 0.8), kernel)
+    alpha = even.nearest_feasible(alpha)
+    one, other = certify_kernel(even, alpha), certify_kernel(general, alpha)
+    assert (one.kinks is not None, other.kinks) == (True, None)
+    assert one.b == pytest.approx(other.b, rel=1e-11)
+    assert one.outputs == pytest.approx(other.outputs, rel=1e-11, abs=1e-11)
+    assert one.violation == pytest.approx(other.violation, rel=1e-11)
+    known = [(verdict.certificate.primal, verdict.certificate.dual, verdict.certificate.gap) for verdict in (one, other)]
+    assert known[0] == pytest.approx(known[1], rel=1e-11)
+    assert one.certificate.is_proof is other.certificate.is_proof
+    assert one.certificate.rounding_error <= 1e-9 * one.certificate.primal
     assert kernel_offset_bound(even, one) == pytest.approx(kernel_offset_bound(general, other), rel=1e-9)
 
 

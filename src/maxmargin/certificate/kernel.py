@@ -78,7 +78,7 @@ def certify_kernel(problem: KernelProblem, alpha: Array, b: float | None = None,
     """Judge alpha, with its own best offset or with the b given. With ``tol`` the rounding error is made small enough, where
     possible, to tell whether the relative gap is within ``tol``."""
     alpha = vector(alpha, problem.n_samples, "alpha")
-    verdict = _even_verdict(problem.even, alpha) if b is None and problem.even is not None else None
+    verdict = _even_verdict(problem, problem.even, alpha) if b is None and problem.even is not None else None
     if verdict is not None and not _is_in_doubt(verdict.certificate, tol):
         return verdict
     support = alpha.nonzero()[0]
@@ -104,24 +104,25 @@ def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: KernelS
     return KernelVerdict(certificate, b, *sums, evaluations, violated)
 
 
-def _even_verdict(problem: EvenProblem, alpha: Array) -> KernelVerdict | None:
-    """No value of the RBF kernel is greater than one, so one bound serves all outputs. None where alpha is zero or outside its
-    box."""
-    held, n, memory = problem.held, len(alpha), np.empty((4, len(alpha)))
+def _even_verdict(problem: KernelProblem, even: EvenProblem, alpha: Array) -> KernelVerdict | None:
+    """The verdict from one compiled call, with errors bounded by the lengths of the samples. None where alpha is zero or
+    outside its box."""
+    held, n, memory = even.held, len(alpha), np.empty((4, len(alpha)))
     if n > SUMMED_SAMPLES:
         return None
-    errors = SECOND_ORDER * (held.error + gamma(n + 2.0)), 4.0 * UNIT_ROUNDOFF
+    bounds = even.bounds.lengths, SECOND_ORDER * (even.bounds.share + gamma(n + 2.0)), 4.0 * UNIT_ROUNDOFF
     rows = held.rows
-    found = even_sums(rows.values, rows.is_there, alpha, problem.signs, problem.C, errors, memory)
+    found = even_sums(rows.values, rows.is_there, alpha, even.signs, even.C, bounds, memory)
     if found[0] < 0:
         values = held.with_rows(alpha.nonzero()[0])
-        found = even_sums(values, rows.is_there, alpha, problem.signs, problem.C, errors, memory)
-    n_support, b, low, high, greatest, error, sums = found
+        found = even_sums(values, rows.is_there, alpha, even.signs, even.C, bounds, memory)
+    n_support, b, low, high, greatest, reach, sums = found
     if n_support <= 0:
         return None
-    totals = _Totals.of(sums)
-    certificate = _assembled(totals, _imbalance(totals.balance, totals.balance.size, b), n_support, True)
-    return KernelVerdict(certificate, b, memory[0], repeated(error, n), 0, kinks=BestKinks(low, high, greatest))
+    totals, kernel, outputs = _Totals.of(sums), problem.kernel, memory[0]
+    certificate = _assembled(totals, _imbalance(totals.balance, reach, b), n_support, kernel.is_positive_semidefinite)
+    violated = math.inf if certificate.is_proof else violation(problem, alpha, outputs)
+    return KernelVerdict(certificate, b, outputs, memory[2], 0, violated, BestKinks(low, high, greatest))
 
 
 def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:

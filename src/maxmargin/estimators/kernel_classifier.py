@@ -23,6 +23,7 @@ from maxmargin.estimators.kernel_settings import KernelSettings
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import one_or_all
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights, exact_features
+from maxmargin.estimators.pair_trials import PairTrials
 from maxmargin.estimators.pairs import KernelProblems, Pair, PairProblems, most_threads, pair_weights, ray_of_all_samples
 from maxmargin.estimators.parameters import explained
 from maxmargin.kernel_matrix.outputs import PairMachines
@@ -109,22 +110,33 @@ class KernelClassifier(KernelSettings):
         problems = self._problems(X, kernel, costs, codes, pairs)
         solutions = self._solve(problems, pairs, replace(limits, max_seconds=stop.seconds_left))
         self._keep(X, kernel, classes, codes, pairs, solutions)
-        self._feature_weights_ = problems.weights(solutions) if isinstance(problems, FeatureProblems) else None
+        self._feature_weights_ = None
+        if isinstance(problems, FeatureProblems):
+            self._feature_weights_ = problems.weights(solutions, self.dual_coef_, self.n_support_, self.support_vectors_)
         return solutions
 
     def _problems(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair]) -> PairProblems:
         """Linear problems where the kernel has few features, else kernel problems."""
         solver, largest = self._solver(), max(len(pair.samples) for pair in pairs)
         features = FeatureProblems.where_it_pays(X, kernel, costs, self.fit_intercept, solver, largest, self.cache_size)
-        features = exact_features(features) if self._has_hard_margin else features
-        return features or KernelProblems.of(X, kernel, costs, self.fit_intercept, solver, codes, most_threads(len(pairs)))
+        arguments = X, kernel, costs, self.fit_intercept
+        if features is None or (self._has_hard_margin and exact_features(features) is None):
+            return KernelProblems.of(*arguments, solver, codes, most_threads(len(pairs)))
+        if self._has_hard_margin:
+            return features
+        trials = PairTrials.where_it_pays(*arguments, solver, codes, features.map)
+        return replace(features, trials=trials)
 
     def _solve(self, problems: PairProblems, pairs: list[Pair], limits: Limits) -> list[Solution]:
         seed, callback = seed_from(self.random_state), serialised(self._watcher(), self.verbose)
         own_limits, solver = problems.limits(limits), problems.solver
+        trials = problems.trials if isinstance(problems, FeatureProblems) else None
         n_samples = 1 + max(int(pair.samples.max()) for pair in pairs)
 
         def job(pair: Pair, start: Array | None, stop: Stop) -> Solution:
+            solved = trials.solved(pair, start, limits, callback, stop) if trials else None
+            if solved is not None:
+                return solved
             problem = problems.problem(pair)
             if self._has_hard_margin:
                 with ray_of_all_samples(pair, n_samples):

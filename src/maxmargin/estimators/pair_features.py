@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,10 @@ from maxmargin.certificate.intercept import linear_offset_bound
 from maxmargin.certificate.predictions import Bounds, Decisions, Values, linear_decisions, linear_values
 from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import Array, Rows
-from maxmargin.data.threads import available_cores
+from maxmargin.data.threads import available_cores, single_threaded_blas
 from maxmargin.estimators import policy
-from maxmargin.estimators.pairs import Pair
+from maxmargin.estimators.pair_trials import PairTrials
+from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.kernel_matrix.tiles import TilePolicy
 from maxmargin.problem.feature_maps import FeatureMap, feature_map
@@ -49,6 +51,8 @@ ELEMENT = np.dtype(np.float64).itemsize
 def newton_pays(X: Any, n_samples: int) -> bool:
     """Whether Newton's method on so many rows of X is the better choice for the linear kernel. It is not for long sparse rows:
     their kernel values are cheap, and Newton's matrix is not."""
+    if X.shape[1] < policy.FEATURES.few_weights:
+        return True
     rows, ones = Rows.from_matrix(X[:n_samples], check=False), np.ones(n_samples)
     problem = LinearProblem(rows, ones, ones, Hinge(), 1.0, penalizes_intercept=False)
     stored = problem.rows.n_stored / max(1, n_samples)
@@ -58,7 +62,7 @@ def newton_pays(X: Any, n_samples: int) -> bool:
     is_cheaper = (
         LinearCosts().newton(problem) <= policy.FEATURES.preference * policy.FEATURES.kernel_passes * a_value * n_samples**2
     )
-    return (has_matrix and is_cheaper) or problem.n_weights <= policy.FEATURES.few_weights
+    return bool(has_matrix and is_cheaper)
 
 
 def _is_stiff(X: Any, kernel: Kernel, costs: Array) -> bool:
@@ -76,15 +80,15 @@ class RoundedProblem(LinearProblem):
 
 @dataclass(frozen=True, eq=False)
 class FeatureProblems:
-    """The problems of pairs as linear ones on phi of the samples, and what solves them."""
+    """The problems of pairs as linear ones on phi of the samples, and what solves them. ``trials`` solve what they can by the
+    kernel before that."""
 
     map: FeatureMap
-    matrix: Any
+    X: Any
     costs: Array
     has_offset: bool
     solver: Solver
-    inputs: Any = None
-    """X itself, where phi of it is rounded."""
+    trials: PairTrials | None = None
 
     @classmethod
     def where_it_pays(
@@ -100,20 +104,27 @@ class FeatureProblems:
         size, is_few = found.n_features, found.n_features <= max(n_samples, policy.FEATURES.few_weights)
         if ELEMENT * size * X.shape[0] > MEGABYTE * cache_mb or not (is_few or _is_stiff(X, kernel, costs)):
             return None
-        matrix = found.of(X)
-        return cls(found, matrix, costs, has_offset, linear, X) if np.isfinite(matrix).all() else None
+        problems = cls(found, X, costs, has_offset, linear)
+        return problems if _is_far_from_overflow(kernel, X) or np.isfinite(problems.matrix).all() else None
+
+    @cached_property
+    def matrix(self) -> Any:
+        """phi of all samples."""
+        return self.map.of(self.X)
 
     def limits(self, limits: Limits) -> Limits:
         return limits if self.map.relative_error == 0.0 else replace(limits, tol=policy.FEATURES.kept_share * limits.tol)
 
     @property
     def most_threads(self) -> int:
-        return available_cores()
+        return self.trials.problems.most_threads if self.trials else available_cores()
 
     def problem(self, pair: Pair) -> LinearProblem:
         rows, scaling = Rows.from_matrix(pair.rows(self.matrix), check=False), 1.0 if self.has_offset else 0.0
         known = rows, pair.signs, self.costs[pair.samples], Hinge(), scaling, not self.has_offset
-        return LinearProblem(*known) if self.inputs is None else RoundedProblem(*known, inputs=pair.rows(self.inputs))
+        if self.map.relative_error == 0.0:
+            return LinearProblem(*known)
+        return RoundedProblem(*known, inputs=pair.rows(self.X))
 
     def regression(self, targets: Array, loss: Loss) -> LinearProblem:
         """The problem of all samples with real targets."""
@@ -137,12 +148,29 @@ class FeatureProblems:
         relative = SECOND_ORDER * self.map.relative_error
         return replace(found, offset_bound=linear_offset_bound(problem, found.w, found.certificate, relative))
 
-    def weights(self, solutions: list[Solution]) -> FeatureWeights:
-        """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one."""
-        return self.signed_weights(solutions, -1.0 if len(solutions) == 1 else 1.0)
+    def weights(self, solutions: list[Solution], dual_coef: Array, n_support: Array, vectors: Any) -> FeatureWeights | None:
+        """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one. A pair that the
+        kernel has solved gets w(alpha). None where it has solved them all, and nobody has computed any features."""
+        own = [place for place, solution in enumerate(solutions) if len(solution.w)]
+        if not own and self.map.relative_error > 0.0:
+            return None
+        if len(own) == len(solutions):
+            return self.signed_weights(solutions, -1.0 if len(solutions) == 1 else 1.0)
+        coefficients = pair_weights(dual_coef, n_support) if len(n_support) > 2 else dual_coef.T
+        with single_threaded_blas():
+            weights = np.ascontiguousarray(np.asarray(self.map.of(vectors).T @ coefficients, dtype=np.float64).T)
+        for place in own:
+            weights[place] = solutions[place].w[: self.map.n_features]
+        return FeatureWeights(self.map, weights)
 
     def signed_weights(self, solutions: list[Solution], sign: float = 1.0) -> FeatureWeights:
         return FeatureWeights(self.map, sign * np.stack([solution.w[: self.map.n_features] for solution in solutions]))
+
+
+def _is_far_from_overflow(kernel: Kernel, X: Any) -> bool:
+    """Whether no feature can be infinite, whatever its rounding: |phi(x)|^2 = k(x, x), which is far below 2^1024."""
+    with np.errstate(all="ignore"):
+        return bool(kernel.diagonal(Points.of(X)).max(initial=0.0) < 2.0**1000)
 
 
 def exact_features(features: FeatureProblems | None) -> FeatureProblems | None:

@@ -41,7 +41,7 @@ def prove_classes(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
     sign = -1.0 if len(classes) == 2 else 1.0
     offsets, features = sign * estimator.intercept_, estimator._feature_weights_
     if features is not None:
-        problems = FeatureProblems(features.map, features.map.of(X), costs, bool(estimator.fit_intercept), Auto())
+        problems = FeatureProblems(features.map, X, costs, bool(estimator.fit_intercept), Auto())
         parts = zip(Pair.all_of(codes), sign * features.weights, offsets, strict=True)
         return [_prove_features(problems.map, problems.problem(pair), w, b, tol, max_seconds) for pair, w, b in parts]
     weights = sign * pair_weights(estimator.dual_coef_, estimator.n_support_)
@@ -69,7 +69,7 @@ def _prove_regression(machine: _JudgedMachine, y: Array) -> Certificate:
     estimator, loss = machine.estimator, LOSSES[machine.estimator.loss](machine.estimator)
     features, b = estimator._feature_weights_, float(estimator.intercept_[0])
     if features is not None:
-        problems = FeatureProblems(features.map, features.map.of(machine.X), machine.costs, True, Auto())
+        problems = FeatureProblems(features.map, machine.X, machine.costs, True, Auto())
         problem = problems.regression(y, loss)
         return _prove_features(features.map, problem, features.weights[0], b, machine.tol, machine.max_seconds)
     kernel_problem = KernelProblem.build(machine.X, y, machine.costs, estimator._kernel_, loss=loss, check=False)

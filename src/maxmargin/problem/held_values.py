@@ -26,8 +26,13 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem import policy
 from maxmargin.problem.kernels import Kernel, Points, dot_products
 
+FORMS = ("rbf", "identity", "power", "tanh")
+"""The forms of a kernel, at the numbers by which ``kernel_loops`` knows them."""
 MULTIPLE = 64
 """The memory has a multiple of this many rows and columns, because the loops of the solvers work on this many at a time."""
+
+
+NOTHING = np.empty((0, 0))
 
 
 class Part(NamedTuple):
@@ -47,9 +52,40 @@ class Part(NamedTuple):
         samples[:, :n_features] = points.matrix
         return cls(samples, np.ascontiguousarray(samples.T), np.array(points.sqnorms), square)
 
+    def joined(self, other: Part) -> Part:
+        """The samples of two classes, whose kernel values are not known."""
+        samples, sqnorms = np.concatenate([self.samples, other.samples]), np.concatenate([self.sqnorms, other.sqnorms])
+        return Part(samples, np.concatenate([self.columns, other.columns], axis=1), sqnorms, NOTHING)
 
-NOTHING = np.empty((0, 0))
+
 NO_PART = Part(NOTHING, NOTHING, np.empty(0), NOTHING)
+"""Where no rows are made."""
+
+
+class RowFunction(NamedTuple):
+    """A kernel as a function of dot products, for the loop that makes rows. ``scale`` is gamma, or -gamma / ln 2 of the RBF
+    kernel; ``shift`` is coef0."""
+
+    form: int
+    scale: float = 1.0
+    shift: float = 0.0
+    degree: int = 1
+
+    @property
+    def is_gaussian(self) -> bool:
+        return self.form == 0
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> RowFunction | None:
+        """The function of a kernel. None where no loop makes its rows."""
+        known = kernel.dot_function
+        if known is None or not 1 <= known.degree <= policy.KERNEL.most_factors:
+            return None
+        scale = -known.gamma / math.log(2.0) if kernel.is_gaussian else known.gamma
+        return cls(FORMS.index(known.name), scale, known.coef0, known.degree)
+
+
+NO_FUNCTION = RowFunction(FORMS.index("rbf"))
 """Where no rows are made."""
 
 
@@ -65,25 +101,61 @@ class RowsOnDemand(NamedTuple):
     second: Part
     middle: int
     n: int
-    log2_scale: float
+    function: RowFunction
     power: Array
     bits: Array
     features: Array
     counts: Array
 
 
+class ValueBounds(NamedTuple):
+    """The values k(x, x), and lengths with |k(x_i, x_j)| <= l_i l_j. A value is wrong by at most ``share`` l_i l_j. Lengths are
+    one for a kernel without values above one, and else the roots of k(x, x) by the inequality of Cauchy and Schwarz."""
+
+    diagonal: Array
+    lengths: Array
+    share: float
+
+    @classmethod
+    def of(cls, kernel: Kernel, points: Points) -> ValueBounds | None:
+        """The bounds of a kernel. None where it has none of these forms."""
+        known = kernel.dot_function
+        if known is not None and known.name in ("identity", "power") and kernel.is_positive_semidefinite:
+            diagonal = kernel.diagonal(points)
+            return cls(diagonal, np.sqrt(diagonal), kernel.share_of_lengths(points))  # type: ignore[attr-defined]
+        if kernel.is_gaussian or (known is not None and known.name == "tanh"):
+            diagonal = np.ascontiguousarray(kernel.diagonal(points))
+            return cls(diagonal, np.ones(len(points)), kernel.rounding_error(points, points))
+        return None
+
+    def part(self, chosen: Array) -> ValueBounds:
+        return ValueBounds(self.diagonal[chosen], self.lengths[chosen], self.share)
+
+    def joined(self, other: ValueBounds) -> ValueBounds:
+        """The bounds of the samples of two classes."""
+        diagonal = np.concatenate([self.diagonal, other.diagonal])
+        return ValueBounds(diagonal, np.concatenate([self.lengths, other.lengths]), self.share)
+
+
 class HeldValues:
     """The matrix of n samples, in memory that ends in zeros in both directions. No value is wrong by more than ``error``."""
 
-    def __init__(self, rows: RowsOnDemand, error: float, evaluations: int, fill: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        rows: RowsOnDemand,
+        error: float,
+        evaluations: int,
+        fill: Callable[[], int] | None = None,
+        bounds: ValueBounds | None = None,
+    ) -> None:
         """``evaluations`` values were computed for these rows, and ``fill`` makes all rows at once; None where they are all
         there."""
-        self.rows, self.error, self.n = rows, error, rows.n
+        self.rows, self.error, self.n, self.bounds = rows, error, rows.n, bounds
         self._evaluations, self._fill = evaluations, fill
 
     @classmethod
-    def whole(cls, padded: Array, n: int, error: float, evaluations: int) -> HeldValues:
-        return cls(_rows_in(padded, n, NO_PART, NO_PART, n, 0.0), error, evaluations)
+    def whole(cls, padded: Array, n: int, error: float, evaluations: int, bounds: ValueBounds | None = None) -> HeldValues:
+        return cls(_rows_in(padded, n, NO_PART, NO_PART, n, NO_FUNCTION), error, evaluations, None, bounds)
 
     @property
     def nbytes(self) -> int:
@@ -121,27 +193,29 @@ class HeldValues:
             return self.rows.values
         if len(chosen) > self.rows.counts[1]:
             return self.padded
-        from maxmargin.problem.kernel_loops import make_rows
+        from maxmargin.problem.kernel_loops import make_bent_rows, make_rows
 
-        make_rows(self.rows, chosen)
+        (make_rows if self.rows.function.is_gaussian else make_bent_rows)(self.rows, chosen)
         return self.rows.values
 
 
-def _rows_in(padded: Array, n: int, first: Part, second: Part, middle: int, log2_scale: float) -> RowsOnDemand:
+def _rows_in(padded: Array, n: int, first: Part, second: Part, middle: int, function: RowFunction) -> RowsOnDemand:
     """Rows in this memory, none of which is there yet, but for those that hold zeros only."""
     is_there, power = np.zeros(len(padded), np.uint8), np.empty(len(padded))
     is_there[n if first.columns.size else 0 :] = 1
     if first.columns.size:
         padded[0] = 0.0  # a loop adds zero times this row before it has chosen one, and new memory may hold infinities
     features, counts = np.empty(len(first.columns) + 3, np.int64), np.array([0, int(policy.HELD.most_rows * n)])
-    return RowsOnDemand(padded, is_there, first, second, middle, n, log2_scale, power, power.view(np.int64), features, counts)
+    return RowsOnDemand(padded, is_there, first, second, middle, n, function, power, power.view(np.int64), features, counts)
 
 
-def _may_wait(kernel: Kernel, points: Points, n_read: int) -> bool:
-    """Whether rows are made on demand: for the RBF kernel of dense samples by dot products, where a cache holds the
-    ``n_read`` samples that are read for a row."""
+def _waiting(kernel: Kernel, points: Points, n_read: int) -> RowFunction | None:
+    """The function by which rows are made on demand: for kernels of dot products between dense samples, where a cache holds
+    the ``n_read`` samples that are read for a row. None where all rows are made at once."""
     n_bytes = n_read * points.matrix.shape[1] * np.dtype(np.float64).itemsize
-    return _is_rbf_of_dots(kernel) and not sparse.issparse(points.matrix) and n_bytes <= policy.HELD.cache_bytes
+    if sparse.issparse(points.matrix) or n_bytes > policy.HELD.cache_bytes:
+        return None
+    return RowFunction.of(kernel)
 
 
 def _is_rbf_of_dots(kernel: Kernel) -> bool:
@@ -161,6 +235,7 @@ def held_values(kernel: Kernel, points: Points) -> HeldValues:
         padded[:n, :n] = matrix.toarray() if sparse.issparse(matrix) else matrix
         return HeldValues.whole(padded, n, 0.0, 0)
     error, prepared = kernel.rounding_error(points, points), kernel.prepared(points)
+    bounds, function = ValueBounds.of(kernel, prepared), _waiting(kernel, prepared, n)
     padded = np.empty((_rounded(n), _rounded(n)))
 
     def fill() -> int:
@@ -168,10 +243,10 @@ def held_values(kernel: Kernel, points: Points) -> HeldValues:
         with single_threaded_blas():
             return _fill_square(kernel, prepared, padded[:n, :n])
 
-    if not _may_wait(kernel, prepared, n):
-        return HeldValues.whole(padded, n, error, fill())
+    if function is None:
+        return HeldValues.whole(padded, n, error, fill(), bounds)
     part = Part.of(prepared, NOTHING)
-    return HeldValues(_rows_in(padded, n, part, part, n, _log2_scale(kernel)), error, 0, fill)
+    return HeldValues(_rows_in(padded, n, part, part, n, function), error, 0, fill, bounds)
 
 
 def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
@@ -227,7 +302,9 @@ class ClassValues:
         self._memory = threading.local()
         sizes = np.bincount(codes)
         self.largest = _largest_pair(sizes)
-        self._may_wait = _may_wait(kernel, points, int(sizes.max()))
+        self._function = _waiting(kernel, points, int(sizes.max()))
+        bounds = ValueBounds.of(kernel, points)
+        self._bounds = None if bounds is None else [bounds.part(codes == k) for k in range(len(sizes))]
         self.megabytes = _megabytes(sizes, n_threads)
 
     @classmethod
@@ -260,25 +337,32 @@ class ClassValues:
     def pair(self, first: int, second: int) -> HeldValues:
         """The matrix of all samples of the first class, then all of the second. It is valid until this thread asks for the next
         pair."""
-        (one, n_one), (other, n_other) = self.square(first), self.square(second)
+        one, other = self._classes[first], self._classes[second]
         middle, n = len(one), len(one) + len(other)
+        bounds = None if self._bounds is None else self._bounds[first].joined(self._bounds[second])
         padded, memory = self._matrices(_rounded(n))
 
         def fill() -> int:
+            (within, n_one), (within_other, n_other) = self.square(first), self.square(second)
             padded[n:], padded[:, n:] = 0.0, 0.0
-            padded[:middle, :middle], padded[middle:n, middle:n] = one, other
-            _fill_across(self._kernel, self._classes[first], self._classes[second], padded, memory)
-            return len(one) * len(other)
+            padded[:middle, :middle], padded[middle:n, middle:n] = within, within_other
+            _fill_across(self._kernel, one, other, padded, memory)
+            return len(one) * len(other) + n_one + n_other
 
-        if not self._may_wait:
-            return HeldValues.whole(padded, n, self._error, n_one + n_other + fill())
-        rows = _rows_in(padded, n, self._part(first), self._part(second), middle, _log2_scale(self._kernel))
-        return HeldValues(rows, self._error, n_one + n_other, fill)
+        if self._function is None:
+            return HeldValues.whole(padded, n, self._error, fill(), bounds)
+        if len(self._classes) <= policy.HELD.few_classes:
+            part = Part.joined(self._part(first), self._part(second))
+            return HeldValues(_rows_in(padded, n, part, part, n, self._function), self._error, 0, fill, bounds)
+        evaluations = self.square(first)[1] + self.square(second)[1]
+        rows = _rows_in(padded, n, self._part(first), self._part(second), middle, self._function)
+        return HeldValues(rows, self._error, evaluations, fill, bounds)
 
     def _part(self, k: int) -> Part:
         known = self._parts[k]
         if known is None:
-            known = self._parts[k] = Part.of(self._classes[k], self.square(k)[0])
+            square = NOTHING if len(self._classes) <= policy.HELD.few_classes else self.square(k)[0]
+            known = self._parts[k] = Part.of(self._classes[k], square)
         return known
 
     def _matrices(self, size: int) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ import numpy as np
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem import policy
 from maxmargin.problem.dual_box import DualBox, Kinks, Loss, repeated
-from maxmargin.problem.held_values import HeldValues, held_values
+from maxmargin.problem.held_values import HeldValues, ValueBounds, held_values
 from maxmargin.problem.kernels import Kernel, Points
 from maxmargin.problem.linear import costs_of, signs_of, targets_of
 from maxmargin.problem.losses import Hinge
@@ -39,10 +39,11 @@ class SignedVariables(NamedTuple):
 
 
 class EvenProblem(NamedTuple):
-    """What a problem of few samples with hinge loss, an offset, the RBF kernel and one C for all samples consists of: its
-    kernel matrix, the labels in float64, and C > 0."""
+    """What a problem of few samples with hinge loss, an offset and one C for all samples consists of, where its kernel values
+    are bounded by lengths: its kernel matrix, those bounds, the labels in float64, and C > 0."""
 
     held: HeldValues
+    bounds: ValueBounds
     signs: Array
     C: float
 
@@ -118,6 +119,8 @@ class KernelProblem:
     def diagonal(self) -> Array:
         if self.kernel.is_gaussian:  # needs no points
             return repeated(1.0, self.n_samples)
+        if self.matrix is not None and self.held is not None and self.held.bounds is not None:
+            return self.held.bounds.diagonal
         return self.kernel.diagonal(self.points)
 
     @cached_property
@@ -130,10 +133,10 @@ class KernelProblem:
     @cached_property
     def even(self) -> EvenProblem | None:
         """The problem in short, where it is that simple. One compiled call then finds all that its certificate needs."""
-        is_even = self.has_offset and self.kernel.is_gaussian and self.C.strides == (0,) and not self.loss.is_regression
-        if not (is_even and self.n_samples and self.C[0] > 0.0) or self.held is None:
+        is_even = self.has_offset and self.C.strides == (0,) and not self.loss.is_regression
+        if not (is_even and self.n_samples and self.C[0] > 0.0) or self.held is None or self.held.bounds is None:
             return None
-        return EvenProblem(self.held, self.signs, float(self.C[0]))
+        return EvenProblem(self.held, self.held.bounds, self.signs, float(self.C[0]))
 
     @property
     def held_evaluations(self) -> int:

@@ -16,6 +16,8 @@ SHIFT = 1.5 * 2.0**52
 """x + SHIFT has no room for a fraction: its low bits are x rounded to a whole number."""
 MANTISSA_BITS, ONE_BITS = np.int64(52), np.int64(1023 << 52)
 LEAST = -1022.0
+IDENTITY, HYPERBOLIC = 1, 3
+"""Forms of a kernel as a function of dot products: see :class:`maxmargin.problem.held_values.RowFunction`."""
 SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
 """The greatest number of samples whose terms are added up by ``hinge_sums``, and the terms of a block. With both, no term goes
 through more than 64 roundings."""
@@ -70,11 +72,11 @@ def rbf_values(products, sqnorms, other_sqnorms, log2_scale, power, bits):
             products[j, i] *= power[i]
 
 
-@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=False)
-def make_row(rows, i):
-    """Make row i of the matrix: see :class:`maxmargin.problem.held_values.RowsOnDemand`. Values within the own part are copied
-    where they are known, and the others computed. Beyond the samples the row holds zeros. A solver's loop calls this function,
-    and Numba gives a function the fast-math of its caller unless it says no, as this one does."""
+@njit(inline="always")
+def begin_row(rows, i):
+    """Row i of the matrix with dot products in the place of values that are not known. Values within the own part are copied
+    where they are known. Beyond the samples the row holds zeros. Returns |x_i|^2, those of the samples whose dot products
+    there are, and where these begin."""
     values, middle, n = rows.values, np.uint64(rows.middle), np.uint64(rows.n)
     is_first, zero = i < middle, np.uint64(0)
     own = rows.first if is_first else rows.second
@@ -87,11 +89,42 @@ def make_row(rows, i):
     for k in range(n, np.uint64(values.shape[1])):
         values[i, k] = 0.0
     multiply(values, i, start, own.samples, place, other.columns, rows.features)
-    halve_exponent(values[i, start:], own.sqnorms[place], other.sqnorms, rows.log2_scale, rows.power, rows.bits)
-    for k in range(np.uint64(other.sqnorms.shape[0])):
-        values[i, start + k] *= rows.power[k]
     rows.is_there[i] = 1
     rows.counts[0] += 1
+    return own.sqnorms[place], other.sqnorms, start
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=False)
+def make_row(rows, i):
+    """Make row i of the matrix of the RBF kernel: see :class:`maxmargin.problem.held_values.RowsOnDemand`. A solver's loop
+    calls this function, and Numba gives a function the fast-math of its caller unless it says no, as this one does."""
+    here, sqnorms, start = begin_row(rows, i)
+    halve_exponent(rows.values[i, start:], here, sqnorms, rows.function.scale, rows.power, rows.bits)
+    for k in range(np.uint64(sqnorms.shape[0])):
+        rows.values[i, start + k] *= rows.power[k]
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=False)
+def make_bent_row(rows, i):
+    """The same for the other functions of dot products. They are compiled only where they are used."""
+    _, sqnorms, start = begin_row(rows, i)
+    if rows.function.form != IDENTITY:
+        bend(rows.values, i, start, np.uint64(sqnorms.shape[0]), rows.function, rows.power)
+
+
+@njit(inline="always")
+def bend(values, i, start, width, function, base):
+    """(gamma x . z + coef0)^degree, or tanh of gamma x . z + coef0, in the place of each x . z. ``base`` is memory."""
+    for k in range(width):
+        base[k] = fma(function.scale, values[i, start + k], function.shift)
+        values[i, start + k] = base[k]
+    if function.form == HYPERBOLIC:
+        for k in range(width):
+            values[i, start + k] = np.tanh(base[k])
+    else:
+        for _ in range(1, function.degree):
+            for k in range(width):
+                values[i, start + k] *= base[k]
 
 
 @njit(inline="always")
@@ -124,6 +157,14 @@ def make_rows(rows, chosen):
     for k in range(chosen.shape[0]):
         if not rows.is_there[chosen[k]]:
             make_row(rows, np.uint64(chosen[k]))
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def make_bent_rows(rows, chosen):
+    """The same for the other functions of dot products."""
+    for k in range(chosen.shape[0]):
+        if not rows.is_there[chosen[k]]:
+            make_bent_row(rows, np.uint64(chosen[k]))
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
@@ -200,20 +241,20 @@ def order(kinks, rank):
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
-def even_sums(values, is_there, alpha, signs, C, errors_a_total, memory):
-    """Everything that the certificate needs with hinge loss, an offset, one C for all, and a kernel without values above one:
-    the number of support vectors, the best offset, the kinks on both sides of it, the greatest magnitude of a kink, which is
-    not finite if one of them is not, the error of an output, and the sums of ``hinge_sums``. The two ``errors_a_total`` are
-    that of an output as a share of sum_i alpha_i, and the own error of a margin. ``memory`` takes the outputs, kinks, errors
-    and costs of the samples. Where an alpha_i is outside its box, or its kernel row is not there, the number of support vectors
-    is -1."""
-    relative_error, own_error = errors_a_total
+def even_sums(values, is_there, alpha, signs, C, bounds, memory):
+    """Everything that the certificate needs with hinge loss, an offset, and one C for all: the number of support vectors, the
+    best offset, the kinks on both sides of it, the greatest magnitude of a kink, which is not finite if one of them is not, the
+    reach sum_j alpha_j l_j, and the sums of ``hinge_sums``. The ``bounds`` are lengths l with |k(x_i, x_j)| <= l_i l_j, the
+    error of output i as a share of l_i times the reach, and the own error of a margin. ``memory`` takes the outputs, kinks,
+    errors and costs of the samples. Where an alpha_i is outside its box, or its kernel row is not there, the number of support
+    vectors is -1."""
+    lengths, relative_error, own_error = bounds
     outputs, kinks, errors, costs = memory[0], memory[1], memory[2], memory[3]
-    n, total, greatest, finite, n_support, n_positive, is_sound = np.uint64(alpha.shape[0]), 0.0, 0.0, 0.0, 0, 0, True
+    n, reach, greatest, finite, n_support, n_positive, is_sound = np.uint64(alpha.shape[0]), 0.0, 0.0, 0.0, 0, 0, True
     for i in range(n):
         outputs[i] = 0.0
     for j in range(n):
-        total += alpha[j]
+        reach += alpha[j] * lengths[j]
         n_positive += signs[j] > 0.0
         is_sound &= alpha[j] >= 0.0 and alpha[j] <= C
         if alpha[j] != 0.0:
@@ -224,13 +265,30 @@ def even_sums(values, is_there, alpha, signs, C, errors_a_total, memory):
                 outputs[i] = fma(scale, values[j, i], outputs[i])
     for i in range(n):
         kink = signs[i] - outputs[i]
-        kinks[i], errors[i], costs[i] = kink, relative_error * total, C
+        kinks[i], errors[i], costs[i] = kink, relative_error * reach * lengths[i], C
         greatest = abs(kink) if abs(kink) > greatest else greatest
         finite += 0.0 * kink  # zero, or not a number
     low, high = order(kinks, n_positive)
     b = 0.5 * (low + high) if n_positive > 0 and n_positive < n else (low if n_positive > 0 else high)
     sums = summed(outputs, errors, alpha, signs, costs, b, own_error)
-    return (n_support if is_sound else -1), b, low, high, greatest + finite, relative_error * total, sums
+    return (n_support if is_sound else -1), b, low, high, greatest + finite, reach, sums
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def even_offsets(outputs, signs, reaches, memory):
+    """The offsets between which every optimal one is, with hinge loss and one C for all, if each optimal kink is within its
+    reach of the given one. Optimal offsets are quantiles of kinks."""
+    n, n_positive, low, high = outputs.shape[0], 0, -np.inf, np.inf
+    for i in range(n):
+        n_positive += signs[i] > 0.0
+    for side in range(2):
+        for i in range(n):
+            memory[i] = signs[i] - outputs[i] + (-reaches[i] if side == 0 else reaches[i])
+        if side == 0:
+            low, _ = order(memory, n_positive)
+        else:
+            _, high = order(memory, n_positive)
+    return low, high
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

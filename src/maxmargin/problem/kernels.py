@@ -31,7 +31,7 @@ from maxmargin.problem import policy
 from maxmargin.problem.kernel_base import SECOND_ORDER as SECOND_ORDER
 from maxmargin.problem.kernel_base import DotFunction as DotFunction
 from maxmargin.problem.kernel_base import Kernel as Kernel
-from maxmargin.problem.kernel_base import OfDotProducts
+from maxmargin.problem.kernel_base import OfDotProducts, most_terms
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.points import Points as Points
 from maxmargin.problem.points import dot_products as dot_products
@@ -53,6 +53,10 @@ class Linear(OfDotProducts):
 
     def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
         return dots
+
+    def share_of_lengths(self, points: Points) -> float:
+        """How wrong a value can be, as a share of |x| |z|."""
+        return UNIT_ROUNDOFF * (most_terms(points) + 8.0)
 
     def _sensitivity_powers(self) -> list[float]:
         return [0.0, 1.0]
@@ -143,7 +147,11 @@ class Polynomial(OfDotProducts):
     def of_dots(self, dots: Array, one: Array, other: Array) -> Array:
         dots *= self.gamma
         dots += self.coef0
-        np.power(dots, self.degree, out=dots)
+        if not 1 <= self.degree <= policy.KERNEL.most_factors:
+            return np.asarray(np.power(dots, self.degree, out=dots))
+        base = dots.copy() if self.degree > 1 else dots
+        for _ in range(1, int(self.degree)):  # NumPy's power takes ten times as long
+            dots *= base
         return dots
 
     def polynomial(self, dots: Array) -> Array:
@@ -153,6 +161,11 @@ class Polynomial(OfDotProducts):
         for _ in range(int(self.degree)):
             value *= base
         return value
+
+    def share_of_lengths(self, points: Points) -> float:
+        """How wrong a value can be, as a share of (k(x, x) k(z, z))^1/2, where coef0 >= 0: that root is at least (gamma |x| |z|
+        + coef0)^p by the inequality of Cauchy and Schwarz."""
+        return UNIT_ROUNDOFF * (self.degree + 1.0) * (most_terms(points) + 8.0)
 
     def _sensitivity_powers(self) -> list[float]:
         """(p + 1) (gamma |x| |z| + |coef0|)^p, multiplied out. NumPy's floats overflow to infinity, where Python's would raise:

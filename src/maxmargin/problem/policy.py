@@ -31,6 +31,9 @@ class KernelProblemPolicy:
     thousands of features have a bound above ``coarse`` whatever their values are, and differences would not lower it."""
     rows_of_differences: int = 64
     """Rows whose differences are made between two check points: with 512 columns and a thousand features, 10 ms."""
+    most_factors: int = 16
+    """The greatest degree of a polynomial kernel whose powers are made by multiplication. NumPy's power takes ten times as long
+    as a cube."""
     most_monomials: int = 1000
     """The most features of a polynomial kernel. A matrix of that size takes 12 ms to factor, by the cost model of ``auto``."""
 
@@ -54,6 +57,9 @@ class HeldValuesPolicy:
     cache_bytes: int = 1 << 19
     """Bytes of the samples that are read to make a row, up to which rows are made on demand. They must stay in a cache, because
     every row reads them all: half of the second-level cache of the machine on which this was written."""
+    few_classes: int = 4
+    """Classes up to which the values within a class are not computed before they are needed. A class of k classes is in k - 1
+    pairs, and a pair reads a seventh of its rows on digits: values that five pairs read in parts are cheaper by one product."""
     most_rows: float = 0.5
     """Share of the rows that are made on demand. All rows at once took as long as 0.55 of them on demand for 360 samples with
     64 features or 520 with 13, 0.7 for 190 with 10 to 16, and 0.9 for 400 with 4. With 1/3, fits of 11 and 26 classes took

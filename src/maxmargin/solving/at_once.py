@@ -46,6 +46,22 @@ def at_once(problem: KernelProblem | NuProblem | LinearProblem, solver: Any, tol
         return None
 
 
+def tried(problem: KernelProblem, solver: Any, start: Array | None, most_steps: int, tol: float, stop: Stop) -> Solution | None:
+    """The solution by the solver for few samples, if it makes no more than so many steps and a certificate then meets ``tol``;
+    else None."""
+    state = None if stop.is_due else solver.few(problem, start, is_trial=True)
+    started, trace = time.perf_counter(), []
+    while state is not None and state.steps < most_steps:
+        state.advance(Budget(most_steps - state.steps, tol))
+        if not state.looks_done or stop.is_due:
+            return None
+        verdict = certify_kernel(problem, state.alpha, tol=tol)
+        trace.append(_row(problem, state, verdict.certificate, state.stage, started))
+        if verdict.meets(tol):
+            return _kernel_solution(problem, state.alpha, verdict, trace)
+    return None
+
+
 def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
     begin, started = getattr(solver, "one_call", None), time.perf_counter()
     call = None if begin is None else begin(problem)

@@ -86,12 +86,12 @@ class KernelAuto(KernelSolver):
             state.many = self._many(problem, warm_start, seed, Work())
         return state
 
-    def few(self, problem: KernelProblem, warm_start: Array | None = None) -> HeldState | None:
-        """The state of the solver for few samples, where it can solve the problem."""
+    def few(self, problem: KernelProblem, warm_start: Array | None = None, is_trial: bool = False) -> HeldState | None:
+        """The state of the solver for few samples, where it can solve the problem. ``is_trial``: another method is waiting."""
         held = problem.held
-        if held is None or not problem.kernel.is_positive_semidefinite or held.nbytes > self.cache_mb * MEGABYTE:
+        if held is None or held.nbytes > self.cache_mb * MEGABYTE:
             return None
-        return HeldState.of(problem, held, warm_start, self.policy.held)
+        return HeldState.of(problem, held, warm_start, self.policy.trial if is_trial else self.policy.held)
 
     def _many(self, problem: KernelProblem, warm_start: Array | None, seed: int, work: Work) -> ManyState:
         """``work`` counts what other solvers have done for the same problem."""

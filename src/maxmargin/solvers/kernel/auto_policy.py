@@ -59,3 +59,5 @@ class KernelAutoPolicy:
     newton_steps: int = 40
     """The steps that Newton's method is taken to need with a factor."""
     held: HeldSMOPolicy = field(default_factory=HeldSMOPolicy)
+    trial: HeldSMOPolicy = field(default_factory=lambda: HeldSMOPolicy(climbs=False))
+    """The same where another method is waiting."""

@@ -21,7 +21,7 @@ from maxmargin.data.by_type import by_type, loop_by_type
 from maxmargin.data.caching import njit
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import MULTIPLE, RowsOnDemand
-from maxmargin.problem.kernel_loops import make_row
+from maxmargin.problem.kernel_loops import make_bent_row, make_row
 
 RUN = np.uint64(MULTIPLE)
 """The samples of a run."""
@@ -63,6 +63,10 @@ class OnDemandProblem(NamedTuple):
         return np.empty((3, len(self.v)), self.v.dtype)
 
 
+class BentProblem(OnDemandProblem):
+    """The same with another function of dot products than the RBF kernel."""
+
+
 @by_type
 def matrix_of(local):
     """The kernel block."""
@@ -83,7 +87,7 @@ def _(local, i):
     return True
 
 
-@matrix_of.when(OnDemandProblem)
+@matrix_of.when(OnDemandProblem, BentProblem)
 def _(local):
     return local.rows.values
 
@@ -91,12 +95,17 @@ def _(local):
 @has_row.when(OnDemandProblem)
 def _(local, i):
     rows = local.rows
-    if rows.is_there[i]:
-        return True
-    if rows.counts[0] >= rows.counts[1]:
-        return False
-    make_row(rows, i)
-    return True
+    if not rows.is_there[i] and rows.counts[0] < rows.counts[1]:
+        make_row(rows, i)
+    return rows.is_there[i] != 0
+
+
+@has_row.when(BentProblem)
+def _(local, i):
+    rows = local.rows
+    if not rows.is_there[i] and rows.counts[0] < rows.counts[1]:
+        make_bent_row(rows, i)
+    return rows.is_there[i] != 0
 
 
 LEAST_CURVATURE = 1e-12

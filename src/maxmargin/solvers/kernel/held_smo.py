@@ -17,7 +17,7 @@ its alpha.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import EvenProblem, KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.batched_smo_loops import OnDemandProblem, extremes
+from maxmargin.solvers.kernel.batched_smo_loops import BentProblem, OnDemandProblem, extremes
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
 from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED, settle
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
@@ -67,6 +67,8 @@ class HeldSMOPolicy:
     """The first round in which active-set Newton takes over where the solution of the first system is outside the box. Before
     that, more steps of SMO mostly lead to a face that holds the solution, and cost less. Where SMO has made all the steps of a
     round, active-set Newton takes over at once."""
+    climbs: bool = True
+    """Whether active-set Newton may take over at all. Not where another method is waiting."""
     near: float = 0.05
     """A sample is near when its margin is within this of one, or within the violation. The near ones take part in those
     systems."""
@@ -77,6 +79,9 @@ class HeldSMOPolicy:
     """Free variables up to which compiled code solves their system. LAPACK is faster with more."""
     noise: float = 4.0
     """Units in the last place by which a margin may be wrong. A gap that such errors can explain counts as rounding error."""
+    stationary_share: float = 0.95
+    """Share of tol that is the violation at which SMO ends where the kernel is not positive semidefinite. The certificate
+    computes the violation again, with other rounding errors."""
     safety: float = 0.5
     """The solver's own gap must fall to this share of the target, because the certificate adds its rounding error."""
 
@@ -102,6 +107,7 @@ class HeldState:
     n: int
     has_offset: bool
     units: Units
+    is_definite: bool = True
     stage: ClassVar[Stage] = Stage("smo", "few samples: their kernel matrix is held")
     steps: int = 0
     rounds: int = 0
@@ -131,9 +137,12 @@ class HeldState:
             for row, given in zip(vectors, (*signed, signed.y, problem.diagonal), strict=True):
                 row[:n] = given
         y, lower, upper, s, v, diagonal = vectors
-        state = cls(problem, held, vectors, y, lower, upper, s, v, diagonal, n, problem.has_offset, units)
+        is_definite = problem.kernel.is_positive_semidefinite
+        state = cls(problem, held, vectors, y, lower, upper, s, v, diagonal, n, problem.has_offset, units, is_definite)
         if policy is not None:
             state.policy, state.violation, state.target_share = policy, policy.first_violation, policy.safety
+        if not is_definite:
+            state.target_share = state.policy.stationary_share
         if warm_start is not None:
             held.with_rows(state.s.nonzero()[0])
             state.settle(0)
@@ -171,12 +180,21 @@ class HeldState:
     def run_round(self, goal: float, max_steps: int) -> None:
         self.rounds += 1
         most = self.steps + min(max_steps, self.policy.steps_a_sample * self.n)
+        if not self.is_definite:
+            self.run_to_violation(goal, most)
+            return
         self.is_trusted = self.n > self.policy.few_samples and self.rounds == 1 and self.run_to_gap(goal, most)
         if self.is_trusted:
             self.relative_gap = goal  # not measured: the certificate comes next, and costs no more
         else:
             self.finish(goal, is_slow=not self.run_smo(self.violation, most))
             self.violation *= self.policy.next_violation
+
+    def run_to_violation(self, goal: float, most: int) -> None:
+        """Run SMO until LIBSVM's violation is that small: where the kernel is not positive semidefinite, there is no gap."""
+        is_there = self.run_smo(goal, most)
+        self.settle(0)
+        self.relative_gap, self.is_at_rounding = goal if is_there else np.inf, is_there
 
     def run_to_gap(self, goal: float, most: int) -> bool:
         """Run SMO until its violation lets expect this gap. False where that would be a violation for the next rounds."""
@@ -193,7 +211,8 @@ class HeldState:
     def run_smo(self, violation: float, most: int) -> bool:
         """Whether the violation is that small now. There are to be at most ``most`` steps in all."""
         if self.steps < most:
-            local = OnDemandProblem(self.held.rows, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
+            kind: Any = OnDemandProblem if self.held.rows.function.is_gaussian else BentProblem
+            local = kind(self.held.rows, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
             self.steps += solve_held(self.held, local, violation, most - self.steps, self.has_offset)
         return self.steps < most
 
@@ -207,7 +226,7 @@ class HeldState:
             return
         cells = self.cells()
         if outcome != MANY or not self.leap_by_elimination(cells):
-            if self.rounds < self.policy.climbing_round and not is_slow:
+            if not self.policy.climbs or (self.rounds < self.policy.climbing_round and not is_slow):
                 return
             is_solved = is_slow and self.run_newton(self.policy.most_columns(self.n))
             if not (is_solved or self.climb(cells)) and self.rounds >= self.policy.most_rounds:
@@ -296,4 +315,4 @@ def _begin_even(vectors: Array, problem: EvenProblem) -> None:
     np.multiply(problem.signs, problem.C, out=upper)
     np.minimum(upper, 0.0, out=lower)
     np.maximum(upper, 0.0, out=upper)
-    y[:], v[:], diagonal[:] = problem.signs, problem.signs, 1.0
+    y[:], v[:], diagonal[:] = problem.signs, problem.signs, problem.bounds.diagonal

@@ -6,6 +6,7 @@ from typing import Any
 
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.solvers.kernel.batched_smo_loops import (
+    BentProblem,
     LocalProblem,
     OnDemandProblem,
     solve_with_offset,
@@ -29,7 +30,7 @@ def solve_local(local: LocalProblem, tolerance: Any, max_steps: int, has_offset:
     return steps
 
 
-def solve_held(held: HeldValues, local: OnDemandProblem, tolerance: Any, max_steps: int, has_offset: bool) -> int:
+def solve_held(held: HeldValues, local: OnDemandProblem | BentProblem, tolerance: Any, max_steps: int, has_offset: bool) -> int:
     """The same with all samples of a problem, whose kernel rows are made when they are first read."""
     if not has_offset:
         return solve_local(LocalProblem(held.padded, *local[1:]), tolerance, max_steps, has_offset)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 from decimal import Decimal, getcontext
 from itertools import pairwise
@@ -384,3 +387,22 @@ def test_rows_of_a_pair_are_copied_when_they_are_asked_for():
     assert "matrix" not in vars(rows)
     assert np.array_equal(rows.matrix, X[chosen])
     assert rows.compiled(1.0).values.shape == (3, 2)
+
+
+def test_a_thread_waits_until_another_has_filled_the_matrix():
+    rng = np.random.default_rng(5)
+    held = held_values(RBF(0.5), Points.of(rng.standard_normal((90, 3))))
+    begun, fill = threading.Event(), held._fill
+
+    def slow():
+        begun.set()
+        time.sleep(0.2)
+        return fill()
+
+    held._fill = slow
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(lambda: held.padded)
+        begun.wait()
+        seen = held.values.copy()
+        np.testing.assert_array_equal(seen, first.result()[: held.n, : held.n])
+    np.testing.assert_allclose(np.diagonal(seen), 1.0)

@@ -145,8 +145,9 @@ class Searching(ABC):
                 adopt(self, model)
         return solutions, limits
 
-    def _warn_of_search(self) -> None:  # noqa: B027
-        """Say what a search could not do. A subclass may have more to say."""
+    @abstractmethod
+    def _warn_of_search(self) -> None:
+        """Say what a search could not do."""
 
     def _validated_samples(self, X: Any, y: Any) -> tuple[Any, Array]:
         return checks.validated(self, X, y)

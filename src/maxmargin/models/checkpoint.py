@@ -226,6 +226,6 @@ def fingerprint(problem: LinearProblem | KernelProblem | NuProblem) -> str:
     matrix = problem.rows.matrix
     arrays = (matrix.data, matrix.indices, matrix.indptr) if problem.rows.is_sparse else (matrix,)
     prices = getattr(problem, "offset_prices", None)
-    for array in (*arrays, problem.y, np.ascontiguousarray(problem.C), *(() if prices is None else (np.array(prices),))):
-        digest.update(array.data)
+    for array in (*arrays, problem.y, problem.C, *(() if prices is None else (np.array(prices),))):
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

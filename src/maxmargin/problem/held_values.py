@@ -151,7 +151,7 @@ class HeldValues:
         """``evaluations`` values were computed for these rows, and ``fill`` makes all rows at once; None where they are all
         there."""
         self.rows, self.error, self.n, self.bounds = rows, error, rows.n, bounds
-        self._evaluations, self._fill = evaluations, fill
+        self._evaluations, self._fill, self._lock = evaluations, fill, threading.Lock()
 
     @classmethod
     def whole(cls, padded: Array, n: int, error: float, evaluations: int, bounds: ValueBounds | None = None) -> HeldValues:
@@ -163,13 +163,19 @@ class HeldValues:
 
     @property
     def padded(self) -> Array:
-        """The whole matrix, with zeros beyond the first n rows and columns."""
+        """The whole matrix, with zeros beyond the first n rows and columns. Several threads may ask for it: one of them fills
+        it, and the others wait."""
         if self._fill is not None:
-            fill, self._fill = self._fill, None
-            self._evaluations = self.evaluations + fill()
+            with self._lock:
+                self._fill_once()
+        return self.rows.values
+
+    def _fill_once(self) -> None:
+        if self._fill is not None:
+            self._evaluations = self.evaluations + self._fill()
             self.rows.counts[0] = 0
             self.rows.is_there[:] = 1
-        return self.rows.values
+            self._fill = None  # now, and not before: other threads may read the matrix from here on
 
     @property
     def values(self) -> Array:

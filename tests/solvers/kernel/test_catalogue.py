@@ -79,7 +79,9 @@ def test_every_kernel_and_rule_is_certified_by_every_solver(kernel, has_offset, 
     if solution is None:
         return
     problem = problem_of(kernel, has_offset)
-    assert certify_kernel(problem, solution.alpha).certificate == solution.certificate
+    judged, reported = certify_kernel(problem, solution.alpha).certificate, solution.certificate
+    assert judged.gap == pytest.approx(reported.gap, abs=judged.rounding_error + reported.rounding_error)
+    assert (judged.is_proof, judged.n_support) == (reported.is_proof, reported.n_support)
     assert problem.is_feasible(solution.alpha)
     if kernel in DEFINITE:
         assert solution.status is Status.CERTIFIED

@@ -53,9 +53,10 @@ class SparseNewtonPolicy:
     ramp_from: float = 100.0
     """Where a working set has more features than there are samples, or after ``ramp_after`` steps, and C is at least this many
     times the least one whose answer is not zero, the problem is solved for smaller C first."""
-    ramp_after: int = 30
-    """Newton steps and passes after which that is so. Raw digits at C = 1e4 and nearly collinear columns took 0.4 to 1.2 s so,
-    and were at a gap of one after 5 s without; a fit that a few more steps would have ended can take twice as long."""
+    ramp_after: int = 60
+    """Newton steps and passes after which that is so. Raw digits at C = 1e4 and nearly collinear columns took 1.3 to 2.2 s so,
+    and were at a gap of one after 5 s without. With 30 they took 0.8 to 1.7 s, but mnist at C = 1 and 10, which ends after 32
+    and 44 steps, took 6 s instead of 2."""
     first_ramp: float = 10.0
     """The first of them, as a multiple of that least C."""
     ramp_growth: float = 10.0

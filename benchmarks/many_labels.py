@@ -146,7 +146,7 @@ def main() -> None:
     options = arguments(__doc__, own)
     about = (__doc__ or "").split("\n\n")
     if options.whole:
-        measured = "Each fit once, with two threads, beside other work: the wall-clock seconds depend on that."
+        measured = "Each fit once, with two threads: wall-clock seconds depend on what else runs."
         table, name, title = table_of_all(options), "many_labels_whole.md", "Five hundred labels"
         write_report(options.results / name, title, [about[1], about[2], table], options.quick, measured)
         return

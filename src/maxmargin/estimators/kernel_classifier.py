@@ -143,7 +143,7 @@ class KernelClassifier(KernelSettings):
                     return self._hard_margin(problem, solver, limits, callback, stop)
             solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
             with stop.heard():
-                return problems.finished(problem, solution, limits.tol)
+                return problems.finished(problem, solution, replace(limits, max_seconds=stop.seconds_left))
 
         starts = self._starts(pairs) or [None] * len(pairs)
         jobs = [partial(job, *each) for each in zip(pairs, starts, strict=True)]

@@ -124,7 +124,7 @@ class KernelRegressor(KernelMachine):
 
                 return solve_hard_tube(problem, solver, limits, callback=callback, seed=seed, stop=stop)
             solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
-            return problems.finished(problem, solution, limits.tol)
+            return problems.finished(problem, solution, replace(limits, max_seconds=stop.seconds_left))
 
         starts = starts_of(self, columns)
         return self._run([partial(job, *each) for each in zip(columns, starts, strict=True)], limits)
@@ -203,8 +203,8 @@ class OutputProblems:
 
         return replace(first, y=y, fast_values=self.values, matrix=matrix if held is not None else None)
 
-    def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
-        return self.features.finished(problem, solution, tol) if self.features is not None else solution
+    def finished(self, problem: Any, solution: Solution, limits: Limits) -> Solution:
+        return self.features.finished(problem, solution, limits) if self.features is not None else solution
 
     def weights(self, solutions: list[Solution]) -> Any:
         return self.features.signed_weights(solutions) if self.features is not None else None

@@ -200,7 +200,7 @@ class NuPairs:
         rows = Rows.from_matrix(pair.part(self.X, self.kernel), check=False) if matrix is None else pair.late_rows(self.X)
         return nu_svc(rows, pair.signs, self.kernel, self.nu, self.costs[pair.samples], matrix)
 
-    def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
+    def finished(self, problem: Any, solution: Solution, limits: Limits) -> Solution:
         return solution
 
 
@@ -225,7 +225,7 @@ class WeightedPairs:
     def problem(self, pair: Pair) -> KernelProblem:
         return weighted_problem(self.X, self.kernel, self.weights, self.costs[self.pairs.index(pair)], pair)
 
-    def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
+    def finished(self, problem: Any, solution: Solution, limits: Limits) -> Solution:
         return solution
 
 

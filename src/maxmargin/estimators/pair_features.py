@@ -131,20 +131,20 @@ class FeatureProblems:
         rows, scaling = Rows.from_matrix(self.matrix, check=False), 1.0 if self.has_offset else 0.0
         return LinearProblem(rows, targets, self.costs, loss, scaling, not self.has_offset)
 
-    def finished(self, problem: LinearProblem, solution: Solution, tol: float) -> Solution:
+    def finished(self, problem: LinearProblem, solution: Solution, limits: Limits) -> Solution:
         if self.map.relative_error == 0.0:
             return solution
-        found = _of_the_kernel(self.map, problem, solution, tol)
+        found = _of_the_kernel(self.map, problem, solution, limits.tol)
         if found.status is not Status.PRECISION_LIMIT or not isinstance(problem, RoundedProblem):
             return found
-        return self._of_large_features(problem, found, tol)
+        return self._of_large_features(problem, found, limits)
 
-    def _of_large_features(self, problem: RoundedProblem, solution: Solution, tol: float) -> Solution:
+    def _of_large_features(self, problem: RoundedProblem, solution: Solution, limits: Limits) -> Solution:
         """The solution where features are too large for the digits of float64."""
         from maxmargin.solving.stiff_features import solve_stiff
 
         X = np.asarray(problem.inputs.toarray() if sparse.issparse(problem.inputs) else problem.inputs)
-        found = solve_stiff(self.map, problem, X, solution, self.solver, Limits(tol))
+        found = solve_stiff(self.map, problem, X, solution, self.solver, limits)
         relative = SECOND_ORDER * self.map.relative_error
         return replace(found, offset_bound=linear_offset_bound(problem, found.w, found.certificate, relative))
 

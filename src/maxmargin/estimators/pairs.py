@@ -100,7 +100,7 @@ class PairProblems(Protocol):
 
     def problem(self, pair: Pair) -> Any: ...
 
-    def finished(self, problem: Any, solution: Solution, tol: float) -> Solution:
+    def finished(self, problem: Any, solution: Solution, limits: Limits) -> Solution:
         """The solution of the kernel's problem from that of the problem that was solved."""
 
 
@@ -157,7 +157,7 @@ class KernelProblems:
             return repeated(self.costs[0], len(pair.samples))
         return self.costs[pair.samples]
 
-    def finished(self, problem: KernelProblem | LinearProblem, solution: Solution, tol: float) -> Solution:
+    def finished(self, problem: KernelProblem | LinearProblem, solution: Solution, limits: Limits) -> Solution:
         return solution
 
 

@@ -26,9 +26,9 @@ from benchmarks.datasets import ROOT, write_text
 from benchmarks.kernel_regression import Case, data
 from benchmarks.measure import Table, machine
 from benchmarks.model_selection import timed_fit
+from benchmarks.range_check import races_kept
 from maxmargin import SVRCV, LinearSVRCV
 from maxmargin.data.rows import Array
-from maxmargin.estimators import gamma_race, range_search
 from maxmargin.model_selection import race
 
 CS = np.logspace(-3.0, 3.0, 13)
@@ -78,14 +78,7 @@ def warm_up(cell: str) -> None:
 
 def proved(cell: str) -> race.Race:
     """The race of a search."""
-    races: list[race.Race] = []
-
-    class Kept(race.Race):
-        def run(self, low: float, high: float, regret: float) -> race.Race:
-            races.append(self)
-            return super().run(low, high, regret)
-
-    gamma_race.Race = range_search.Race = Kept  # type: ignore[attr-defined]
+    races = races_kept()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours(cell, refit=False, max_seconds=MOST_SECONDS).fit(*samples(cell))

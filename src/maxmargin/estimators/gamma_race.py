@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import policy
-from maxmargin.estimators.cross_validated import Samples
+from maxmargin.estimators.cross_validated import Samples, folds_of
 from maxmargin.estimators.jobs import thread_count
 from maxmargin.estimators.range_search import Asked, RangeResult, counts_of, regret_of, sentence
 from maxmargin.estimators.search import Fold
@@ -106,3 +106,13 @@ class GammaRace:
         search.regret_ = regret_of(results, results[g], self.asked.regret)
         has_gamma = not (search.kernel == "linear" or callable(search.kernel))
         search.proof_ = sentence(results, results[g], gammas if has_gamma else None, search.gamma_)
+
+
+def race_of(model: Any, samples: Samples, given: Any, asked: Asked, limits: Limits, stop: Stop) -> GammaRace:
+    """The race of a model with kernels over its ``C_range``."""
+    if model.kernel == "precomputed":
+        raise ValueError(
+            "C_range takes a kernel that is computed from X; with kernel='precomputed', Cs takes a list of values."
+        )
+    folds = folds_of(model, model._fold_model(samples), *samples, given)
+    return GammaRace(model, samples, folds, asked, limits, stop)

@@ -8,8 +8,8 @@ from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks
-from maxmargin.estimators.cross_validated import Samples, folds_of, known_score, scorer_of
-from maxmargin.estimators.gamma_race import GammaRace
+from maxmargin.estimators.cross_validated import Samples, known_score, scorer_of
+from maxmargin.estimators.gamma_race import race_of
 from maxmargin.estimators.gamma_search import GammaSearching
 from maxmargin.estimators.kernel_regressor import LOSSES
 from maxmargin.estimators.linear_svr_cv import one_target
@@ -160,12 +160,7 @@ class SVRCV(GammaSearching, SVR):
         if self.C_range is None:
             return super()._search(samples, given, limits, stop)
         asked = checked_error_search(self, given)
-        if self.kernel == "precomputed":
-            raise ValueError(
-                "C_range takes a kernel that is computed from X; with kernel='precomputed', Cs takes a list of values."
-            )
-        folds = folds_of(self, self._fold_model(samples), *samples, given)
-        GammaRace(self, samples, folds, asked, limits, stop).run()
+        race_of(self, samples, given, asked, limits, stop).run()
         return []
 
     def _fold_problem(self, fold: Fold, kernel: Kernel) -> KernelProblem:

@@ -166,6 +166,16 @@ def _separable(n: int, rng: np.random.Generator) -> Table:
     return Table(X, y)
 
 
+def _orders(n: int, rng: np.random.Generator) -> Table:
+    """A shop: order numbers, milliseconds since 1970 within some weeks, prices, amounts with a heavy tail, a rate, a place, a
+    country as one-hot columns, and a constant."""
+    Z, country = rng.normal(size=(n, 5)), np.eye(12)[rng.integers(0, 12, n)]
+    time, price = 1.6e12 + 1e9 * Z[:, 0], np.exp(3.0 + 1.5 * Z[:, 1])
+    columns = [np.arange(n) + 1e7, time, price, 10.0 * rng.pareto(1.2, n), 0.03 + 0.01 * Z[:, 2], 48.0 + Z[:, 3], 2.0 + Z[:, 4]]
+    score = Z @ rng.normal(size=5) + country @ rng.normal(size=12)
+    return Table(np.column_stack([*columns, country, np.full(n, 7.0)]), _labels(score, 0.1, rng, 2))
+
+
 GENERATED: dict[str, Callable[[int, np.random.Generator], Table]] = {
     "unix-times": _unix_times,
     "milliseconds": _milliseconds,
@@ -183,6 +193,7 @@ GENERATED: dict[str, Callable[[int, np.random.Generator], Table]] = {
     "wide": _wide,
     "integer-codes": _integer_codes,
     "separable": _separable,
+    "orders": _orders,
 }
 """Makers of a table with about so many rows."""
 

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
 from maxmargin.solving.at_once import at_once
-from maxmargin.solving.freed_offset import freed, judged, may_free
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.seeds import seed_from as seed_from
@@ -128,12 +127,7 @@ def drive(
     solver = suited(solver, problem)
     with single_threaded_blas() if isinstance(problem, (LinearProblem, CrammerSingerProblem)) else nullcontext():
         run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
-        solution = _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
-        if not may_free(problem, solver, solution, limits, policy.share_when_freed):
-            return solution
-        own = replace(limits, tol=policy.share_when_freed * limits.tol)
-        free = _driven(_Run(freed(problem), solver, own, callback, stop, policy), None, seed)
-        return judged(problem, solution, free, limits.tol)
+        return _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
 
 
 def _driven(run: _Run, start: Array | None, seed: int) -> Solution:

@@ -52,9 +52,6 @@ class DrivingPolicy:
     does. The objective grows by twice that share of tol."""
     tie: float = 1e-12
     """Relative difference of two primal values that counts as none."""
-    share_when_freed: float = 0.1
-    """Share of tol that the penalty on the intercept may take for the problem with a free intercept to be tried in its place,
-    and to which that problem is solved: its answer is to be within tol of two problems."""
 
     def elements_a_step(self, n_stored: int, n_samples: int) -> float:
         """Stored elements that a step on a linear problem touches, and what it costs besides, in elements."""

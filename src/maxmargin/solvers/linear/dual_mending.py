@@ -57,7 +57,7 @@ def mended(problem: LinearProblem, w: Array, alpha: Array, policy: MendingPolicy
             slopes = problem.margins(missing)
             changes = np.clip(alpha + slopes / sqnorms, box.L, box.U) - alpha
             gains = (2.0 * slopes - changes * sqnorms) * changes
-            best = int(np.nanargmax(gains))
+            best = int(np.argmax(np.where(gains > 0.0, gains, 0.0)))
             if not gains[best] > 0.0:
                 break
             alpha[best] += changes[best]

@@ -14,6 +14,7 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Stage
+from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended
 from maxmargin.solvers.linear.newton.frame import Reduction, reduced, regulariser_of
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.linear.newton.line_search import least_along
@@ -186,15 +187,31 @@ class NewtonState(Standing):
         if self.is_refined:
             return False
         self.is_refined = True
-        alpha = self._balanced(self._refined()[1])
+        w, alpha = self._refined()
+        alpha = self._mended(w, self._balanced(alpha))
         weights = self.problem.precise_weights(alpha)
         dual = float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights)
-        return self._take_anchor(alpha, dual) > ROUNDING * abs(dual)
+        if not self._take_anchor(alpha, dual) > ROUNDING * abs(dual):
+            return False
+        self.w[:] = w
+        self.passes.products(self.w, self.margin)
+        return True
+
+    def _mended(self, w: Array, alpha: Array) -> Array:
+        """alpha with the rounding errors of its large elements made good by small ones, where these errors may hide what a
+        refinement gains. It is not done for scaled targets and rotated rows."""
+        if not all(isinstance(reduction, CentredColumns) for reduction in self.reductions):
+            return alpha
+        w = w[: self.problem.n_weights]
+        for centred in self.reductions:
+            w, alpha = centred.expand(w, alpha)
+        return mended(self.original, w, alpha) if is_worth_mending(self.original, alpha, self.pair_gap) else alpha
 
     def retreat(self, factor: float) -> None:
         """Handle an inner problem in which no step lowers F, and alpha is still not good enough for an outer step: rounding
-        hides the gain. First w is computed anew. If the dual value rises then, or after a refinement in higher precision, the
-        outer step is taken. Otherwise a smaller penalty makes the inner problem easier."""
+        hides the gain. First w is computed anew, then columns far from zero are centred. If the dual value rises, or does so
+        after a refinement in higher precision, the outer step is taken, and the penalty may grow: a refined pair has solved its
+        inner problem. Otherwise a smaller penalty makes the inner problem easier."""
         if self._has_converged:
             self._end()
         elif not self.is_washed:
@@ -202,11 +219,15 @@ class NewtonState(Standing):
             self._wash()
         elif np.isinf(self.penalty):
             self._end()
-        elif self._rise > -self.policy.converged * abs(self.dual):
+        elif not self._centres():
+            self._retreat_in_these_columns(factor)
+
+    def _retreat_in_these_columns(self, factor: float) -> None:
+        if self._rise > -self.policy.converged * abs(self.dual):
             self.go_outside(factor if self.inner_gap <= self.policy.converged * abs(self.dual) else 1.0)
         elif self._has_risen_by_refinement():
             self.retreats = 0
-            self._begin_inner_problem(self.penalty)
+            self._begin_inner_problem(self.penalty * factor)
         else:
             self.retreats += 1
             if self.retreats >= self.policy.most_retreats:
@@ -255,8 +276,10 @@ class NewtonState(Standing):
             self._wash()
             return
         self.refusals += 1
+        if self._centres():
+            return
         if self.refusals >= self.policy.most_refusals:
-            self._centre_or_give_up()
+            self.is_stuck = self.looks_done = True
             return
         self.is_at_end, self.retreats = False, 0
         self.idle = IdleRounds(self.policy.idle_share)
@@ -267,17 +290,17 @@ class NewtonState(Standing):
         smaller = min(1.0, self.penalty * self.policy.refused_retreat)
         self._begin_inner_problem(smaller if self.refusals == 1 else min(smaller, self._resolved_penalty))
 
-    def _centre_or_give_up(self) -> None:
-        """Centre the columns as a last resort, or give up. In most data a penalised intercept is small beside w . x, and
-        centred columns only add rounding error."""
+    def _centres(self) -> bool:
+        """Centre the columns if some are far from zero for their spread, and say whether that was done. It is done where
+        rounding hides progress, not before: in most data a penalised intercept is small beside w . x, and centred columns only
+        add rounding error."""
         targets = [reduction for reduction in self.reductions if isinstance(reduction, ScaledTargets)]
         is_plain = len(targets) == len(self.reductions) and not self.price
-        centred = CentredColumns.of(self.problem) if is_plain else None
-        if centred is None:
-            self.is_stuck = self.looks_done = True
-        else:
-            self.kept = None
-            self._begin([*targets, centred], self.anchor)
+        if not is_plain or (centred := CentredColumns.of(self.problem)) is None:
+            return False
+        self.kept = None
+        self._begin([*targets, centred], self.anchor)
+        return True
 
     @property
     def _resolved_penalty(self) -> float:

@@ -27,7 +27,7 @@ from maxmargin.certificate.linear_verdict import ProblemShape, certificate_of_pa
 from maxmargin.data.limits import Stop
 from maxmargin.io import to_blocks
 from maxmargin.scale_out import policy
-from maxmargin.scale_out.answers import Line, Order, answer_part, slopes_part
+from maxmargin.scale_out.answers import Line, Order, answer_part, refine_part, slopes_part
 from maxmargin.scale_out.blocks import Block
 from maxmargin.scale_out.descent import Descent, Visit, descend_part, dual_point_part, take_step_part
 from maxmargin.scale_out.executors import InMemory, OnDisk
@@ -107,6 +107,42 @@ def test_newton_by_passes_finds_the_certified_optimum(loss, C, edges):
     alpha = np.concatenate([memory.alpha for memory in executor.memories[0]])
     assert certify(LinearProblem.build(X, y, C, loss, 1.0), found.w, alpha).relative_gap <= 1e-6
     assert np.linalg.norm(found.w - expected.w) <= found.certificate.distance_bound + expected.certificate.distance_bound
+
+
+def raw_table(n=4000, seed=0):
+    """Seconds since 1970, salaries, ages and rates side by side."""
+    random = np.random.default_rng(seed)
+    salary, age, rate = random.lognormal(11.0, 0.6, n), random.integers(18, 90, n).astype(float), 0.05 * random.random(n)
+    X = np.column_stack([1.6e9 + random.integers(0, 30_000_000, n), salary, age, rate, 1e-4 * random.normal(size=(n, 2))])
+    score = (salary - 7e4) / 4e4 + (age - 50.0) / 20.0 - 50.0 * (rate - 0.025) + random.normal(size=n)
+    return X, np.where(score > 0.3, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 1e4, 1e6])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_newton_by_passes_certifies_columns_as_they_come(loss, C):
+    X, y = raw_table(seed=1)
+    found = fitted(InMemory(partitions(X, y, [0, 20, 1500, 4000]), [framing(loss, 6, C)]))
+    assert found.status is Status.CERTIFIED
+
+
+class LosesMemory(InMemory):
+    """A partition forgets all before the first refinement in higher precision."""
+
+    generation = 0
+
+    def run(self, passes):
+        if self.generation == 0 and any(passed.task is refine_part for passed in passes.values()):
+            self.generation = 1
+            self.memories[0][1] = Memory.empty(len(self.partitions[1].y))
+        return {which: reply._replace(generation=self.generation) for which, reply in super().run(passes).items()}
+
+
+def test_a_partition_that_is_lost_does_not_mislead_a_refinement():
+    X, y = raw_table(seed=1)
+    executor = LosesMemory(partitions(X, y, [0, 20, 1500, 4000]), [framing(SquaredHinge(), 6, 1e6)])
+    assert fitted(executor).status is Status.CERTIFIED
+    assert executor.generation == 1
 
 
 @pytest.mark.parametrize("scaling", [0.0, 1.0])

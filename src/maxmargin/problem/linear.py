@@ -135,12 +135,16 @@ class LinearProblem:
 
     def precise_weights(self, alpha: Array) -> Array:
         """w(alpha) summed in long double, where the machine has it. Without an intercept the last element is zero."""
+        return self.long_weights(alpha).astype(np.float64)
+
+    def long_weights(self, alpha: Array) -> Array:
+        """The same in long double, for sums of several parts."""
         signed = (alpha * self.signs).astype(np.longdouble)
         total = np.zeros(self.rows.n_features, np.longdouble)
         for start in range(0, self.n_samples, policy.LINEAR.precise_rows):
             block = slice(start, start + policy.LINEAR.precise_rows)
             total += self.rows.matrix[block].T @ signed[block]
-        return np.append(total, self.intercept_scaling * signed.sum()).astype(np.float64)
+        return np.append(total, self.intercept_scaling * signed.sum())
 
     def primal(self, w: Array) -> float:
         losses = self.loss.value(self.margins(w), self.targets)

@@ -22,14 +22,15 @@ from maxmargin.solvers.linear.newton.passes import Changes, CompiledPasses, Prox
 
 
 class Order(NamedTuple):
-    """What the partitions are told: the proximal term, whether alpha or the middle of the box becomes its anchor before they
-    answer, whether they report from the beginning, and whether the matrix is to come with the answer. With a ``reach`` above
-    zero, partitions in memory then visit the samples within that distance of a kink alone, until the anchor moves."""
+    """What the partitions are told: the proximal term, whether alpha, the middle of the box or zero becomes its anchor before
+    they answer, whether they report from the beginning, and whether the matrix is to come with the answer. With a ``reach``
+    above zero, partitions in memory then visit the samples within that distance of a kink alone, until the anchor moves."""
 
     penalty: float
     softness: float
     moves_anchor: bool = False
     anchors_in_middle: bool = False
+    anchors_at_zero: bool = False
     restarts: bool = False
     has_matrix: bool = True
     reach: float = 0.0
@@ -39,7 +40,7 @@ class Order(NamedTuple):
 
     @property
     def visits_all(self) -> bool:
-        return self.moves_anchor or self.anchors_in_middle or self.restarts
+        return self.moves_anchor or self.anchors_in_middle or self.anchors_at_zero or self.restarts or self.reach > 0.0
 
 
 class Line(NamedTuple):
@@ -128,8 +129,8 @@ def _prepare(part: Part, order: Order) -> None:
     if memory.free is None:
         memory.free = np.zeros(problem.n_samples, bool)
     has_prox = math.isfinite(order.penalty)
-    if has_prox and memory.anchor is None:
-        memory.anchor = memory.alpha.copy()
+    if has_prox and (memory.anchor is None or order.anchors_at_zero):
+        memory.anchor = np.zeros(problem.n_samples) if order.anchors_at_zero else memory.alpha.copy()
     if has_prox and order.anchors_in_middle:
         memory.anchor = 0.5 * (problem.box.L + problem.box.U)
     elif has_prox and order.moves_anchor:
@@ -207,6 +208,50 @@ def _passes(part: Part) -> CompiledPasses:
         if part.stays:
             part.memory.kept["passes"] = passes
     return passes
+
+
+class Refined(NamedTuple):
+    """w(alpha) in long double, and sum_i p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2."""
+
+    w_alpha: Array
+    linear: float
+
+    def plus(self, other: Refined) -> Refined:
+        return Refined(self.w_alpha + other.w_alpha, self.linear + other.linear)
+
+
+def refine_part(part: Part, direction: Array, rate: float) -> Refined:
+    """The task: let the free samples follow a step of w, and add up w(alpha) in higher precision."""
+    problem, memory = part.problem, part.memory
+    _leave_near(part)
+    if memory.free is not None and direction.any():
+        along = np.empty(problem.n_samples)
+        _passes(part).products(direction, along)
+        moved = memory.alpha - rate * problem.C * memory.free * along
+        memory.alpha = np.clip(moved, problem.box.L, problem.box.U)
+    return Refined(problem.long_weights(memory.alpha), float(np.sum(problem.box.terms(memory.alpha))))
+
+
+class Magnitude(NamedTuple):
+    """The samples, the sum of their |x_i|^2, and the greatest C_i."""
+
+    n_samples: int
+    squares: float
+    cost: float
+
+    def plus(self, other: Magnitude) -> Magnitude:
+        return Magnitude(self.n_samples + other.n_samples, self.squares + other.squares, max(self.cost, other.cost))
+
+    @property
+    def stiffness(self) -> float:
+        """The greatest C_i times the mean of |x_i|^2."""
+        return self.cost * self.squares / self.n_samples
+
+
+def magnitude_part(part: Part) -> Magnitude:
+    """The task: how large rows and costs are."""
+    problem = part.problem
+    return Magnitude(problem.n_samples, float(np.sum(problem.rows.squared_norms())), float(problem.C.max()))
 
 
 class Slopes(NamedTuple):

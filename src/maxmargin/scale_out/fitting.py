@@ -235,21 +235,23 @@ class PassesRun:
 
     def _newton_steps(self, state: NewtonByPasses) -> Solving[Status]:
         next_try = self.plan.policy.remainder_gap if self._keeps_rows else 0.0
-        caution = self.plan.policy.certificate_share
         while True:
             self.active = state.n_free
-            if state.gap <= caution * self.tol * abs(state.dual) or state.is_stuck:
-                if (yield from self.judge(state.candidate)) or state.is_stuck:
+            if state.looks_done:
+                w = yield from self._counted(state.offer())
+                if (yield from self.judge(w)) or state.is_stuck:
                     return self.status
-                caution *= 0.5
-            if state.gap <= next_try * abs(state.dual):
+                yield from self._counted(state.look_closer(self.tol))
+            elif state.gap <= next_try * abs(state.dual):
+                next_try *= 0.1 * min(1.0, state.gap / (next_try * abs(state.dual)))
                 if (yield from self._settle(state)):
                     return self.status
-                next_try = 0.1 * min(next_try, state.gap / abs(state.dual))
             if self.stalls(state.gap):
                 yield from self.judge(state.candidate)
                 return self.status
-            yield from self._counted(state.step())
+            yield from self._counted(state.follow(self.tol))
+            if not state.looks_done:
+                yield from self._counted(state.step(self.tol))
 
     def stalls(self, gap: float) -> bool:
         """Whether the solver's own gap has not fallen for long, or a limit is reached."""

@@ -14,6 +14,8 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, Regulariser
+from maxmargin.solvers.linear.newton.iteration import finished
+from maxmargin.solvers.linear.newton.line_search import looks_for_root
 from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import CompiledPasses, DensePasses, Passes, Prox, curve_of, passes_for
 from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy, default_policy
@@ -100,7 +102,7 @@ def test_a_newton_step_is_counted_as_an_epoch(passes_of):
 def test_least_squares_is_solved_by_one_step(passes_of):
     problem = PROBLEMS["overlapping"](LeastSquares())
     state = Newton().init(problem, None, 0)
-    state.step()
+    finished(state.step())
     X = problem.rows.matrix
     exact = np.linalg.solve(np.eye(6) + 2.0 * X.T @ X, 2.0 * X.T @ problem.y)
     assert state.w[:6] == pytest.approx(exact, rel=1e-12)
@@ -267,11 +269,11 @@ def test_a_step_never_raises_the_inner_objective_and_an_outer_step_never_lowers_
     for _ in range(25):
         if state.solves_inner_problem(solver.acceptance):
             anchor_dual = state.anchor_dual
-            state.go_outside(2.0)
+            finished(state.go_outside(2.0))
             assert state.anchor_dual >= anchor_dual
             assert state.anchor_dual == pytest.approx(problem.dual(state.anchor), rel=1e-12)
         before = inner_values(state)[0]
-        state.step()
+        finished(state.step())
         assert inner_values(state)[0] <= before + 1e-13 * abs(before)
 
 
@@ -293,6 +295,23 @@ def test_the_line_search_finds_the_minimum_of_a_dense_grid(passes_of, problem_na
     assert found > 0.0
     least = min(value(t) for t in np.linspace(0.0, 3.0 * found, 1000))
     assert value(found) <= least + 1e-6 * (value(0.0) - least)
+
+
+@pytest.mark.parametrize("root", [3.0, 0.9, 0.02, 1e-6, 1e-20, 1e-40])
+def test_a_few_looks_at_several_lengths_find_the_root_of_a_rising_function(root):
+    def look(t: float) -> tuple[float, float]:
+        return (5.0 * (t - root), 5.0) if t > root else (t - root, 1.0)
+
+    looks, n_looks, found = looks_for_root(6, 0.45, 8), 0, 0.0
+    lengths = next(looks)
+    while found == 0.0:
+        n_looks += 1
+        try:
+            lengths = looks.send([look(t) for t in lengths])
+        except StopIteration as end:
+            found = float(end.value)
+    assert n_looks <= (1 if root > 0.02 else 6)
+    assert 0.45 * root <= found <= root / 0.45
 
 
 # The Hessian

@@ -5,7 +5,8 @@ what                                                           where
 =============================================================  =============================================
 the method and its mathematics                                 ``newton.py``
 what follows from an answer, wherever the samples are          ``standing.py``
-its iteration: inner problems, anchor, penalty, best answer    ``state.py``
+its order, wherever the samples are                            ``iteration.py``
+its samples in memory, and the best answer                     ``state.py``
 its tuning constants                                           ``policy.py``
 the whole method in one compiled call, for few features        ``small_newton.py``, ``small_newton_loop.py``
 what it asks of the samples, in NumPy and compiled             ``passes.py``, ``pass_loops.py``

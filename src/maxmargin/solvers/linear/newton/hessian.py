@@ -143,7 +143,7 @@ class FreeHessian:
     def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
         """The direction -(R + rate S)^-1 g by Cholesky. If rounding made the matrix indefinite, it is computed anew in float64,
         and then a small multiple of its diagonal is added. None if it overflows."""
-        if self.is_careful and np.count_nonzero(free) * self.size <= self.policy.most_reflected:
+        if self.is_careful and self._can_reflect(free):
             factor = self._reflected(rate, regulariser, np.flatnonzero(free))
         else:
             factor = self._factored(rate, regulariser, free)
@@ -151,6 +151,9 @@ class FreeHessian:
             return None
         direction = self._substituted(factor, -gradient)
         return np.ascontiguousarray(direction) if np.isfinite(direction).all() else None
+
+    def _can_reflect(self, free: Array) -> bool:
+        return bool(np.count_nonzero(free) * self.size <= self.policy.most_reflected)
 
     def _substituted(self, factor: Array, right: Array) -> Array:
         """The solution of the system whose matrix was factored."""
@@ -266,6 +269,10 @@ class SummedHessian(FreeHessian):
 
     def rebuild(self, free: Array) -> None:
         """The rows are not here, so S cannot be computed anew. Only a small multiple of the diagonal can help."""
+
+    def _can_reflect(self, free: Array) -> bool:
+        """The rows are not here."""
+        return False
 
     def _factor(self, rate: float, regulariser: Regulariser, jitter: float) -> Array | None:
         places = _diagonal(self.size)

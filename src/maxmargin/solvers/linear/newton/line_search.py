@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
+import numpy as np
+
+from maxmargin.data.rows import Array
 from maxmargin.solvers.linear.newton.policy import LineSearchPolicy
 
 
@@ -52,3 +55,40 @@ def _between(low: float, high: float, shrink: float, wide_bracket: float) -> flo
     if low == 0.0:
         return high * shrink
     return math.sqrt(low) * math.sqrt(high) if high > wide_bracket * low else 0.5 * (low + high)
+
+
+Looked = list[tuple[float, float]]
+"""The value of a rising function and its slope, at several lengths."""
+
+
+def looks_for_root(n_lengths: int, shorter: float, most_looks: int) -> Generator[Array, Looked, float]:
+    """About where a rising function is zero, by few looks at several lengths each, for functions where a look is dear. Yields
+    the lengths of a look, the longest first, and is sent what was seen there.
+
+    The first look is at the powers of ``shorter``. Where the function is positive at all lengths, the next look goes down far
+    faster. The search ends between two lengths at which the function changes sign, once these are as near to each other as
+    those of the first look."""
+    lengths, ratio = shorter ** np.arange(n_lengths), shorter
+    below, above = (0.0, 0.0), (math.inf, 0.0)
+    for _ in range(most_looks):
+        for t, (value, slope) in zip(lengths.tolist(), (yield lengths), strict=True):
+            if value < 0.0:
+                if math.isinf(above[0]):
+                    return t - value / slope
+                below = t, value
+                break
+            above = t, value
+        if below[0] == 0.0:
+            ratio **= 4
+            lengths = above[0] * ratio ** np.arange(1, n_lengths + 1)
+        elif above[0] <= 1.01 * below[0] / shorter:
+            break
+        else:
+            lengths = np.geomspace(above[0], below[0], n_lengths + 2)[1:-1]
+    return above[0] if below[0] == 0.0 else _secant(below, above)
+
+
+def _secant(below: tuple[float, float], above: tuple[float, float]) -> float:
+    """Where the line through two points is zero, the first of which is below zero and the second not."""
+    (low, value), (high, other) = below, above
+    return low - value * (high - low) / (other - value)

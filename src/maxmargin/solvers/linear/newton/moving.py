@@ -23,7 +23,6 @@ from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.pair import PrimalDualPair
 from maxmargin.solvers.linear.newton.passes import curve_of
 from maxmargin.solvers.linear.newton.state import NewtonState
-from maxmargin.solvers.patience import IdleRounds
 from maxmargin.solvers.presolve import MergedRows
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
@@ -55,7 +54,7 @@ class MovableState(NewtonState):
         self.curve = curve_of(self.problem)
         self.passes.take_costs(self.curve, factor)
         self.anchor_dual = self._move_alpha(factor, *was_at)
-        self._forget()
+        self._forget_costs()
         self._respond()
         self._start_at_zero_if_better(self.settings.cold_penalty)
 
@@ -69,13 +68,10 @@ class MovableState(NewtonState):
         w_alpha = self.passes.restart(self.alpha)
         return float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
 
-    def _forget(self) -> None:
+    def _forget_costs(self) -> None:
         """What was found at the old costs."""
+        self._forget()
         self.steps, self.kept = 0, None
-        self.inner_steps = self.retreats = self.refusals = 0
-        self.idle = IdleRounds(self.policy.idle_share)
-        self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = self.is_refined = False
-        self.caution, self.least_primal, self.is_stiff = 1.0, np.inf, False
         self.anchor[:] = self.alpha
         self.best_pair = PrimalDualPair(np.inf, self.w.copy(), self.alpha.copy())
         self._set_penalty(self.settings.penalty)

@@ -42,6 +42,7 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.frame import lengthened, straightened, with_best_offset
+from maxmargin.solvers.linear.newton.iteration import finished
 from maxmargin.solvers.linear.newton.policy import NewtonPolicy, default_policy
 from maxmargin.solvers.linear.newton.state import NewtonState
 
@@ -86,15 +87,9 @@ class Newton:
         end = state.steps + min(budget.steps, self.policy.most_steps_a_call * problem.n_samples)
         with single_threaded_blas(), np.errstate(all="ignore"):
             if state.looks_done:
-                state.look_closer(budget.target)
+                finished(state.look_closer(budget.target))
             while not state.looks_done and state.steps < end:
-                state.step(budget.target)
-                if state.solves_inner_problem(self.acceptance):
-                    state.go_outside(self.factor(state.inner_steps))
-                elif state.is_at_rounding:
-                    state.retreat(self.factor(state.inner_steps))
-                if state.gap <= budget.target * state.caution * abs(state.best_dual):
-                    state.meet_target(self.polishes)
+                finished(state.turn(budget.target))
 
     def candidate(self, problem: LinearProblem, state: NewtonState) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):

@@ -68,9 +68,9 @@ class SettlingState(NewtonState):
         self.rare: RareColumns | None = None
         super()._begin(reductions, alpha)
 
-    def _move_along(self, direction: Array) -> None:
+    def _move_on_line(self, direction: Array) -> None:
         if not (self._may_settle and self._has_fallen_by_whole_step(direction)):
-            super()._move_along(direction)
+            super()._move_on_line(direction)
 
     @property
     def _may_settle(self) -> bool:

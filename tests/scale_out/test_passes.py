@@ -29,7 +29,17 @@ from maxmargin.io import to_blocks
 from maxmargin.scale_out import policy
 from maxmargin.scale_out.answers import Line, Order, answer_part, refine_part, slopes_part
 from maxmargin.scale_out.blocks import Block
-from maxmargin.scale_out.descent import Descent, Visit, descend_part, dual_point_part, take_step_part
+from maxmargin.scale_out.descent import (
+    Descent,
+    Grid,
+    Mix,
+    Sight,
+    Visit,
+    descend_part,
+    dual_point_part,
+    look_part,
+    take_step_part,
+)
 from maxmargin.scale_out.executors import InMemory, OnDisk
 from maxmargin.scale_out.fitting import PassesRun, Plan
 from maxmargin.scale_out.guessing import Sampling, guess_part
@@ -183,6 +193,25 @@ def test_the_step_of_a_round_maximises_the_dual_along_the_sum_of_all_changes(los
     for part in parts[1:]:
         point = point.plus(dual_point_part(part))
     assert point.dual == pytest.approx(problem.dual(length * change), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION], ids=repr)
+def test_a_look_from_known_margins_finds_what_a_new_one_finds_and_certifies_its_w(loss):
+    X, y, outputs = data()
+    y, random, grid = outputs if loss.is_regression else y, np.random.default_rng(3), Grid.of(policy.PASSES)
+    problem = LinearProblem.build(X, y, 2.0, loss, 1.0)
+    memory = Memory(np.clip(random.normal(size=600), problem.box.L, problem.box.U))
+    best, w, later = 0.3 * random.normal(size=(3, 13))
+    look_part(Part(problem, memory, 0, True), Sight(best, None, w, False, grid))
+    mix = Mix(0.25, 1.1)
+    mixed = 0.75 * best + 0.25 * 1.1 * w
+    known = look_part(Part(problem, memory, 0, True), Sight(mixed, mix, later, True, grid))
+    new = look_part(Part(problem, Memory(memory.alpha), 0, True), Sight(mixed, None, later, False, grid))
+    assert known.losses == pytest.approx(new.losses, rel=1e-12)
+    assert known.nearness.n_moving == new.nearness.n_moving
+    assert new.sums is None
+    certificate = certificate_of_parts(ProblemShape(600, 13, loss, 1.0), later, known.sums)
+    assert certificate.gap == pytest.approx(certify(problem, later, memory.alpha).gap, rel=1e-12)
 
 
 def test_a_descent_without_change_has_the_full_length():

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate.linear_sums import PartSums, part_sums
 from maxmargin.data.limits import Stop
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array
@@ -142,28 +143,62 @@ class Grid(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a look at all samples finds: sum_i C_i loss_i on a grid of primal points, and how far the samples are from a
-    kink."""
+    """What a look at all samples finds: sum_i C_i loss_i on a grid of primal points, how far the samples are from a kink, and
+    the sums of the certificate of w(alpha) where they were asked for."""
 
     losses: Array
     nearness: Distances
+    sums: PartSums | None
 
     def plus(self, other: Look) -> Look:
-        return Look(self.losses + other.losses, self.nearness.plus(other.nearness))
+        sums = None if self.sums is None or other.sums is None else self.sums.plus(other.sums)
+        return Look(self.losses + other.losses, self.nearness.plus(other.nearness), sums)
 
 
-def look_part(part: Part, best: Array, w: Array, grid: Grid) -> Look:
-    """The task: the loss on the grid, and which samples can still move."""
-    problem, memory = part.problem, part.memory
-    margins, others = (_margins(problem, each) for each in (w, best))
+class Sight(NamedTuple):
+    """What partitions are told to look at: the best w so far, and how it changed at the last look; w(alpha), and whether its
+    certificate is wanted, too; and the grid between both."""
+
+    best: Array
+    mix: Mix | None
+    w: Array
+    judges: bool
+    grid: Grid
+
+
+class Mix(NamedTuple):
+    """How the best w has changed at the last look: it is (1 - share) best + share multiple w(alpha)."""
+
+    share: float
+    multiple: float
+
+    def of(self, margins: Array) -> Array:
+        """The margins of the best w, from those of both points."""
+        at_alpha, at_best = margins
+        mixed: Array = at_best + self.share * (self.multiple * at_alpha - at_best)
+        return mixed
+
+
+def look_part(part: Part, sight: Sight) -> Look:
+    """The task: the loss on the grid, and which samples can still move. The margins of the best w are known from the last
+    look, where there was one: a product with all rows is a third of the work."""
+    problem, memory, grid, mix = part.problem, part.memory, sight.grid, sight.mix
+    margins, sums = _judged_margins(part, sight.w) if sight.judges else (_margins(problem, sight.w), None)
+    others = _margins(problem, sight.best) if mix is None or memory.margins is None else mix.of(memory.margins)
     losses = np.empty((len(grid.multiples), len(grid.shares)))
     for column, t in enumerate(grid.shares):
         for row, s in enumerate(grid.multiples):
             mixed = others + t * (s * margins - others)
             losses[row, column] = float(problem.C @ problem.loss.value(mixed, problem.targets))
     near, distances = distances_of(problem, margins, memory.alpha)
-    memory.distance = near.astype(np.float32)
-    return Look(losses, distances)
+    memory.distance, memory.margins = near.astype(np.float32), np.stack([margins, others])
+    return Look(losses, distances, sums)
+
+
+def _judged_margins(part: Part, w: Array) -> tuple[Array, PartSums]:
+    """The margins of w, and the sums of its certificate with the alpha of the partition."""
+    problem, margins = part.problem, np.empty(part.problem.n_samples)
+    return margins, part_sums(problem, w[: problem.n_weights], part.memory.alpha, margins=margins)
 
 
 def _margins(problem: LinearProblem, w: Array) -> Array:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate, refusal
+from maxmargin.certificate.linear_sums import PartSums
 from maxmargin.certificate.linear_verdict import ProblemShape, certificate_of_parts
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
@@ -139,6 +140,12 @@ class PassesRun:
         """Certify w with the alpha of the partitions. Whether the fit is to end there."""
         certificate = yield from self._counted(judged(self.shape, np.ascontiguousarray(w[: self.shape.n_weights]), deal))
         return self._note(w, certificate)
+
+    def certifies(self, w: Array, sums: PartSums) -> bool:
+        """Whether sums that came with another pass certify w. If not, nothing is noted."""
+        w = np.ascontiguousarray(w[: self.shape.n_weights])
+        certificate = certificate_of_parts(self.shape, w, sums)
+        return certificate.meets(self.tol) and self._note(w, certificate)
 
     def survey(self, w: Array, uses_alpha: bool) -> Solving[Survey]:
         """The same, and how many rows are near a kink. ``has_ended`` says whether the fit is to end."""

@@ -29,6 +29,25 @@ class Taken(NamedTuple):
     memory: Memory
     places: Array
 
+    def give(self, hand: Memory, part: slice) -> None:
+        """Let the partition remember what its samples, a part of a hand, remember."""
+        mine, n = self.memory, len(self.memory.alpha)
+        mine.alpha[self.places] = hand.alpha[part]
+        if hand.distance is not None:
+            mine.distance = np.zeros(n, np.float32) if mine.distance is None else mine.distance
+            mine.distance[self.places] = hand.distance[part]
+        if hand.margins is not None:
+            mine.margins = np.zeros((2, n)) if mine.margins is None else mine.margins
+            mine.margins[:, self.places] = hand.margins[:, part]
+
+
+def joined(taken: list[Taken]) -> Memory:
+    """What the samples of several partitions remember, one after the other."""
+    memory = Memory(np.concatenate([each.memory.alpha[each.places] for each in taken]))
+    known = [each.memory.margins[:, each.places] for each in taken if each.memory.margins is not None]
+    memory.margins = np.concatenate(known, axis=1) if len(known) == len(taken) else None
+    return memory
+
 
 class Hand:
     """The rows at hand for one problem. When the next rows do not fit, the hand is played: the task visits its rows."""
@@ -98,15 +117,11 @@ class Hand:
         if not self.taken or self.stack is None:
             return None
         block = Block(self.stack.matrix(), np.concatenate(self.labels), np.concatenate(self.weights) if self.weights else None)
-        memory = Memory(np.concatenate([each.memory.alpha[each.places] for each in self.taken]))
+        memory = joined(self.taken)
         result = visit(block, (self.framing, memory, 0, False), self.passed)
         edges = np.cumsum([0, *(len(each.places) for each in self.taken)])
-        for (partition, places), start, stop in zip(self.taken, edges[:-1], edges[1:], strict=True):
-            partition.alpha[places] = memory.alpha[start:stop]
-            if memory.distance is not None:
-                if partition.distance is None:
-                    partition.distance = np.zeros(len(partition.alpha), np.float32)
-                partition.distance[places] = memory.distance[start:stop]
+        for taken, start, stop in zip(self.taken, edges[:-1], edges[1:], strict=True):
+            taken.give(memory, slice(start, stop))
         self._keep(block, edges)
         return result
 

@@ -71,6 +71,8 @@ class Memory:
     distance: Array | None = None
     """In float32: how far each sample was from a kink at the last look. Where its alpha could move: minus what its residual was
     wrong by, in the same unit."""
+    margins: Array | None = None
+    """Two rows: the margins of w(alpha) and of the best w at the last look."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What is worth keeping where the rows stay in memory, too."""
 

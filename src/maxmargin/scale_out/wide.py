@@ -24,6 +24,8 @@ from maxmargin.scale_out.descent import (
     DualPoint,
     Grid,
     Look,
+    Mix,
+    Sight,
     Visit,
     descend_part,
     dual_point_part,
@@ -32,6 +34,7 @@ from maxmargin.scale_out.descent import (
     take_step_part,
 )
 from maxmargin.scale_out.passes import Deal, Pass, Solving
+from maxmargin.scale_out.policy import PASSES
 from maxmargin.solvers.linear.dcd import CommonPoint
 from maxmargin.solving.solution import Status
 
@@ -75,6 +78,10 @@ class Rounds:
         """More of them, the longer the fit takes. One hand is solved to its end in one round."""
         return 1 if self.is_one_hand else max(2, self.n_rounds // 4)
 
+    def is_near(self, tol: float) -> bool:
+        """Whether the next look may be the last one. It then judges w(alpha), too, which saves a pass where that suffices."""
+        return self.relative_gap <= PASSES.nearly_done * tol
+
     @property
     def relative_gap(self) -> float:
         """The relative gap of the best primal point, as far as the solver can tell."""
@@ -90,6 +97,7 @@ class DescentByPasses:
         if run.start is not None:
             self.best[: len(run.start)] = run.start
         self.grid = Grid.of(self.limits)
+        self.mix: Mix | None = None
         self.judged_gap, self.judged_at = 1.0, 0
 
     def solve(self) -> Solving[Status]:
@@ -99,7 +107,7 @@ class DescentByPasses:
         if not run.executor.is_sequential and run.start is None and (yield from self._first_round(state)):
             return run.status
         while True:
-            for _ in range(state.rounds_to_look):
+            for _ in range(1 if state.is_near(run.tol) else state.rounds_to_look):
                 if run.is_short_of_time:
                     break
                 yield from self._round(state)
@@ -134,6 +142,8 @@ class DescentByPasses:
     def _ends(self, state: Rounds) -> Solving[bool]:
         """A certificate where the gap looks small enough, has fallen far since the last one, or no longer falls."""
         run, gap = self.run, state.relative_gap
+        if run.has_ended:
+            return True
         looks_done = gap <= self.limits.certificate_share * run.tol
         if looks_done or self._is_due(gap) or run.stalls(state.primal - state.dual):
             self.judged_gap, self.judged_at = gap, run.n_passes
@@ -162,14 +172,15 @@ class DescentByPasses:
     def _look(self, state: Rounds) -> Solving[None]:
         """Find a better primal point, and which samples can still move."""
         run, limits = self.run, self.limits
-        arguments = (self.best, state.w, self.grid)
-        look: Look = yield from run.asked(Pass(look_part, arguments, self._deal(state.n_rounds)))
+        sight = Sight(self.best, self.mix, state.w, state.is_near(run.tol), self.grid)
+        look: Look = yield from run.asked(Pass(look_part, (sight,), self._deal(state.n_rounds)))
         values = 0.5 * self.grid.squares(self.best, state.w) + look.losses
         row, column = np.unravel_index(int(np.argmin(values)), values.shape)
-        share, multiple = self.grid.shares[column], self.grid.multiples[row]
-        self.best *= 1.0 - share
-        self.best += share * multiple * state.w
+        self.mix = Mix(float(self.grid.shares[column]), float(self.grid.multiples[row]))
+        self.best *= 1.0 - self.mix.share
+        self.best += self.mix.share * self.mix.multiple * state.w
         state.primal = float(values[row, column])
+        run.has_ended = look.sums is not None and run.certifies(state.w, look.sums)
         near = look.nearness
         room = run.plan.hand_bytes if run.executor.is_sequential else run.plan.room_bytes
         fitting, violation = near.reach(room), near.violation

@@ -28,7 +28,8 @@ from maxmargin.solvers.linear.switching import AutoPlan, SwitchingPolicy
 
 
 class OneCall(NamedTuple):
-    """A method whose first call is likely to be the whole solve, and what the trace says of it."""
+    """A method whose first calls are likely to be the whole solve, and what the trace says of it. Where another stage begins,
+    the driver takes over."""
 
     solver: Solver
     stage: Stage
@@ -71,9 +72,7 @@ class Auto:
         """Where X is small: there the driver's loop takes about as long as the steps."""
         if problem.rows.n_stored > self.policy.one_class_elements:
             return None
-        from maxmargin.solvers.linear.pair_descent import PairDescent
-
-        return OneCall(PairDescent(), Stage("pair-descent", "one class"))
+        return OneCall(self, Stage("pair-descent", "one class"))
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
         handover = state.at_work.advance(budget)

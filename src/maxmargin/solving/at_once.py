@@ -74,15 +74,17 @@ def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
         while True:
             call.solver.advance(problem, state, Budget(int(chunk), tol))
             check_point()
-            if not state.looks_done or state.stage.solver != call.stage.solver:
+            if state.stage.solver != call.stage.solver or not (state.looks_done or call.goes_on):
                 return None
+            if not state.looks_done:
+                continue
             judged = _judged_linear(problem, *call.solver.candidate(problem, state))
             trace.append(_row(problem, state, judged.certificate, call.stage, started))
             if judged.certificate.meets(tol):
                 return _linear_solution(problem, judged, trace)
-            if judged.margins is None:
+            if not call.goes_on:
                 return None
-            call.solver.take_outputs(problem, state, judged.margins)  # type: ignore[attr-defined]
+            call.solver.take_outputs(problem, state, judged.margins)
 
 
 class _Judged(NamedTuple):

@@ -159,9 +159,11 @@ class PairPoint:
         if every == 1 and self._is_enough(n // policy.sample_every):
             self.w[:] = self._sampled().w
             mean_every = 0
-        working_set, placed = _working_set(np.empty(n, np.uint64)), self._placed(self.chosen)
-        plan = SamplePlan(every, mean_every, self.total / float(self.upper.sum()))
-        total, weight = sample_rows(self._compiled, plan, working_set, placed, self.w)
+        working_set = _working_set(np.empty(n, np.uint64))
+        placed = self._placed(working_set.chosen)
+        weight = sample_rows(self._compiled, SamplePlan(every, mean_every), placed, self.w)
+        total = self.total / float(self.upper.sum()) * weight
+        fill_rows(self._compiled, placed, Filling(total, n, working_set.below), self.w, np.ones(1))
         task = self._task(policy.sample_gap, total, n)
         found = descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task)
         self.n_read += n + found[2]

@@ -167,7 +167,7 @@ def order_statistics(values: Array, ranks: list[int]) -> list[float]:
     first = max(0, int(min(ranks) / every - slack))
     last = min(n_sample - 1, int(max(ranks) / every + slack))
     low, high = _ordered(sample, [first, last])
-    n_below = np.count_nonzero(values < low)
+    n_below = int(np.count_nonzero(values < low))
     between = values[(values >= low) & (values <= high)]
     is_right = n_below <= min(ranks) and max(ranks) < n_below + len(between)
     return _ordered(between, [rank - n_below for rank in ranks]) if is_right else _ordered(values, ranks)

@@ -67,49 +67,61 @@ def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
     call = None if begin is None else begin(problem)
     if call is None:
         return None
+    trace: list[Progress] = []
     with single_threaded_blas():
         state = call.solver.init(problem, None, 0)
         chunk = DEFAULT.chunk_elements / DEFAULT.elements_a_step(problem.rows.n_stored, problem.n_samples)
-        call.solver.advance(problem, state, Budget(int(chunk), tol))
-        if not state.looks_done:
-            return None
-        check_point()
-        judged = _judged_linear(problem, *call.solver.candidate(problem, state))
-    return _linear_solution(problem, state, judged, call.stage, started) if judged.certificate.meets(tol) else None
+        while True:
+            call.solver.advance(problem, state, Budget(int(chunk), tol))
+            check_point()
+            if state.stage.solver != call.stage.solver or not (state.looks_done or call.goes_on):
+                return None
+            if not state.looks_done:
+                continue
+            judged = _judged_linear(problem, *call.solver.candidate(problem, state))
+            trace.append(_row(problem, state, judged.certificate, call.stage, started))
+            if judged.certificate.meets(tol):
+                return _linear_solution(problem, judged, trace)
+            if not call.goes_on:
+                return None
+            call.solver.take_outputs(problem, state, judged.margins)
 
 
 class _Judged(NamedTuple):
-    """An answer with its certificate, and the bound on its offset."""
+    """An answer with its certificate. Where the offset has a price, its outputs and |x_i|^2, too: a solver that was refused
+    goes on from these outputs."""
 
     w: Array
     alpha: Array
     certificate: Certificate
-    offset_bound: float
+    margins: Array | None = None
+    squares: Array | None = None
+
+    def offset_bound(self, problem: LinearProblem) -> float:
+        if self.margins is None or self.squares is None:
+            return 0.0
+        return priced_offset_bound(problem, self.w, self.certificate, self.margins, self.squares)
 
 
 def _judged_linear(problem: LinearProblem, w: Array, alpha: Array) -> _Judged:
     judge = Judge(problem)
-    if problem.offset_prices is None:
-        return _Judged(w, alpha, judge.certify(w, alpha), 0.0)
-    margins = np.empty(problem.n_samples)
-    certificate = judge.certify(w, alpha, margins)
-    assert judge.squares is not None
-    return _Judged(w, alpha, certificate, priced_offset_bound(problem, w, certificate, margins, judge.squares))
+    margins = None if problem.offset_prices is None else np.empty(problem.n_samples)
+    return _Judged(w, alpha, judge.certify(w, alpha, margins), margins, judge.squares)
 
 
-def _linear_solution(problem: LinearProblem, state: Any, judged: _Judged, stage: Stage, started: float) -> Solution:
-    scaling, row = problem.intercept_scaling, _row(problem, state, judged.certificate, stage, started)
+def _linear_solution(problem: LinearProblem, judged: _Judged, trace: list[Progress]) -> Solution:
+    scaling, last = problem.intercept_scaling, trace[-1]
     return Solution(
         w=judged.w,
         alpha=judged.alpha,
         b=float(judged.w[-1] * scaling) if scaling else 0.0,
         certificate=judged.certificate,
         status=Status.CERTIFIED,
-        trace=(row,),
-        seconds=row.seconds,
-        steps=row.steps,
-        epochs=row.epochs,
-        offset_bound=judged.offset_bound,
+        trace=tuple(trace),
+        seconds=last.seconds,
+        steps=last.steps,
+        epochs=last.epochs,
+        offset_bound=judged.offset_bound(problem),
     )
 
 

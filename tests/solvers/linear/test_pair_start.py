@@ -56,3 +56,37 @@ def test_a_small_problem_has_the_answer_of_the_driver_and_its_bound_on_rho(nu):
 
 def test_a_large_problem_is_left_to_the_driver():
     assert Auto().one_call(one_class_problem(np.ones((60_000, 10)), 0.5)) is None
+
+
+def test_a_refused_certificate_of_a_small_problem_goes_on_and_the_trace_shows_each():
+    rng = np.random.default_rng(1)
+    X = np.abs(rng.normal(0.0, 1.0, (12_000, 12))) ** 3
+    refused = [solution for nu in (0.05, 0.3, 0.6) if len((solution := solve(one_class_problem(X, nu), tol=1e-10)).trace) > 1]
+    assert refused
+    for solution in refused:
+        assert solution.status is Status.CERTIFIED
+        assert {progress.solver for progress in solution.trace} == {"pair-descent"}
+        steps = [progress.steps for progress in solution.trace]
+        assert steps == sorted(steps)
+        assert solution.trace[-1].gap < solution.trace[0].gap
+
+
+def test_where_the_origin_lies_among_the_samples_w_is_zero_and_the_first_certificate_of_it_is_the_last():
+    X = np.random.default_rng(2).normal(0.0, 1.0, (4000, 5))
+    problem = one_class_problem(X, 0.8)
+    solution = solve(problem, tol=1e-6)
+    assert solution.status is Status.CERTIFIED
+    assert not solution.w.any()
+    assert sum(progress.relative_gap == 0.0 for progress in solution.trace) == 1
+
+
+@pytest.mark.parametrize("nu", [0.02, 0.3])
+def test_working_sets_solved_by_shares_of_the_whole_gap_end_at_the_optimum_of_those_solved_at_once(nu):
+    from scipy import sparse
+
+    X = abs(sparse.random(900, 2000, 0.01, format="csr", random_state=0))
+    problem = one_class_problem(X, nu)
+    shares, at_once = (solve(problem, PairDescent(PairPolicy(fall=fall)), tol=1e-7) for fall in (1e-2, 0.0))
+    assert shares.status is at_once.status is Status.CERTIFIED
+    apart = np.linalg.norm((shares.w - at_once.w)[:-1])
+    assert apart <= shares.certificate.distance_bound + at_once.certificate.distance_bound

@@ -17,21 +17,23 @@ same call gives the same answer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solvers.base import Budget, Solver, Stage
+from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.costs import LinearCosts
 from maxmargin.solvers.linear.phases import Coordinates, Handover, NewtonSteps, Pairs, Phase, newton_for
 from maxmargin.solvers.linear.switching import AutoPlan, SwitchingPolicy
 
 
 class OneCall(NamedTuple):
-    """A method whose first call is likely to be the whole solve, and what the trace says of it."""
+    """A method whose first call is likely to be the whole solve, and what the trace says of it. Where the solver ``goes_on``,
+    more calls follow until it hands over to another method: it takes the outputs of a certificate that was refused."""
 
-    solver: Solver
+    solver: Any
     stage: Stage
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,7 @@ class Auto:
         """Where X is small: there the driver's loop takes about as long as the steps."""
         if problem.rows.n_stored > self.policy.one_class_elements:
             return None
-        from maxmargin.solvers.linear.pair_descent import PairDescent
-
-        return OneCall(PairDescent(), Stage("pair-descent", "one class"))
+        return OneCall(self, Stage("pair-descent", "one class"), goes_on=True)
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
         handover = state.at_work.advance(budget)

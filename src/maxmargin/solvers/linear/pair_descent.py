@@ -68,8 +68,10 @@ class PairState:
         self.looks_done = self.is_stuck = False
         self.rho, self.longest, self.gap, self.least_gap, self.caution = 0.0, 0.0, math.inf, math.inf, 1.0
         self.has_outputs = False
+        self.known_gap = 0.0
+        """The relative gap of all samples at the last look at them, or what it is likely to be. Zero where nothing is known."""
         if warm_start is None:
-            self.point.begin()
+            self.known_gap = 0.0 if self.point.begin() else 1.0
         else:
             self.point.alpha[:] = problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
             self.point.refresh()
@@ -101,13 +103,16 @@ class PairState:
             wanted = self._after_refusal(target)
         if len(self.point.chosen) == 0 and self._is_met(wanted):
             return
-        found = self.point.descend(self.policy.aim * wanted)
+        last_aim = self.policy.aim * wanted
+        aim = max(last_aim, self.policy.fall * self.known_gap)
+        found = self.point.descend(aim)
         self.iterations, self.has_outputs = self.iterations + 1, False
         is_slow, self.gap = found.gap > self.policy.slow * self.gap, found.gap
         self.rho, self.longest = found.rho, found.longest
-        is_met = found.gap <= self.policy.aim * wanted * abs(self.dual)
+        is_met = found.gap <= aim * abs(self.dual)
         if is_met or is_slow:
-            self.looks_done = is_met and self.refusals < self.policy.most_refusals
+            is_last = found.gap <= last_aim * abs(self.dual)
+            self.looks_done = is_last and self.refusals < self.policy.most_refusals
             self.point.chosen = self.point.chosen[:0]
 
     def _is_met(self, wanted: float) -> bool:
@@ -134,6 +139,7 @@ class PairState:
         problem, outputs = self.problem, self.point.outputs
         self.rho = best_offsets(outputs, problem.C, self._total).middle
         self.gap = float(np.sum(problem.loss.gap_terms(outputs - self.rho, self.alpha, problem.C, 0.0)))
+        self.known_gap = self.gap / abs(self.dual) if self.dual else 0.0
         self.idle = 0 if self.gap < self.least_gap else self.idle + 1
         self.least_gap = min(self.least_gap, self.gap)
         self.is_stuck = self.idle >= self.policy.still_iterations
@@ -142,6 +148,11 @@ class PairState:
     def take_outputs(self, outputs: Array) -> None:
         np.add(outputs, self.border, out=self.point.outputs)
         self.has_outputs = True
+
+    @property
+    def _is_zero(self) -> bool:
+        rounding = UNIT_ROUNDOFF * self._total
+        return self.point.sqnorm <= rounding * rounding * self.longest
 
     @property
     def border(self) -> float:
@@ -154,6 +165,9 @@ class PairState:
         return float(on_border.min(initial=self.rho)) - UNIT_ROUNDOFF * (self.problem.n_weights + 4) * magnitude
 
     def candidate(self) -> tuple[Array, Array]:
+        """alpha with its w and rho; with w = 0 where w(alpha) is nothing but the rounding of its sums."""
+        if self._is_zero:
+            return np.zeros_like(self.w), self.alpha
         w = self.point.w.copy()
         w[-1] = -self.border / self.problem.intercept_scaling
         return w, self.alpha

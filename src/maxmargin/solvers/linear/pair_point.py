@@ -40,6 +40,10 @@ class PairPolicy:
     """Rows read, if that is more: some milliseconds."""
     aim: float = 0.3
     """Relative gap of the working set, as a share of the target: the other samples add to the gap."""
+    fall: float = 1e-2
+    """Relative gap of a working set, as a share of the relative gap of all samples when it was chosen, if that is more. Not all
+    that matter are in the set then, so that its last digits would be lost. Whole fits on sector.scale with 1e-1, 3e-2, 1e-2,
+    3e-3: the same within 10%; with the last digits at once they take up to twice as long."""
     small_elements: int = 1 << 15
     """Elements n d up to which a problem is solved to rounding error whatever the target is, if ``least_read`` rows suffice."""
     small_spread: float = 1e-13
@@ -102,21 +106,27 @@ class PairPoint:
         self.chosen = np.empty(0, np.uint64)
         self.near: Array = np.empty(0)
         self.n_read = 0.0
+        self._sqnorm: float | None = None
         self._compiled = rows.compiled(0.0)
 
     @property
     def sqnorm(self) -> float:
-        return float(self.w @ self.w)
+        """|w(alpha)|^2. A long w is read once after each change."""
+        if self._sqnorm is None:
+            self._sqnorm = float(self.w @ self.w)
+        return self._sqnorm
 
     @property
     def size(self) -> int:
         """How many samples are near rho."""
         return max(self.policy.least_near, int(self.policy.near_share * self.rows.n_samples))
 
-    def begin(self) -> None:
-        """A first alpha and a first working set, from a sample of the rows or from their mean."""
+    def begin(self) -> bool:
+        """A first alpha and a first working set, from a sample of the rows or from their mean. Returns whether the working set
+        is likely to hold all samples that matter: it comes from a sample, or has all samples."""
         n, policy = self.rows.n_samples, self.policy
-        if self._is_enough(n // policy.sample_every):
+        is_sampled = self._is_enough(n // policy.sample_every)
+        if is_sampled:
             w, band = self._sampled()
         else:
             w, band = self._mean(policy.mean_every if n > policy.least_near else 1), EVERYWHERE
@@ -126,6 +136,7 @@ class PairPoint:
             missing = self.total
             self._place(w, EVERYWHERE)
         self._fill(missing)
+        return is_sampled or len(self.chosen) == n
 
     def _is_enough(self, n_sample: int) -> bool:
         return n_sample >= max(self.policy.least_near, self.policy.sample_a_feature * self.rows.n_features)
@@ -148,9 +159,11 @@ class PairPoint:
         if every == 1 and self._is_enough(n // policy.sample_every):
             self.w[:] = self._sampled().w
             mean_every = 0
-        working_set, placed = _working_set(np.empty(n, np.uint64)), self._placed(self.chosen)
-        plan = SamplePlan(every, mean_every, self.total / float(self.upper.sum()))
-        total, weight = sample_rows(self._compiled, plan, working_set, placed, self.w)
+        working_set = _working_set(np.empty(n, np.uint64))
+        placed = self._placed(working_set.chosen)
+        weight = sample_rows(self._compiled, SamplePlan(every, mean_every), placed, self.w)
+        total = self.total / float(self.upper.sum()) * weight
+        fill_rows(self._compiled, placed, Filling(total, n, working_set.below), self.w, np.ones(1))
         task = self._task(policy.sample_gap, total, n)
         found = descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task)
         self.n_read += n + found[2]
@@ -159,11 +172,11 @@ class PairPoint:
 
     def _mean(self, every: int) -> Array:
         """A first direction: the mean of some samples."""
-        matrix, upper = self.rows.matrix, self.upper
-        if every > 1:
-            matrix, upper = matrix[::every], upper[::every]
-        self.n_read += len(upper)
-        return np.append(np.asarray(matrix.T @ upper), 0.0)
+        scales, w = np.zeros(self.rows.n_samples), np.zeros(self.rows.n_features + 1)
+        scales[::every] = self.upper[::every]
+        self._add(scales, w)
+        self.n_read += len(scales) // every
+        return w
 
     def _place(self, w: Array, band: tuple[float, float]) -> float:
         """Compute the outputs of w. Below the band alpha is at its bound, and in the band are the samples of the working set.
@@ -184,6 +197,7 @@ class PairPoint:
     def _fill(self, missing: float) -> None:
         """Raise alpha on the chosen samples, from the least output on, until the sum is right. Where they are many more than
         ``size``, those nearest to the last that was raised stay chosen."""
+        self._sqnorm = None
         filling = Filling(missing, self.size, np.empty_like(self.chosen))
         kept = fill_rows(self._compiled, self._placed(self.chosen), filling, self.w, np.ones(1))
         if kept < len(self.chosen):
@@ -212,6 +226,7 @@ class PairPoint:
     def descend(self, target: float) -> Descended:
         """Steps on the working set until its relative gap is ``target``."""
         task = self._task(target, self.total, self.rows.n_samples)
+        self._sqnorm = None
         found = self._descend_on_copy(task) if self._is_scattered else self._descend(self, self.chosen, task)
         self.n_read += found.n_read
         return found
@@ -246,11 +261,15 @@ class PairPoint:
 
     @property
     def _sweeps(self) -> int:
-        return self.policy.wide_sweeps if self.rows.n_features > self.rows.n_samples else self.policy.sweeps
+        return self.policy.wide_sweeps if self._is_wide else self.policy.sweeps
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.rows.n_features > self.rows.n_samples
 
     def refresh(self) -> None:
         """Compute w anew from alpha, which removes the rounding error of earlier steps."""
-        self.w[:] = 0.0
+        self.w[:], self._sqnorm = 0.0, None
         self._add(self.alpha, self.w)
         self.n_read += self.rows.n_samples
 

@@ -25,11 +25,10 @@ class Filling(NamedTuple):
 
 
 class SamplePlan(NamedTuple):
-    """The arguments of ``sample_rows``."""
+    """Which rows ``sample_rows`` takes, and which of these are in the mean."""
 
     every: int
     mean_every: int
-    share: float
 
 
 @njit(inline="always")
@@ -76,31 +75,23 @@ def select_by_weight(order, n, keys, upper, weight):
 
 
 @njit(**OPTIONS)
-def sample_rows(rows, plan, working_set, placed, w):
-    """Choose one sample out of each ``every``, at a place that looks random: rows may come in an order with a period. Their
-    alpha add up to ``share`` of their bounds, and are at their bound where the output of w is least. Afterwards w is their
-    w(alpha). Where ``mean_every`` is not zero, the mean of one out of so many of the chosen ones takes the place of w. Returns
-    the sum of alpha, and that of the bounds."""
-    chosen, outputs, order = working_set.chosen, working_set.outputs, working_set.below
-    upper, alpha = placed.upper, placed.alpha
-    every, mean_every, n, weight = np.uint64(plan.every), np.uint64(plan.mean_every), np.uint64(len(chosen)), 0.0
-    for k in range(n):
+def sample_rows(rows, plan, placed, w):
+    """Choose one sample out of each ``every``, at a place that looks random: rows may come in an order with a period. Compute
+    their outputs of w. Where ``mean_every`` is not zero, the mean of one out of so many of the chosen ones takes the place of
+    w. Afterwards w is zero. Returns the sum of the bounds of the chosen ones."""
+    upper, outputs, chosen = placed.upper, placed.outputs, placed.chosen
+    every, mean_every, weight = np.uint64(plan.every), np.uint64(plan.mean_every), 0.0
+    for k in range(np.uint64(len(chosen))):
         i = k * every + (k * MIXER >> HALF) % every
-        chosen[k], order[k], working_set.squares[k] = i, k, upper[i]
+        chosen[k] = i
         weight += upper[i]
         if mean_every != ZERO and k % mean_every == ZERO:
             row_add(rows, i, upper[i], w)
-    for k in range(n):
-        outputs[k] = row_dot(rows, chosen[k], w)
+    for i in chosen:
+        outputs[i] = row_dot(rows, i, w)
     for j in range(len(w)):
         w[j] = 0.0
-    total = plan.share * weight
-    place, before = select_by_weight(order, n, outputs, working_set.squares, total)
-    for k in range(place + ONE if place < n else n):
-        i = chosen[order[k]]
-        alpha[i] = upper[i] if k < place else min(total - before, upper[i])
-        row_add(rows, i, alpha[i], w)
-    return total, weight
+    return weight
 
 
 @njit(**OPTIONS)
@@ -111,10 +102,13 @@ def band_of_sample(working_set, placed, low, high):
     for k in range(n):
         order[k], own[k] = k, placed.upper[chosen[k]]
         placed.alpha[chosen[k]] = 0.0
-    at_low, _ = select_by_weight(order, n, outputs, own, low)
-    least = outputs[order[at_low]] if at_low < n else np.inf
-    at_high, _ = select_by_weight(order, n, outputs, own, high)
-    return least if low > 0.0 else -np.inf, outputs[order[at_high]] if at_high < n else np.inf
+    least, greatest = -np.inf, np.inf
+    for side in range(2):
+        weight = low if side == 0 else high
+        place, _ = select_by_weight(order, n, outputs, own, weight)
+        found = outputs[order[place]] if place < n else np.inf
+        least, greatest = (found if low > 0.0 else least, greatest) if side == 0 else (least, found)
+    return least, greatest
 
 
 @njit(**OPTIONS)
@@ -136,8 +130,9 @@ def fill_rows(rows, placed, filling, w, ones):
         return n
     half = kept // TWO
     first = min(place - half if place > half else ZERO, n - kept)
-    select_by_weight(order, n, outputs, ones, np.float64(first + kept))
-    select_by_weight(order, first + kept, outputs, ones, np.float64(first))
+    for is_second in range(2):
+        size, before_it = (first + kept, first) if is_second == 1 else (n, first + kept)
+        select_by_weight(order, size, outputs, ones, np.float64(before_it))
     for k in range(kept):
         order[k] = order[first + k]
     return kept

@@ -69,8 +69,8 @@ class PairState:
         self.rho, self.longest, self.gap, self.least_gap, self.caution = 0.0, 0.0, math.inf, math.inf, 1.0
         self.has_outputs = False
         self._is_by_shares, self.known_gap = False, 0.0
-        """Where the first working set is a poor guess, sets are solved to a share of the relative gap of all samples at the last
-        look at them."""
+        """Where the first working set is a poor guess, a set is solved to a share of the relative gap of all samples at the
+        last look at them."""
         if warm_start is None:
             self._is_by_shares = not self.point.begin()
             self.known_gap = 1.0 if self._is_by_shares else 0.0

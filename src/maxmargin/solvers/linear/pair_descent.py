@@ -68,10 +68,12 @@ class PairState:
         self.looks_done = self.is_stuck = False
         self.rho, self.longest, self.gap, self.least_gap, self.caution = 0.0, 0.0, math.inf, math.inf, 1.0
         self.has_outputs = False
-        self.known_gap = 0.0
-        """The relative gap of all samples at the last look at them, or what it is likely to be. Zero where nothing is known."""
+        self._is_by_shares, self.known_gap = False, 0.0
+        """Where the first working set is a poor guess, a set is solved to a share of the relative gap of all samples at the
+        last look at them."""
         if warm_start is None:
-            self.known_gap = 0.0 if self.point.begin() else 1.0
+            self._is_by_shares = not self.point.begin()
+            self.known_gap = 1.0 if self._is_by_shares else 0.0
         else:
             self.point.alpha[:] = problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
             self.point.refresh()
@@ -139,7 +141,7 @@ class PairState:
         problem, outputs = self.problem, self.point.outputs
         self.rho = best_offsets(outputs, problem.C, self._total).middle
         self.gap = float(np.sum(problem.loss.gap_terms(outputs - self.rho, self.alpha, problem.C, 0.0)))
-        self.known_gap = self.gap / abs(self.dual) if self.dual else 0.0
+        self.known_gap = self.gap / abs(self.dual) if self._is_by_shares and self.dual else 0.0
         self.idle = 0 if self.gap < self.least_gap else self.idle + 1
         self.least_gap = min(self.least_gap, self.gap)
         self.is_stuck = self.idle >= self.policy.still_iterations

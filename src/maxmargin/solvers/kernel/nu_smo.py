@@ -24,7 +24,7 @@ from maxmargin.solvers.base import Budget
 from maxmargin.solvers.kernel.active_rows import ActiveRows
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, gap_and_dual, solve_with_offset
-from maxmargin.solvers.kernel.batched_smo_state import BatchedSMOState
+from maxmargin.solvers.kernel.batched_smo_state import BatchedSMOState, Movable
 from maxmargin.solvers.kernel.held_nu import HeldNuPolicy, HeldNuState
 from maxmargin.solvers.kernel.nu_loops import solve_in_groups
 from maxmargin.solvers.kernel.nu_program import InteriorCosts, interior_points
@@ -125,6 +125,7 @@ class NuState(BatchedSMOState):
     problem: NuProblem = field(kw_only=True)
     limits: ZeroPolicy = field(kw_only=True)
     offsets: Array = field(default_factory=lambda: np.zeros(2), kw_only=True)
+    ends: list[tuple[float, float]] = field(default_factory=list, kw_only=True)  # top and bottom of each group
     is_at_zero: bool = False
     points: list[Array] | None = None  # of the interior-point method, that no certificate has seen yet
 
@@ -184,6 +185,7 @@ class NuState(BatchedSMOState):
             gap, dual = gap + more[0], dual + more[1]
             tops.append(top - self.offsets[g])
             bottoms.append(bottom - self.offsets[g])
+        self.ends = list(zip(tops, bottoms, strict=True))
         self.top, self.bottom, self.b = float(max(tops)), float(min(bottoms)), 0.0
         is_definite = problem.kernel.is_positive_semidefinite
         self.relative_gap = relative(gap, dual + gap, dual) if is_definite else max(0.0, self.top - self.bottom)
@@ -194,6 +196,18 @@ class NuState(BatchedSMOState):
             self.relative_gap = 0.0
         self.is_stalled = self.patience.note(self.steps, dual, dual + gap)
         self.standstill.note(gap, dual)
+
+    def choose(self, problem: Any, size: int) -> Array:
+        """The working set. Every group has an equal share of it and chooses both sides of its pairs itself: if all variables
+        were drawn together, nearly all that can rise would be of one group, nearly all that can fall of the other, and no pair
+        could move."""
+        can_rise, can_fall = self.s < self.upper, self.s > self.lower
+        chosen = np.zeros(len(self.y), np.bool_)
+        for g, (top, bottom) in enumerate(self.ends):
+            is_own = self.problem.group == g
+            own = Movable(can_rise & is_own, can_fall & is_own, 0.5 * (top + bottom), top - bottom)
+            chosen[self.choose_among(own, size // len(self.ends))] = True
+        return np.flatnonzero(chosen)
 
     def solve(self, problem: Any, chosen: Array, max_steps: int) -> int:
         """SMO on the local block. The places of the first group are filled up with copies that cannot move."""

@@ -26,7 +26,7 @@ from maxmargin.solvers.base import Budget, KernelSolver, Solver, Stage, ends_by_
 from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
 from maxmargin.solving.at_once import at_once
-from maxmargin.solving.freed_offset import freed, judged, may_free
+from maxmargin.solving.freed_offset import freed, hides_offset, judged, may_free, penalised
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
 from maxmargin.solving.limits import Limits as Limits
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
@@ -112,11 +112,16 @@ def drive(
     start = start_of(warm_start, problem)
     solver = suited(solver, problem)
     with single_threaded_blas() if isinstance(problem, (LinearProblem, CrammerSingerProblem)) else nullcontext():
-        run = _RunByOwnRule if ends_by_own_rule(solver) else _Run
+        run, own = _RunByOwnRule if ends_by_own_rule(solver) else _Run, replace(limits, tol=policy.freeing.share * limits.tol)
+        is_hidden = start is None and hides_offset(problem, solver, limits, policy.freeing)
+        if is_hidden:
+            free = _driven(_Run(freed(problem), solver, own, callback, stop, policy), None, seed)
+            answer = penalised(problem, free, limits.tol)
+            if answer is not None:
+                return answer
         solution = _driven(run(problem, solver, limits, callback, stop, policy), start, seed)
-        if not may_free(problem, solver, solution, limits, policy.share_when_freed):
+        if is_hidden or not may_free(problem, solver, solution, limits, policy.freeing):
             return solution
-        own = replace(limits, tol=policy.share_when_freed * limits.tol)
         free = _driven(_Run(freed(problem), solver, own, callback, stop, policy), None, seed)
         return judged(problem, solution, free, limits.tol)
 

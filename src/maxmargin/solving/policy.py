@@ -8,6 +8,24 @@ from maxmargin.solvers.patience import StallRule
 
 
 @dataclass(frozen=True)
+class FreeingPolicy:
+    """When the problem with a free intercept is solved in the place of one with a penalised intercept."""
+
+    share: float = 0.1
+    """Share of tol that the penalty on the intercept may take for the problem with a free intercept to be tried in its place,
+    and to which that problem is solved: its answer is to be within tol of two problems."""
+    ratio: float = 1e5
+    """The mean of a column over its standard deviation from which the free problem is solved first. Its square, 1e10, times the
+    rounding of float64 is 1e-6, what is left of the differences of the other columns in a Hessian matrix that is not
+    centred."""
+    most_square: float = 1e-6
+    """The greatest |c|^2 with which columns are said to carry the intercept. An estimate, not measured: the judge has the last
+    word."""
+    rows: int = 128
+    """About how many rows are looked at before all: most tables have no such column, and these rows show it."""
+
+
+@dataclass(frozen=True)
 class DrivingPolicy:
     """The settings of the driver. Work is counted in stored elements of X, so that no decision depends on the clock; the two
     fields in nanoseconds only plan the last certificate before a deadline."""
@@ -52,9 +70,8 @@ class DrivingPolicy:
     does. The objective grows by twice that share of tol."""
     tie: float = 1e-12
     """Relative difference of two primal values that counts as none."""
-    share_when_freed: float = 0.1
-    """Share of tol that the penalty on the intercept may take for the problem with a free intercept to be tried in its place,
-    and to which that problem is solved: its answer is to be within tol of two problems."""
+    freeing: FreeingPolicy = FreeingPolicy()
+    """When a free intercept is tried in the place of a penalised one."""
 
     def elements_a_step(self, n_stored: int, n_samples: int) -> float:
         """Stored elements that a step on a linear problem touches, and what it costs besides, in elements."""

@@ -137,6 +137,26 @@ def _collinear(n: int, rng: np.random.Generator) -> Table:
     return Table(X, _labels(metres / 90.0 + other, 0.4, rng))
 
 
+class Measured(NamedTuple):
+    """Dense float64 columns, and a real target a row."""
+
+    X: Array
+    y: Array
+
+
+def beside_a_sensor(n: int, seed: int, offset: float = 1e6) -> Measured:
+    """A sensor whose values differ by little more than their rounding, a constant, ids, codes, salaries, two plain columns, one
+    of 1e12 and one of 1e-12, and a target far from zero. Fits of these failed for a stranger."""
+    rng = np.random.default_rng(seed)
+    sensor, ids, constant = 1.5e10 + 1e-4 * rng.normal(size=n), 8_000_000.0 + np.arange(n), np.full(n, 1e6)
+    huge, tiny = 1e12 * rng.normal(size=n), 1e-12 * rng.normal(size=n)
+    salaries, plain = np.round(rng.lognormal(10.5, 0.6, n), -2), rng.normal(size=(n, 2))
+    X = np.column_stack([sensor, constant, ids, rng.integers(0, 100_000, n), salaries, plain, huge, tiny])
+    scale = np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
+    score = (X - X.mean(axis=0)) / scale @ rng.normal(size=X.shape[1])
+    return Measured(X, offset + score + 0.5 * rng.normal(size=n))
+
+
 def _few_rows(n: int, rng: np.random.Generator) -> Table:
     X = rng.normal(size=(12, 3)) * np.array([1.0, 1e3, 1e6])
     return Table(X, np.arange(12) % 2)

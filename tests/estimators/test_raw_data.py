@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import SVC, LinearSVC
+from maxmargin import SVC, LinearSVC, LinearSVR
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
-from tests.raw_catalogue import BUILT_IN, GENERATED, table
+from tests.raw_catalogue import BUILT_IN, GENERATED, beside_a_sensor, table
 
 TABLES = [*BUILT_IN, *GENERATED]
 ROWS = 160
@@ -114,6 +114,12 @@ def test_orders_are_certified_although_a_column_is_nearly_a_multiple_of_the_pena
     X, y = table("orders", n_rows)
     model = LinearSVC(loss=loss, C=1e6, max_iter=MOST_EPOCHS).fit(X, y)
     assert set(statuses(model)) == {Status.CERTIFIED}
+
+
+@pytest.mark.parametrize(("n", "seed"), [(160, 1), (160, 2), (400, 0), (400, 1), (3000, 1)])
+def test_regression_beside_a_nearly_constant_column_is_certified(n, seed):
+    X, y = beside_a_sensor(n, seed)
+    assert LinearSVR(C=100.0, max_iter=MOST_EPOCHS).fit(X, y).status_ is Status.CERTIFIED
 
 
 def test_a_fit_beyond_float64_ends_and_names_the_column():

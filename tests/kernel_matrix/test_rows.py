@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from maxmargin.data.rows import CsrRows
 from maxmargin.data.threads import ThreadPolicy
 from maxmargin.kernel_matrix.matrix import KernelMatrix, MatrixPolicy, padded
 from maxmargin.kernel_matrix.rows import RowCache
 from maxmargin.kernel_matrix.tile_loops import exp2_all
-from maxmargin.kernel_matrix.tiles import TilePolicy
+from maxmargin.kernel_matrix.tiles import Span, TilePolicy, Tiles, transposed
 from maxmargin.problem.kernel import KernelProblem
-from maxmargin.problem.kernels import RBF, Custom, Linear, Polynomial, Precomputed, Sigmoid
+from maxmargin.problem.kernels import RBF, Custom, Linear, Points, Polynomial, Precomputed, Sigmoid
 from tests.catalogue import labelled
 
 KERNELS = {
@@ -220,3 +221,24 @@ def test_rows_that_are_kept_and_rows_that_are_not_add_up(dtype):
         matrix.add_to(sums, chosen, scales)
         assert np.abs(sums - scales @ expected[chosen]).max() <= 10.0 * PRECISION[dtype]
     assert matrix.kernel_evaluations < 15 * 11 * 70
+
+
+@pytest.mark.parametrize("elements_a_piece", [1, 7, 10_000])
+def test_a_transpose_in_pieces_is_that_of_scipy(elements_a_piece):
+    matrix = sparse.random_array((60, 500), density=0.03, format="csr", rng=np.random.default_rng(3), dtype=np.float32)
+    rows = CsrRows(matrix.data, matrix.indices.astype(np.uint32), matrix.indptr.astype(np.uint64), 0.0)
+    found, expected = transposed(rows, 500, elements_a_piece), matrix.T.tocsr()
+    assert (found.values == expected.data).all()
+    assert (found.indices == expected.indices).all()
+    assert (found.indptr == expected.indptr).all()
+
+
+def test_the_deadline_is_heard_inside_a_wide_tile_and_inside_a_transpose(monkeypatch):
+    points = Points(sparse.random_array((40, 500), density=0.1, format="csr", rng=np.random.default_rng(3)))
+    tiles = Tiles(RBF(0.5), points, policy=TilePolicy(narrow_features=1, elements_a_piece=1, elements_to_turn=1))
+    asked: list[int] = []
+    monkeypatch.setattr("maxmargin.kernel_matrix.tiles.check_point", lambda: asked.append(1))
+    side = tiles.everyone
+    assert len(asked) == 40
+    tiles.tile(tiles.left(np.arange(8)), side, Span(0, 40), np.empty((8, 40), np.float32))
+    assert len(asked) == 48

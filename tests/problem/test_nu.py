@@ -186,3 +186,28 @@ def test_with_a_tolerance_outputs_are_sharper_where_rounding_is_in_the_way(famil
     for members, total, theta in zip(moved.members, moved.totals, sharp.thresholds, strict=True):
         exact -= (sum(map(Fraction, alpha[members].tolist())) - Fraction(float(total))) * Fraction(float(theta))
     assert abs(exact - Fraction(sharp.certificate.gap)) <= Fraction(sharp.certificate.rounding_error)
+
+
+@pytest.mark.parametrize("make", [nu_svc, nu_svr])
+def test_a_working_set_holds_both_sides_of_every_group(make):
+    """Where nearly all that can rise are of one group, and nearly all that can fall of the other, no pair can move."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 4)), np.where(rng.random(3000) < 0.5, 1.0, -1.0)
+    problem = make(X, y, RBF(0.3), 0.05)
+    solver = NuSMO(working_set=128)
+    state = solver.init(problem, None, 0)
+    chosen = state.choose(problem.samples, 128)
+    for members in problem.members:
+        own = np.intersect1d(chosen, members)
+        assert (state.s[own] < state.upper[own]).any()
+        assert (state.s[own] > state.lower[own]).any()
+
+
+def test_smo_with_nu_reaches_the_target_from_working_sets_that_are_few_of_the_samples():
+    """Only a share of 1/40 of the variables fits into a working set."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2500, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=2500)
+    problem = nu_svr(X, y, RBF(0.3), 0.2, 1.0)
+    solution = drive(problem, NuSMO(working_set=128), Limits(1e-3), warm_start=None, callback=None, seed=0, stop=Stop())
+    assert solution.status is Status.CERTIFIED

@@ -10,6 +10,7 @@ import math
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -17,26 +18,30 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import LinearSVC, LinearSVCCV
+from maxmargin import SVC, LinearSVC, LinearSVCCV, NuSVC
+from maxmargin.certificate.kernel import certify_kernel
 from maxmargin.certificate.linear import certify
 from maxmargin.data import limits
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.threads import Crew, ThreadPolicy, single_threaded_blas
 from maxmargin.estimators.jobs import run_jobs
+from maxmargin.estimators.pairs import Pair
 from maxmargin.kernel_matrix.matrix import KernelMatrix, MatrixPolicy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, Huber, SquaredHinge
 from maxmargin.solvers.base import Budget
+from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.phases import Ascent, Handover
 from maxmargin.solvers.presolve import RenumberedColumns
-from maxmargin.solving.driver import solve
+from maxmargin.solving import limits as solving_limits
+from maxmargin.solving.driver import Limits, solve
 from maxmargin.solving.policy import DrivingPolicy
 from maxmargin.solving.solution import Status
-from maxmargin.solving.unsolved import unsolved
+from maxmargin.solving.unsolved import unsolved, unsolved_pair
 from tests.catalogue import labelled
 from tests.data.test_threads import blas_threads
 from tests.solvers.linear.test_avsf import wide_with_a_few_contradictions
@@ -107,6 +112,43 @@ def test_the_certificate_of_an_unsolved_problem_is_that_of_zero(loss, penalizes_
     for name in ("primal", "dual", "gap", "relative_gap", "distance_bound"):
         assert getattr(quick, name) == pytest.approx(getattr(judged, name), rel=1e-12)
     assert quick.rounding_error > 0.0
+
+
+@pytest.mark.parametrize("settings", [{"model": SVC}, {"model": NuSVC, "nu": 0.2}], ids=str)
+def test_no_rows_are_gathered_for_a_pair_of_classes_for_which_no_time_is_left(settings, monkeypatch):
+    """Of 45 pairs of mnist that takes two seconds."""
+    model = settings.pop("model")
+    X, y = labelled(1600, 5, 1.0, 0)[0], np.arange(1600) % 4
+
+    def refuse(*_):
+        raise AssertionError("rows were gathered")
+
+    monkeypatch.setattr(Pair, "rows", refuse)
+    with pytest.warns(ConvergenceWarning, match="limit on seconds"):
+        fitted = model(max_seconds=1e-9, **settings).fit(X, y)
+    assert fitted.status_ == [Status.TIME_LIMIT] * 6
+    assert fitted.predict(X[:5]).shape == (5,)
+
+
+def test_the_certificate_of_an_unsolved_pair_is_that_of_zero():
+    """With the offset zero: another one may be better."""
+    X, y = labelled(90, 4, 1.0, 0)
+    C = np.linspace(0.0, 3.0, 90)
+    quick = unsolved_pair(C, BatchedSMO(), Stop()).certificate
+    judged, best = (certify_kernel(KernelProblem.build(X, y, C, RBF(0.5), has), np.zeros(90)).certificate for has in (0, 1))
+    for name in ("primal", "dual", "gap", "relative_gap"):
+        assert getattr(quick, name) == pytest.approx(getattr(judged, name), rel=1e-12)
+    assert quick.primal >= best.primal
+
+
+def test_seconds_count_from_when_the_limits_were_made(monkeypatch):
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(solving_limits, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
+    limits_of_fit = Limits(1e-3, max_seconds=5.0, begun=100.0)
+    now.seconds += 2.0  # to check and convert X
+    assert limits_of_fit.seconds_left == 3.0
+    assert replace(limits_of_fit, tol=1e-4).seconds_left == 3.0
+    assert limits_of_fit.until(Stop()).seconds_left == math.inf
 
 
 # Heard inside

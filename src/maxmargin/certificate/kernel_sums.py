@@ -242,25 +242,26 @@ def _tile_sums(kernel: Any, points: Points, chosen: Array, signed: Array, sample
     others = points if samples is None else samples
     with single_threaded_blas():
         if samples is not None:
-            sums = _sums_at(kernel, vectors, scales, samples)
+            sums = _sums_at(kernel, vectors, scales, samples, np.arange(len(samples)))
         else:
             is_chosen = np.zeros(len(points), np.bool_)
             is_chosen[chosen] = True
             sums = np.empty((2, len(points)))
             sums[:, chosen] = _sums_among(kernel, vectors, scales)
-            sums[:, ~is_chosen] = _sums_at(kernel, vectors, scales, points[~is_chosen])
+            sums[:, ~is_chosen] = _sums_at(kernel, vectors, scales, points, np.flatnonzero(~is_chosen))
     n_additions = min(len(chosen), policy.KERNEL.vectors_a_tile) + -(-len(chosen) // policy.KERNEL.samples_a_tile) + 2.0
     return KernelSums(sums[0], _rbf_error(kernel, points, others, n_additions) * sums[1])
 
 
-def _sums_at(kernel: Any, vectors: Points, scales: Array, samples: Points) -> Array:
-    """sum_j scales_j k(z_j, x) for the samples x and either row of scales."""
-    n, sums = len(samples), np.zeros((2, len(samples)))
+def _sums_at(kernel: Any, vectors: Points, scales: Array, samples: Points, places: Array) -> Array:
+    """sum_j scales_j k(z_j, x) for the samples x at these places and either row of scales. Samples are gathered a tile at a
+    time: to gather all of a wide set at once takes half a second, in which no limit is heard."""
+    n, sums = len(places), np.zeros((2, len(places)))
 
     def task(start: int) -> None:
         for begin in range(start, min(n, start + policy.KERNEL.samples_a_task), policy.KERNEL.samples_a_tile):
             here = slice(begin, min(n, start + policy.KERNEL.samples_a_task, begin + policy.KERNEL.samples_a_tile))
-            x = samples[here]
+            x = samples[places[here]]
             for first in range(0, len(vectors), policy.KERNEL.vectors_a_tile):
                 check_point()
                 part = slice(first, first + policy.KERNEL.vectors_a_tile)

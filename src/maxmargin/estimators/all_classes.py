@@ -51,7 +51,7 @@ def solve_all_classes(
         return solution if model.warm_start else replace(solution, alpha=NOTHING)
 
     with single_threaded_blas():
-        return run_jobs([run], model.n_jobs, limits.max_seconds)[0]
+        return run_jobs([run], model.n_jobs, limits.seconds_left)[0]
 
 
 def as_hinge(problem: CrammerSingerProblem) -> LinearProblem:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -141,7 +140,7 @@ class Searching(ABC):
             if self.refit:
                 watcher: Any = self
                 model = self._model(**self._chosen(), n_jobs=self.n_jobs, callback=watcher._watcher())
-                solutions += self._trained(model, Samples(X, y, sample_weight), replace(limits, max_seconds=whole.seconds_left))
+                solutions += self._trained(model, Samples(X, y, sample_weight), limits.until(whole))
                 adopt(self, model)
         return solutions, limits
 

@@ -103,12 +103,12 @@ class KernelClassifier(KernelSettings):
         return self._checked_limits()
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
-        stop, classes, cost = Stop.within(limits.max_seconds), checks.classes_of(y), 1.0 if self._has_hard_margin else self.C
+        stop, classes, cost = Stop.within(limits.seconds_left), checks.classes_of(y), 1.0 if self._has_hard_margin else self.C
         costs = np.broadcast_to(checks.sample_costs(cost, self.class_weight, sample_weight, X, classes, y), len(y))
         kernel, codes = self._kernel(X, sample_weight), np.searchsorted(classes, y)
         pairs = Pair.all_of(codes)
         problems = self._problems(X, kernel, costs, codes, pairs)
-        solutions = self._solve(problems, pairs, replace(limits, max_seconds=stop.seconds_left))
+        solutions = self._solve(problems, pairs, limits.until(stop))
         self._keep(X, kernel, classes, codes, pairs, solutions)
         self._feature_weights_ = None
         if isinstance(problems, FeatureProblems):
@@ -137,19 +137,23 @@ class KernelClassifier(KernelSettings):
             solved = trials.solved(pair, start, limits, callback, stop) if trials else None
             if solved is not None:
                 return solved
+            if stop.is_due and not self._has_hard_margin:
+                nothing = problems.unsolved(pair, stop)
+                if nothing is not None:
+                    return nothing
             problem = problems.problem(pair)
             if self._has_hard_margin:
                 with ray_of_all_samples(pair, n_samples):
                     return self._hard_margin(problem, solver, limits, callback, stop)
             solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
             with stop.heard():
-                return problems.finished(problem, solution, replace(limits, max_seconds=stop.seconds_left))
+                return problems.finished(problem, solution, limits.until(stop))
 
         starts = self._starts(pairs) or [None] * len(pairs)
         jobs = [partial(job, *each) for each in zip(pairs, starts, strict=True)]
         n_threads = min(thread_count(self.n_jobs, len(pairs)), most_threads(len(pairs)), problems.most_threads)
         with single_threaded_blas():
-            return run_jobs(jobs, n_threads, limits.max_seconds)
+            return run_jobs(jobs, n_threads, limits.seconds_left)
 
     @property
     def _has_hard_margin(self) -> bool:

@@ -27,7 +27,7 @@ class KernelMachine(KernelSettings):
 
     def _run(self, jobs: Sequence[Callable[[Stop], Solution]], limits: Limits) -> list[Solution]:
         with single_threaded_blas():
-            return run_jobs(jobs, getattr(self, "n_jobs", None), limits.max_seconds)
+            return run_jobs(jobs, getattr(self, "n_jobs", None), limits.seconds_left)
 
     def _keep(self, X: Any, kernel: Kernel, signed: Array, solutions: list[Solution]) -> None:
         """scikit-learn's attributes. ``signed`` has a row of coefficients for each output."""

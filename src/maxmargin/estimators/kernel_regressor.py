@@ -124,7 +124,7 @@ class KernelRegressor(KernelMachine):
 
                 return solve_hard_tube(problem, solver, limits, callback=callback, seed=seed, stop=stop)
             solution = drive(problem, solver, own_limits, warm_start=start, callback=callback, seed=seed, stop=stop)
-            return problems.finished(problem, solution, replace(limits, max_seconds=stop.seconds_left))
+            return problems.finished(problem, solution, limits.until(stop))
 
         starts = starts_of(self, columns)
         return self._run([partial(job, *each) for each in zip(columns, starts, strict=True)], limits)

@@ -170,7 +170,7 @@ class LinearClassifier(checks.PickledByName, Watched):
         starts: Sequence[Array | None] = self._starts(rows.n_samples, n_weights, problems) or nowhere
         with single_threaded_blas():
             jobs = [job(*each) for each in zip(problems.signs, problems.costs, starts, strict=True)]
-            return run_jobs(jobs, self.n_jobs, limits.max_seconds)
+            return run_jobs(jobs, self.n_jobs, limits.seconds_left)
 
     @property
     def _takes_all_classes(self) -> bool:

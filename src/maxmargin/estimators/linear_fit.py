@@ -69,7 +69,7 @@ def solve_all(
         return run
 
     return run_jobs(
-        [job(*pair) for pair in zip(problems, starts, strict=True)], getattr(model, "n_jobs", None), limits.max_seconds
+        [job(*pair) for pair in zip(problems, starts, strict=True)], getattr(model, "n_jobs", None), limits.seconds_left
     )
 
 

@@ -44,7 +44,7 @@ class Tracked(ABC):
             self._tracks = self._prepare(X, y, sample_weight)
         for track, place in zip(self._tracks, self._warm_start or [], strict=False):
             track.place = place  # another one than that of the track where the search has turned back
-        stop, seed = Stop.within(limits.max_seconds), seed_from(self.random_state)
+        stop, seed = Stop.within(limits.seconds_left), seed_from(self.random_state)
         with single_threaded_blas():
             return [
                 track.solve(self.C, limits, seed=seed, stop=stop.share(len(self._tracks) - k))

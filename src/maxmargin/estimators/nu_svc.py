@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.certificate.predictions import Bounds
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators import checks, nu_fit
@@ -25,6 +26,7 @@ from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
+from maxmargin.solving.unsolved import unsolved_nu, unsolved_pair
 
 
 class NuSVC(SVC):
@@ -195,6 +197,9 @@ class NuPairs:
     def most_threads(self) -> int:
         return available_cores()
 
+    def unsolved(self, pair: Pair, stop: Stop) -> Solution | None:
+        return unsolved_nu(len(pair.samples), 2, self.solver, stop)
+
     def problem(self, pair: Pair) -> NuProblem:
         matrix = None if self.shared is None else partial(self.shared.pair, pair.first, pair.second)
         rows = Rows.from_matrix(pair.part(self.X, self.kernel), check=False) if matrix is None else pair.late_rows(self.X)
@@ -221,6 +226,10 @@ class WeightedPairs:
     @property
     def most_threads(self) -> int:
         return available_cores()
+
+    def unsolved(self, pair: Pair, stop: Stop) -> Solution | None:
+        costs = self.costs[self.pairs.index(pair)] * self.weights[pair.samples]
+        return unsolved_pair(costs, self.solver, stop) if self.kernel.is_positive_semidefinite else None
 
     def problem(self, pair: Pair) -> KernelProblem:
         return weighted_problem(self.X, self.kernel, self.weights, self.costs[self.pairs.index(pair)], pair)

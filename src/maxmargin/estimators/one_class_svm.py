@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -123,13 +122,13 @@ class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEsti
         with fit_task(self, X, None, sample_weight), checks.unchanged_on_error(self):
             nu_fit.check(self)
             limits = self._checked_limits()
-            whole = Stop.within(limits.max_seconds)
+            whole = Stop.within(limits.seconds_left)
             X = validate_data(self, sound(X), accept_sparse="csr", dtype=DTYPES, order="C")
             weights = checks.weighted_costs(1.0, sample_weight, X)
             kernel = self._kernel(X, sample_weight)
             problem = one_class(Rows.from_matrix(X, check=False), kernel, float(self.nu), weights)
             callback = serialised(self._watcher(), self.verbose)
-            left = replace(limits, max_seconds=whole.seconds_left)
+            left = limits.until(whole)
             solutions = self._run([partial(self._solve, problem, limits, callback)], left)
             signed = problem.coefficients(solutions[0].alpha)[None]
             self._keep(X, kernel, signed, solutions)

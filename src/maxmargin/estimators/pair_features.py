@@ -28,6 +28,7 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
 from maxmargin.certificate.predictions import Bounds, Decisions, Values, linear_decisions, linear_values
 from maxmargin.certificate.rounding import OUTWARDS
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores, single_threaded_blas
 from maxmargin.estimators import policy
@@ -118,6 +119,10 @@ class FeatureProblems:
     @property
     def most_threads(self) -> int:
         return self.trials.problems.most_threads if self.trials else available_cores()
+
+    def unsolved(self, pair: Pair, stop: Stop) -> Solution | None:
+        """None: the certificate of the kernel's problem takes a pass over the samples."""
+        return None
 
     def problem(self, pair: Pair) -> LinearProblem:
         rows, scaling = Rows.from_matrix(pair.rows(self.matrix), check=False), 1.0 if self.has_offset else 0.0

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate.hard_margin import InseparableError
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, ChosenRows, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators import policy
@@ -29,6 +30,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
+from maxmargin.solving.unsolved import unsolved_pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,9 @@ class PairProblems(Protocol):
 
     def problem(self, pair: Pair) -> Any: ...
 
+    def unsolved(self, pair: Pair, stop: Stop) -> Solution | None:
+        """The answer for a pair for which no time is left; None where its problem is needed for that."""
+
     def finished(self, problem: Any, solution: Solution, limits: Limits) -> Solution:
         """The solution of the kernel's problem from that of the problem that was solved."""
 
@@ -150,6 +155,10 @@ class KernelProblems:
         if self.shared is not None and self.shared.sizes.may_share(pair.first, pair.second):
             return replace(problem, fast_values=PairValues(problem.points, self.shared, pair.first, pair.second))
         return problem
+
+    def unsolved(self, pair: Pair, stop: Stop) -> Solution | None:
+        is_definite = self.kernel.is_positive_semidefinite
+        return unsolved_pair(self._costs_of(pair), self.solver, stop) if is_definite else None
 
     def _costs_of(self, pair: Pair) -> Array:
         """One C for all stays one number that is read many times."""

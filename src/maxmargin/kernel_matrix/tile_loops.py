@@ -310,6 +310,16 @@ def wide_dots(one, other_columns, start, stop, tile):
                 t += ONE
 
 
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def put_columns(rows, start, stop, places, values, indices):
+    """Write the elements of the rows start .. stop to the places of their columns, which move on."""
+    for i in range(np.uint64(start), np.uint64(stop)):
+        for s in range(rows.indptr[i], rows.indptr[i + ONE]):
+            place = places[rows.indices[s]]
+            values[place], indices[place] = rows.values[s], i
+            places[rows.indices[s]] = place + ONE
+
+
 @njit(inline="always")
 def first_at_least(sorted_indices, low, high, bound):
     while low < high:

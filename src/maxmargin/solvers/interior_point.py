@@ -49,6 +49,9 @@ class InteriorPolicy:
     """Directions of w that are shorter than this share of the longest are not looked at in these steps; each is tried."""
     face_steps: int = 3
     """Newton steps to the optimum with the free variables alone: one, and two for what its rounding has left."""
+    most_decomposed: int = 1024
+    """The largest system that is solved by its singular values, on the face and for w = 0. Of twice the size it takes ten
+    seconds, in which no limit is heard. An estimate."""
     aim: float = 1e-3
     """Relative gap to reach, as a share of the target, where the point is offered to a judge: nearly at the optimum the steps
     are cheap, and a point that is refused costs a whole certificate."""
@@ -88,6 +91,12 @@ class Program(NamedTuple):
         w = self.w0 + self.M.T @ x
         return abs(0.5 * float(w @ w) - float(self.q @ x))
 
+    def gram(self) -> Array | None:
+        """M M', where a system of its size takes less work than one of the columns of M: n^3 / 3 and n k^2 multiplications, for
+        n rows and k columns. None elsewhere."""
+        n, k = self.M.shape
+        return np.asarray(self.M @ self.M.T) if 3 * k * k >= n * n else None
+
     def inside(self) -> Array:
         """A point with the right sums and as far from the bounds as can be."""
         shares = self.totals / (self.groups.T @ self.c)
@@ -109,7 +118,7 @@ def solve_inside(program: Program, target: float, policy: InteriorPolicy | None 
     relative gap ``target``; and the number of steps."""
     policy = policy or InteriorPolicy()
     with np.errstate(all="ignore"):
-        at = _beginning(program)
+        at, gram = _beginning(program), program.gram()
         best, lowest, least, idle, steps = replace(at), at.x, (np.inf, np.inf), 0, 0
         while steps < policy.most_steps and idle < policy.idle_steps:
             check_point()
@@ -120,10 +129,14 @@ def solve_inside(program: Program, target: float, policy: InteriorPolicy | None 
             if value < least[1]:
                 lowest = at.x
             least = min(gap, least[0]), min(value, least[1])
-            if gap <= target * value or not _step(program, at, policy):
+            if gap <= target * value or not _step(program, at, policy, gram):
                 break
             steps += 1
         points = [*_on_face(program, best, policy), _rounded(program, best, policy), best.x]
+        if min(program.M.shape) > policy.most_decomposed:
+            return points, steps
+        if least[0] <= target * program.value(best.x):
+            return points, steps  # w is not zero, or no smaller gap is asked for
         return points + [point for x in (best.x, lowest) for point in shortened(program, x, policy)], steps
 
 
@@ -136,12 +149,12 @@ def _beginning(program: Program) -> Iterate:
     return Iterate(x, np.maximum(slope, 0.0) + usual, np.maximum(-slope, 0.0) + usual, theta)
 
 
-def _step(program: Program, at: Iterate, policy: InteriorPolicy) -> bool:
+def _step(program: Program, at: Iterate, policy: InteriorPolicy, gram: Array | None) -> bool:
     """One predictor and corrector. False where no step can be computed."""
     room = program.c - at.x
     residual = program.groups @ at.theta + at.low - at.high - program.gradient(at.x)
     lacking = program.totals - program.groups.T @ at.x
-    solve = _system(program, at.low / at.x + at.high / room, policy)
+    solve = _system(program, at.low / at.x + at.high / room, policy, gram)
     if solve is None:
         return False
 
@@ -181,10 +194,10 @@ def _longest(*moves: tuple[Array, Array], most: float = 1.0) -> float:
     return most
 
 
-def _system(program: Program, D: Array, policy: InteriorPolicy) -> Solve | None:
+def _system(program: Program, D: Array, policy: InteriorPolicy, gram: Array | None) -> Solve | None:
     """What solves (D + M M') dx - A' d = r, A dx = l for the right-hand side (r, l). The residual is solved for again: where D
     is small, dx is a small difference of large numbers. None where it is not finite."""
-    rough = _rough_system(program, D, policy.ridge)
+    rough = _rough_system(program, D, policy.ridge, gram)
     if rough is None:
         return None
 
@@ -202,13 +215,13 @@ def _system(program: Program, D: Array, policy: InteriorPolicy) -> Solve | None:
     return solved
 
 
-def _rough_system(program: Program, D: Array, ridge: float) -> Solve | None:
+def _rough_system(program: Program, D: Array, ridge: float, gram: Array | None) -> Solve | None:
     B = np.hstack([program.M, -program.groups])
     size = program.M.shape[1]
     if not np.isfinite(D).all():
         return None
-    if size >= len(D):
-        return _dense_system(program, D, ridge)
+    if gram is not None:
+        return _dense_system(program, D, ridge, gram)
     weighted = B / D[:, None]
     solve = _scaled(B.T @ weighted + np.diag((np.arange(B.shape[1]) < size) * 1.0), ridge)
     if solve is None:
@@ -222,8 +235,8 @@ def _rough_system(program: Program, D: Array, ridge: float) -> Solve | None:
     return solved
 
 
-def _dense_system(program: Program, D: Array, ridge: float) -> Solve | None:
-    H = program.M @ program.M.T
+def _dense_system(program: Program, D: Array, ridge: float, gram: Array) -> Solve | None:
+    H = gram.copy()
     H[np.diag_indices_from(H)] += D
     solve = _scaled(H, ridge)
     if solve is None:
@@ -277,6 +290,8 @@ def _on_face(program: Program, at: Iterate, policy: InteriorPolicy) -> list[Arra
     c, usual = program.c, float((at.low + at.high).mean())
     is_low, is_high = at.x * usual < at.low * c, (c - at.x) * usual < at.high * c
     free = ~(is_low | is_high)
+    if np.count_nonzero(free) > policy.most_decomposed:
+        return []
     x = np.where(free, at.x, np.where(is_high & ~is_low, c, 0.0))
     for _ in range(policy.face_steps):
         x[free] += _face_step(program, x, free)

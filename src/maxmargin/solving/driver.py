@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
-from maxmargin.data.real import is_real
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
@@ -28,6 +27,7 @@ from maxmargin.solvers.patience import Patience
 from maxmargin.solvers.registry import kernel_solver_named, solver_named, suited
 from maxmargin.solving.at_once import at_once
 from maxmargin.solving.incumbent import Answer, Known, incumbent_of, status_of
+from maxmargin.solving.limits import Limits as Limits
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.seeds import seed_from as seed_from
 from maxmargin.solving.solution import Progress, Solution, Status
@@ -86,21 +86,6 @@ def solve(
         seed=seed_from(random_state),
         stop=Stop.after(limits.max_seconds),
     )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a solve ends: the target and the two limits."""
-
-    tol: float
-    max_epochs: float = math.inf
-    max_seconds: float = math.inf
-
-    def __post_init__(self) -> None:
-        for name in ("tol", "max_epochs", "max_seconds"):
-            value = getattr(self, name)
-            if not is_real(value) or not float(value) >= 0.0:
-                raise ValueError(f"{name} must be zero or positive; got {value!r}.")
 
 
 def drive(

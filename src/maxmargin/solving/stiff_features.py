@@ -53,7 +53,7 @@ def solve_stiff(
 ) -> Solution:
     """The solution, or a better one of the same problem, which ``solver`` left with rounding errors. ``problem`` has phi of the
     rows of X as ``map`` computes it."""
-    stop = Stop.within(limits.max_seconds)
+    stop = Stop.within(limits.seconds_left)
     try:
         with stop.heard(), np.errstate(all="ignore"):
             judge = monomial_judge(map, problem, X, policy.most_numbers)

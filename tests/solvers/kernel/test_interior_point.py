@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from maxmargin.certificate.nu import certify_nu
 from maxmargin.problem.kernels import RBF, Linear, Polynomial
 from maxmargin.problem.nu import nu_svc, nu_svr, one_class
 from maxmargin.solvers.interior_point import Program, solve_inside
-from maxmargin.solvers.kernel.nu_program import InteriorCosts, interior_points
+from maxmargin.solvers.kernel.nu_program import Inside, InteriorCosts
 from tests import raw_catalogue
 
 KERNELS = (Linear(), Polynomial(gamma=0.5, coef0=1.0, degree=2), RBF(0.3))
@@ -30,7 +32,7 @@ def made(family, kernel, nu=0.4, n=60):
 @pytest.mark.parametrize("family", ["classes", "one class", "regression"])
 def test_its_first_point_is_optimal_by_the_certificate(family, kernel):
     problem = made(family, kernel)
-    points, steps = interior_points(problem, 1e-6, InteriorCosts())
+    points, steps = Inside(problem, InteriorCosts(), 1024).points(1e-6)
     assert certify_nu(problem, points[0]).certificate.meets(1e-6)
     assert 0 < steps < 60
 
@@ -47,19 +49,41 @@ def test_a_program_whose_optimum_is_known():
 def test_a_group_whose_variables_are_all_at_their_bounds_is_a_constant():
     X, y = np.arange(12.0)[:, None], np.where(np.arange(12) < 4, 1, -1)
     problem = nu_svc(X, y, Linear(), 8.0 / 12.0)
-    points, _ = interior_points(problem, 1e-6, InteriorCosts())
+    points, _ = Inside(problem, InteriorCosts(), 1024).points(1e-6)
     assert np.all(points[0][y > 0] == 1.0)
     assert certify_nu(problem, points[0]).certificate.meets(1e-6)
 
 
 def test_a_kernel_matrix_without_a_short_factor_is_left_to_smo():
-    assert interior_points(made("classes", RBF(50.0)), 1e-6, InteriorCosts(most_columns=5)) == ([], 0)
+    assert Inside(made("classes", RBF(50.0)), InteriorCosts(most_columns=5), 1024).points(1e-6) == ([], 0)
 
 
 def test_it_is_tried_only_when_smo_has_taken_as_long():
-    problem = made("classes", Linear())
-    assert not InteriorCosts().pays(problem, 1000, 1024)
-    assert InteriorCosts().pays(problem, 10_000_000, 1024)
+    inside = Inside(made("classes", Linear()), InteriorCosts(), 1024)
+    assert not inside.pays(1000)
+    assert inside.pays(10_000_000)
+
+
+def test_a_factor_is_looked_for_only_when_there_is_time_for_twice_as_many_columns(monkeypatch):
+    looked = []
+
+    def no_factor(problem, costs):
+        looked.append(costs.most_columns)
+
+    monkeypatch.setattr("maxmargin.solvers.kernel.nu_program._factor_of", no_factor)
+    inside = Inside(made("classes", RBF(50.0), n=200), InteriorCosts(), 1024)
+    assert not any(inside.pays(steps) for steps in range(0, 2_000_000, 1000))
+    assert 1 < len(looked) <= 6
+    assert all(b >= 2 * a for a, b in pairwise(looked[:-1]))
+    assert looked[-1] == 200
+
+
+@pytest.mark.parametrize("n", [120, 300])
+def test_noisy_labels_with_a_small_nu_are_certified(n):
+    """w is not zero with a kernel that is strictly positive definite, but nearly: SMO comes near to it ever more slowly."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(n, 2)), np.arange(n) % 2
+    assert NuSVC(nu=0.1).fit(X, y).status_.is_as_asked
 
 
 @pytest.mark.parametrize("nu", [0.05, 0.3, 0.7])

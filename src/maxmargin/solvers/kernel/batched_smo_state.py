@@ -98,6 +98,16 @@ class Work(NamedTuple):
     kernel_evaluations: int = 0
 
 
+class Movable(NamedTuple):
+    """The samples that a working set may take: which of them can rise and which can fall, the slope between the two, and the
+    violation among these samples."""
+
+    can_rise: Array
+    can_fall: Array
+    middle: float
+    violation: float
+
+
 @dataclass
 class BatchedSMOState(SignedPoint):
     """The point, how far from optimal it is, and what is known of f."""
@@ -273,11 +283,15 @@ class BatchedSMOState(SignedPoint):
 
     def choose(self, problem: KernelProblem, size: int) -> Array:
         """The working set, in the order of the samples."""
-        rise, fall = self.slopes
         can_rise, can_fall = self.s < self.upper, self.s > self.lower
         can_rise[self.rows.others] = can_fall[self.rows.others] = False
         middle = 0.5 * (self.top + self.bottom) if problem.has_offset else 0.0
-        slack = 0.5 * self.leaving.share * (self.top - self.bottom)
+        return self.choose_among(Movable(can_rise, can_fall, middle, self.top - self.bottom), size)
+
+    def choose_among(self, movable: Movable, size: int) -> Array:
+        """A working set of these samples, in the order of the samples."""
+        (rise, fall), (can_rise, can_fall, middle, violation) = self.slopes, movable
+        slack = 0.5 * self.leaving.share * violation
         is_free = can_rise & can_fall & self.is_free
         rising = np.flatnonzero((can_rise & (rise > middle + slack)) | (is_free & (rise >= middle)))
         falling = np.flatnonzero((can_fall & (fall < middle - slack)) | (is_free & (fall < middle)))

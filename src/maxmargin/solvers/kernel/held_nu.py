@@ -14,7 +14,8 @@ gives up."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import ClassVar
 
@@ -71,6 +72,7 @@ class HeldNuState:
     s: Array
     total: float
     policy: HeldNuPolicy
+    is_slow: Callable[[int], bool] = field(default=lambda steps: False)  # whether another method is worth it by now
     stage: ClassVar[Stage] = Stage("nu-smo", "few samples: their kernel matrix is held")
     steps: int = 0
     rounds: int = 0
@@ -81,15 +83,18 @@ class HeldNuState:
     looks_done: bool = False
 
     @classmethod
-    def of(cls, problem: NuProblem, policy: HeldNuPolicy) -> HeldNuState | None:
-        """The state at the problem's first point. None where the matrix is not held or not positive semidefinite."""
+    def of(
+        cls, problem: NuProblem, policy: HeldNuPolicy, is_slow: Callable[[int], bool] = lambda steps: False
+    ) -> HeldNuState | None:
+        """The state at the problem's first point. It gives up when ``is_slow`` says so of its steps. None where
+        the matrix is not held or not positive semidefinite."""
         held = problem.samples.held if problem.n_samples <= policy.most_variables else None
         if held is None or not problem.kernel.is_positive_semidefinite:
             return None
         order, is_used, groups = _places(problem.members)
         K, signed = _matrix(held.padded, problem, order, is_used), problem.signed(None)
         y, lower, upper, s = (np.where(is_used, each[order], 0.0) for each in signed)
-        state = cls(K, order, is_used, groups, y, lower, upper, s, float(problem.totals.sum()), policy)
+        state = cls(K, order, is_used, groups, y, lower, upper, s, float(problem.totals.sum()), policy, is_slow)
         state.survey()
         return state
 
@@ -120,7 +125,7 @@ class HeldNuState:
         if self.looks_done:
             self.looks_done, self.target_share = False, 0.1 * self.target_share
         goal, is_few = self.target_share * budget.target, self.n <= self.policy.few_variables
-        while self.rounds < self.policy.most_rounds:
+        while self.rounds < self.policy.most_rounds and not self.is_slow(self.steps):
             self.run_round()
             self.looks_done = self.relative_gap <= goal or self.is_at_rounding
             if self.is_at_rounding or (self.looks_done and not is_few):

@@ -6,6 +6,7 @@ are centred: that changes nothing, and takes away what hides small differences. 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +27,10 @@ from maxmargin.solvers.kernel.factored import factor
 class InteriorCosts:
     """When the interior-point method is worth it, in estimated nanoseconds of counted work."""
 
-    most_columns: int = 1000
+    most_columns: int = 4096
     """The most columns of a factor of the kernel matrix."""
+    fewest_columns: int = 8
+    """The fewest columns for which a factor is looked for."""
     most_elements: int = 20_000_000
     """The most numbers in a factor: 160 megabytes."""
     usual_steps: int = 40
@@ -36,8 +39,10 @@ class InteriorCosts:
     """Nanoseconds of a step, besides what grows with the samples. Measured roughly on two tables of 300 rows."""
     ns_a_variable: float = 100.0
     """Nanoseconds of a step for each variable. An estimate, not measured."""
-    ns_a_flop: float = 0.15
-    """Nanoseconds of a multiplication of two matrices, as in ``KernelAutoPolicy``. An estimate, not measured."""
+    ns_a_flop: float = 0.1
+    """Nanoseconds of a multiplication in a product of two matrices. An estimate, not measured."""
+    near_zero_ns: float = 1e10
+    """Nanoseconds that the method may take where SMO comes near to w = 0 ever more slowly, however little SMO has taken."""
     ns_a_step_and_sample: float = 1.0
     """Nanoseconds of a step of SMO for each sample of its working set, as in ``KernelAutoPolicy``. An estimate."""
     share: float = 0.1
@@ -50,30 +55,62 @@ class InteriorCosts:
     most_points: int = 4
     """The most points that a certificate is asked for."""
 
-    def pays(self, problem: NuProblem, smo_steps: int, working_set: int) -> bool:
+    def columns_worth(self, n: int, nanoseconds: float) -> int:
+        """How many columns a factor may have, for n variables, if the method is to take no longer than this. A step takes n k^2
+        multiplications with k columns, or n^3 / 3 if that is less."""
+        left = (nanoseconds / self.usual_steps - self.ns_a_step) / n - self.ns_a_variable
+        if left <= 0.0:
+            return 0
+        columns = math.sqrt(left / self.ns_a_flop)
+        return n if 3.0 * columns * columns >= n * n else int(columns)
+
+
+class Inside:
+    """Decides when the interior-point method takes over from SMO. How many columns the factor of the kernel matrix has is not
+    known before. Whenever SMO has taken long enough for twice as many columns as the last time, a factor with so many is
+    looked for, which takes a small part of that time."""
+
+    def __init__(self, problem: NuProblem, costs: InteriorCosts, working_set: int) -> None:
+        self.problem, self.costs, self.working_set = problem, costs, working_set
+        self.tried = 0
+        self.factor: Array | None = None
+        is_open = any(not problem.is_full(g) for g in range(len(problem.totals)))
+        self.is_possible = problem.kernel.is_positive_semidefinite and is_open
+
+    def pays(self, smo_steps: int) -> bool:
         """Whether SMO has taken as long already as this method would."""
-        n, columns = problem.n_samples, _columns_of(problem, self.most_columns)
-        if columns * n > self.most_elements:
+        n = self.problem.n_samples
+        columns = self.costs.columns_worth(n, self.costs.ns_a_step_and_sample * smo_steps * min(n, self.working_set))
+        if not self.is_possible or columns < max(self.costs.fewest_columns, 2 * self.tried):
             return False
-        a_step = self.ns_a_step + n * (self.ns_a_variable + self.ns_a_flop * columns * min(columns, n))
-        return self.ns_a_step_and_sample * smo_steps * min(n, working_set) > self.usual_steps * a_step
+        self._look(columns)
+        return self.factor is not None
+
+    def pays_near_zero(self) -> bool:
+        """Whether this method is worth it where SMO comes near to w = 0."""
+        self._look(self.costs.columns_worth(self.problem.n_samples, self.costs.near_zero_ns))
+        return self.factor is not None
+
+    def points(self, target: float) -> tuple[list[Array], int]:
+        """Feasible points of the problem that may be optimal, the most promising first, and the steps that led there. None
+        where the kernel matrix has no factor of few columns."""
+        self._look(self.costs.most_columns)
+        return ([], 0) if self.factor is None else interior_points(self.problem, target, self.costs, self.factor)
+
+    def _look(self, most_columns: int) -> None:
+        """Look for a factor, unless there is one, or one of so many columns was looked for before."""
+        most = min(most_columns, self.costs.most_columns, self.problem.samples.n_samples)
+        if self.is_possible and self.factor is None and most > self.tried:
+            self.tried = most
+            with single_threaded_blas():
+                self.factor = _factor_of(self.problem, replace(self.costs, most_columns=most))
 
 
-def _columns_of(problem: NuProblem, most_columns: int) -> int:
-    """The columns of the factor, or a bound where only the factorisation tells."""
-    found = feature_map(problem.kernel, problem.rows.n_features, len(problem.totals) == 2)
-    most = min(problem.samples.n_samples, most_columns)
-    return found.n_features if found is not None and found.n_features <= most_columns else most
-
-
-def interior_points(problem: NuProblem, target: float, costs: InteriorCosts) -> tuple[list[Array], int]:
-    """Feasible points of the problem that may be optimal, the most promising first, and the steps that led there. None where
-    the kernel matrix has no factor of few columns."""
+def interior_points(problem: NuProblem, target: float, costs: InteriorCosts, F: Array) -> tuple[list[Array], int]:
+    """Feasible points of the problem that may be optimal, the most promising first, and the steps that led there. F is a factor
+    of the kernel matrix."""
     is_open = np.array([not problem.is_full(g) for g in range(len(problem.totals))])
     with single_threaded_blas():
-        F = _factor_of(problem, costs) if problem.kernel.is_positive_semidefinite and is_open.any() else None
-        if F is None:
-            return [], 0
         program, free = _program(problem, F, is_open)
         points, steps = _points(problem, program, free, costs.share * target)
         for _ in range(costs.corrections if problem.samples.n_samples <= costs.most_corrected else 0):

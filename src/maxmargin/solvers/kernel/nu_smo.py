@@ -24,10 +24,10 @@ from maxmargin.solvers.base import Budget
 from maxmargin.solvers.kernel.active_rows import ActiveRows
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, gap_and_dual, solve_with_offset
-from maxmargin.solvers.kernel.batched_smo_state import BatchedSMOState
+from maxmargin.solvers.kernel.batched_smo_state import BatchedSMOState, Movable
 from maxmargin.solvers.kernel.held_nu import HeldNuPolicy, HeldNuState
 from maxmargin.solvers.kernel.nu_loops import solve_in_groups
-from maxmargin.solvers.kernel.nu_program import InteriorCosts, interior_points
+from maxmargin.solvers.kernel.nu_program import Inside, InteriorCosts
 from maxmargin.solvers.kernel.units import Units
 from maxmargin.solvers.scaled_targets import power_of_two
 
@@ -65,7 +65,7 @@ class NuSMO(BatchedSMO):
 
     def few(self, problem: NuProblem) -> HeldNuState | None:
         """The state of the solver for few samples, where it can solve the problem."""
-        return HeldNuState.of(problem, self.held)
+        return HeldNuState.of(problem, self.held, Inside(problem, self.interior, problem.n_samples).pays)
 
     def init(self, problem: NuProblem, warm_start: Array | None, seed: int) -> NuState:  # type: ignore[override]
         rows = self._rows(problem.samples, self._first_dtype(problem.samples))
@@ -77,6 +77,7 @@ class NuSMO(BatchedSMO):
             policy=self.policy,
             limits=self.zero,
             problem=problem,
+            inside=Inside(problem, self.interior, self.working_set),
         )
         state.begin()
         return state
@@ -90,16 +91,15 @@ class NuSMO(BatchedSMO):
         super().advance(problem.samples, state, budget._replace(target=target))
         if is_few and (state.looks_done or state.is_stuck):
             state.leap()
-        if state.is_stuck or state.is_at_zero or self._is_slow(problem, state, is_few):
+        if state.is_at_zero and not state.inside.pays_near_zero():
+            state.forget_zero()
+        is_slow = not state.looks_done and state.inside.pays(state.steps)
+        if state.is_stuck or state.is_at_zero or is_slow:
             self._go_inside(problem, state, target)
-
-    def _is_slow(self, problem: NuProblem, state: Any, is_few: bool) -> bool:
-        """Whether SMO takes longer than the interior-point method would."""
-        return not (is_few or state.looks_done) and self.interior.pays(problem, state.steps, self.working_set)
 
     def _go_inside(self, problem: NuProblem, state: Any, target: float) -> None:
         """The points of the interior-point method, one after the other, each with a certificate, and SMO's own as the last."""
-        points, steps = interior_points(problem, target, self.interior)
+        points, steps = state.inside.points(target)
         state.points = [*points, self.candidate(problem, state)]
         state.steps += steps
         state.is_stuck = state.is_at_zero = state.looks_done = False
@@ -125,7 +125,10 @@ class NuState(BatchedSMOState):
     problem: NuProblem = field(kw_only=True)
     limits: ZeroPolicy = field(kw_only=True)
     offsets: Array = field(default_factory=lambda: np.zeros(2), kw_only=True)
+    ends: list[tuple[float, float]] = field(default_factory=list, kw_only=True)  # top and bottom of each group
+    inside: Inside = field(kw_only=True)
     is_at_zero: bool = False
+    may_be_zero: bool = True  # until it was found that there is no better method near w = 0
     points: list[Array] | None = None  # of the interior-point method, that no certificate has seen yet
 
     @property
@@ -184,16 +187,31 @@ class NuState(BatchedSMOState):
             gap, dual = gap + more[0], dual + more[1]
             tops.append(top - self.offsets[g])
             bottoms.append(bottom - self.offsets[g])
+        self.ends = list(zip(tops, bottoms, strict=True))
         self.top, self.bottom, self.b = float(max(tops)), float(min(bottoms)), 0.0
         is_definite = problem.kernel.is_positive_semidefinite
         self.relative_gap = relative(gap, dual + gap, dual) if is_definite else max(0.0, self.top - self.bottom)
         is_no_better = is_definite and dual + gap >= 0.0 and np.ptp(self.problem.targets) == 0.0
         is_slow = self.steps > self.limits.steps_to_zero * len(self.y)
-        self.is_at_zero = is_no_better and is_slow and abs(dual) <= self.limits.zero_share * self.largest_value
+        self.is_at_zero = (
+            self.may_be_zero and is_no_better and is_slow and abs(dual) <= self.limits.zero_share * self.largest_value
+        )
         if self.is_at_zero:
             self.relative_gap = 0.0
         self.is_stalled = self.patience.note(self.steps, dual, dual + gap)
         self.standstill.note(gap, dual)
+
+    def choose(self, problem: Any, size: int) -> Array:
+        """The working set. Every group has an equal share of it and chooses both sides of its pairs itself: if all variables
+        were drawn together, nearly all that can rise would be of one group, nearly all that can fall of the other, and no pair
+        could move."""
+        can_rise, can_fall = self.s < self.upper, self.s > self.lower
+        chosen = np.zeros(len(self.y), np.bool_)
+        for g, (top, bottom) in enumerate(self.ends):
+            is_own = self.problem.group == g
+            own = Movable(can_rise & is_own, can_fall & is_own, 0.5 * (top + bottom), top - bottom)
+            chosen[self.choose_among(own, size // len(self.ends))] = True
+        return np.flatnonzero(chosen)
 
     def solve(self, problem: Any, chosen: Array, max_steps: int) -> int:
         """SMO on the local block. The places of the first group are filled up with copies that cannot move."""
@@ -229,6 +247,11 @@ class NuState(BatchedSMOState):
         self.compute_outputs(self.problem, self.everyone)
         self.survey(self.problem)
         self.looks_done = True
+
+    def forget_zero(self) -> None:
+        """Go on near w = 0, because no other method is worth it there."""
+        self.may_be_zero = self.is_at_zero = self.looks_done = False
+        self.survey(self.problem)
 
     def leap(self) -> None:
         """Move to the optimum of the face that SMO has found, by one linear system (papers/irwls_svc, Table 1, step 1, with a

@@ -274,7 +274,8 @@ def main() -> None:
     clock = "**In seconds of the processor, all threads together.**" if options.processor_time else ""
     chosen = (
         "Sizes of samples and working sets were chosen on magic, cpu_act, a9a, ijcnn1, sector.scale and mnist. Fixed costs "
-        "were looked at on cal_housing, the copies of short rows on covtype, and refused certificates on w7a and news20_bigram, too."
+        "were looked at on cal_housing, the copies of short rows on covtype, and refused certificates on w7a "
+        "and news20_bigram, too."
     )
     parts = [__doc__.partition("\n\n    python")[0], " ".join([clock, options.note]), table, summary(rows), chosen]
     write_report(options.results / "one_class.md", "Linear one-class support vector machine", parts, options.quick)

@@ -186,10 +186,10 @@ def look_part(part: Part, sight: Sight) -> Look:
     margins, sums = _judged_margins(part, sight.w) if sight.judges else (_margins(problem, sight.w), None)
     others = _margins(problem, sight.best) if mix is None or memory.margins is None else mix.of(memory.margins)
     losses = np.empty((len(grid.multiples), len(grid.shares)))
-    for column, t in enumerate(grid.shares):
-        for row, s in enumerate(grid.multiples):
-            mixed = others + t * (s * margins - others)
-            losses[row, column] = float(problem.C @ problem.loss.value(mixed, problem.targets))
+    for column, t in enumerate(grid.shares.tolist()):
+        rest, along = (1.0 - t) * others, t * margins
+        multiples = grid.multiples if t > 0.0 else grid.multiples[:1]  # all multiples are one point there
+        losses[:, column] = [problem.C @ problem.loss.value(rest + s * along, problem.targets) for s in multiples.tolist()]
     near, distances = distances_of(problem, margins, memory.alpha)
     memory.distance, memory.margins = near.astype(np.float32), np.stack([margins, others])
     return Look(losses, distances, sums)

@@ -35,8 +35,12 @@ def test_rising_values_of_c_are_trained_to_the_target(has_offset, policy):
         exact = solve(
             KernelProblem.build(X[own], y[own].astype(int), C * costs[own], RBF(0.5), has_offset), tol=1e-9
         ).certificate
-        primal = 0.5 * reached.stretch**2 * s @ f
-        primal += C * costs @ np.maximum(0.0, 1.0 - y * (reached.stretch * f + reached.b))
+        w = reached.stretch * s
+        if reached.mend is not None:
+            w[reached.mend.samples] += reached.mend.change
+        outputs = K[:300, :300].astype(float) @ w
+        assert reached.outputs[:300] == pytest.approx(outputs, abs=1e-9 * np.abs(w).sum())
+        primal = 0.5 * w @ outputs + C * costs @ np.maximum(0.0, 1.0 - y * (outputs + reached.b))
         assert exact.dual - 1e-6 * exact.primal <= primal <= (1.0 + 1.1e-4) * exact.primal
         assert np.abs(s).sum() - 0.5 * s @ f >= (1.0 - 1.1e-4) * exact.dual
 

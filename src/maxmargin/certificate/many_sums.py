@@ -43,8 +43,8 @@ class Part(NamedTuple):
 
 
 def sums_of_many(kernel: Kernel, points: Points, signed: Array) -> ManySums:
-    """The sums at all points, of models with the coefficients ``signed``, a column each. Terms that are zero are left out as far
-    as whole tiles have them: a bound for n terms holds for fewer."""
+    """The sums at all points, of models with the coefficients ``signed``, a column each. A model is left out of a tile in which
+    all its coefficients are zero: the bound on the rounding of n terms holds for fewer."""
     points, sizes, n = _in_double(points), np.abs(signed), len(points)
     outputs = np.zeros(signed.shape[::-1])
     magnitudes = None if kernel.is_gaussian else np.zeros(signed.shape[::-1])

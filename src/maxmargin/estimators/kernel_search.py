@@ -1,10 +1,10 @@
 """The folds of a search with the RBF kernel of two classes, all on one kernel matrix.
 
 For each gamma the kernel values of all samples are computed once, in float32. Every fold is trained on them for all values of
-C, in rising order (:mod:`maxmargin.solvers.kernel.fold_smo`). Then all models are judged together, in float64 and from the data
-(:mod:`maxmargin.certificate.many_sums`): the relative gap, the ball around the exact optimum, and with it the validation labels
-that are proved. A model whose gap is above ``tol`` is trained again from its exact outputs; if float32 is not precise enough
-for that, the estimator of the fold takes over.
+C, in rising order; at the first of them a fold begins where the first fold ended (:mod:`maxmargin.solvers.kernel.fold_smo`).
+Then all models are judged together, in float64 and from the data (:mod:`maxmargin.certificate.many_sums`): the relative gap,
+the ball around the exact optimum, and with it the validation labels that are proved. A model whose gap is above ``tol`` is
+trained again from its exact outputs; if float32 is not precise enough for that, the estimator of the fold takes over.
 """
 
 from __future__ import annotations
@@ -103,6 +103,16 @@ class SharedFold:
         y, costs, rows = np.zeros(n), np.zeros(n), self.fold.train_rows
         y[rows], costs[rows] = self.problem.signs, self.problem.C
         self.smo = FoldSMO(K, np.diagonal(K).copy(), y, costs, self.has_offset)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether some value of C was trained."""
+        return self.smo is not None and self.smo.C > 0.0
+
+    def forget(self) -> None:
+        """Give memory back that only the next value of C could use."""
+        if self.smo is not None:
+            self.smo.forget()
 
     def train(self, C: float, tol: float, other: FoldEnd | None = None) -> Trained:
         """Train at the next C, from where the last C ended, or from where another fold ended at this C."""
@@ -209,11 +219,12 @@ class SharedSearch(ListSearch):
         """All values of C in rising order. The first one begins where the first fold ended."""
         for k in np.argsort(self.Cs, kind="stable"):
             if self._can_win(k):
-                one, begun = self.shared[i], self.shared[i].smo.C > 0.0
+                one, begun = self.shared[i], self.shared[i].is_begun
                 model = one.train(float(self.Cs[k]), self.limits.tol, None if begun else self.ends.get(int(k)))
                 self.models[i, int(k)], self.estimates[i, k] = model, model.estimate
                 if not (begun or self.ends):
                     self.ends[int(k)] = one.end
+        self.shared[i].forget()
 
     def _many_seem_lost(self) -> bool:
         """Whether judging all folds but the last one may save training that one for many values."""

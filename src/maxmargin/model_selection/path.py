@@ -164,9 +164,10 @@ def path(
 
     Parameters
     ----------
-    model : LinearProblem, KernelProblem, LinearSVC or SVC
-        The costs of a problem are multiplied by C. An estimator needs X and y of two classes; its own C is not used. With an
-        L1 or elastic-net penalty each fit starts at the w of the last one, whose gap screens features in the first pass.
+    model : LinearProblem, KernelProblem, LinearSVC, SVC, LinearSVR or SVR
+        The costs of a problem are multiplied by C. An estimator needs X and y, of two classes or, in regression, of one target;
+        its own C is not used. With an L1 or elastic-net penalty each fit starts at the w of the last one, whose gap screens
+        features in the first pass.
     X, y, sample_weight
         The samples, for an estimator.
     C_range : (float, float)
@@ -205,11 +206,14 @@ def path(
 
 
 def _problem_of(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Problem:
-    if not hasattr(estimator, "binary_problem"):
-        raise TypeError(f"path takes a LinearProblem, a KernelProblem, a LinearSVC or an SVC; got {estimator!r}.")
+    makes = getattr(estimator, "binary_problem", None) or getattr(estimator, "regression_problem", None)
+    if makes is None:
+        raise TypeError(
+            f"path takes a LinearProblem, a KernelProblem, a LinearSVC, an SVC, a LinearSVR or an SVR; got {estimator!r}."
+        )
     if X is None or y is None:
         raise ValueError("path needs X and y with an estimator.")
-    problem: Problem = estimator.binary_problem(X, y, sample_weight)
+    problem: Problem = makes(X, y, sample_weight)
     return problem
 
 

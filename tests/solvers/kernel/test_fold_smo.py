@@ -15,7 +15,7 @@ POLICIES = {
     "whole": FoldPolicy(),
     "mended": FoldPolicy(mended_within=np.inf, stretch_below=0.0),
     "one set": FoldPolicy(whole_steps=0, rushed=0.0, replaced=1.0),
-    "working sets": FoldPolicy(working_set=64, whole_steps=0, steps_a_variable=3),
+    "working sets": FoldPolicy(working_set=64, whole_steps=0, steps_a_variable=3, greatest_share=1.0),
 }
 
 

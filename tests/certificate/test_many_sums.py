@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from maxmargin import RBF, Linear, Polynomial
+from maxmargin.certificate import many_sums, policy
 from maxmargin.certificate.many_sums import sums_of_many
 from maxmargin.problem.kernels import Points
 
@@ -31,3 +32,18 @@ def test_every_sum_is_within_its_error_of_the_exact_one(kernel, is_sparse):
         outputs, errors = sums.of(everyone, k)
         assert np.all(np.abs(outputs - values @ signed[:, k]) <= errors)
         assert np.all(errors <= 1e-9 * np.abs(signed[:, k]).sum() * float(np.abs(values).max()))
+
+
+def test_vectors_that_no_model_has_are_left_out_and_change_no_sum(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, signed = rng.normal(size=(900, 3)), rng.normal(size=(900, 4))
+    signed[:300, 0] = signed[300:600, 1] = signed[600:, 2] = 0.0
+    signed[rng.random(900) < 0.4] = 0.0
+    sizes, tile = [], many_sums._tile
+    monkeypatch.setattr(many_sums, "_tile", lambda kernel, one, other: sizes.append(len(other)) or tile(kernel, one, other))
+    sums = sums_of_many(RBF(0.5), Points.of(X), signed)
+    values = RBF(0.5).block(Points.of(X), Points.of(X))
+    assert np.all(np.abs(sums.outputs - values @ signed) <= 2.0 * sums.errors + 1e-12)
+    n_tiles = -(-900 // policy.KERNEL.samples_a_tile)
+    assert sum(sizes) == n_tiles * np.count_nonzero(signed.any(axis=1))
+    assert not sums_of_many(RBF(0.5), Points.of(X), np.zeros((900, 2))).outputs.any()

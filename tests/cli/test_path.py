@@ -55,7 +55,9 @@ def test_an_l1_penalty_leaves_fewer_weights(run, data):
         (["--from", "1", "--to", "0.1"], "the smaller one first"),
         (["picture.nonsense"], "format that matplotlib writes"),
         (["nowhere/path.png"], "not a folder"),
-        (["--loss", "quantile"], "--loss quantile is for regression"),
+        (["-p", "0.1"], "name its loss with --loss"),
+        (["--loss", "quantile", "-p", "0.1"], "The quantile loss has no tube"),
+        (["--loss", "epsilon_insensitive", "--penalty", "l1"], "--penalty l1 is for two classes"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(run, data, words, said):
@@ -64,3 +66,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(run, data, words, said):
     assert code == 2
     assert out == ""
     assert said in err
+
+
+@pytest.mark.parametrize("words", [["--loss", "epsilon_insensitive"], ["--loss", "quantile", "--quantile", "0.9"]])
+def test_a_path_of_a_regression_is_certified_and_drawn(run, data, tmp_path, words):
+    pytest.importorskip("matplotlib")
+    code, out, _ = run("path", data, "p.png", *words, "--from", "0.01", "--to", "1", "-e", "1e-2", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["certified"]
+    assert report["relative_gap"] <= 1e-2
+    assert (tmp_path / "p.png").stat().st_size > 1000

@@ -25,9 +25,9 @@ def judged(monkeypatch):
     """The relative gap of every model whose score was kept."""
     gaps, settle = [], SharedSearch._settle
 
-    def watched(self, key, sums, place, next_tol):
-        fit = self.shared[key[0]].fit(float(self.Cs[key[1]]), self.models[key], sums, place)
-        is_settled = settle(self, key, sums, place, next_tol)
+    def watched(self, key, judged, next_tol):
+        fit = self.shared[key[0]].fit(float(self.Cs[key[1]]), self.models[key], judged)
+        is_settled = settle(self, key, judged, next_tol)
         gaps.extend([kernel_search.relative_gap(fit)] * is_settled)
         return is_settled
 

@@ -7,7 +7,20 @@ import pytest
 from sklearn.datasets import make_classification
 
 import maxmargin
-from maxmargin import RBF, SVC, Hinge, KernelProblem, LinearProblem, LinearSVC, SquaredHinge, certify, certify_kernel, solve
+from maxmargin import (
+    RBF,
+    SVC,
+    SVR,
+    Hinge,
+    KernelProblem,
+    LinearProblem,
+    LinearSVC,
+    LinearSVR,
+    SquaredHinge,
+    certify,
+    certify_kernel,
+    solve,
+)
 from tests.model_selection.random_problems import at
 
 
@@ -41,6 +54,37 @@ def test_a_path_with_a_kernel_is_certified_at_any_C(samples):
     for C in random_Cs(0.1, 10.0, 10):
         verdict = certify_kernel(at(problem, C), path(C).alpha)
         assert verdict.certificate.relative_gap <= 1e-2
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive", "quantile"])
+def test_a_path_of_a_linear_regression_is_certified_at_any_C(samples, loss):
+    X, y = samples[0], samples[0] @ np.arange(8.0) + np.random.default_rng(0).normal(size=300)
+    model = LinearSVR(loss=loss, epsilon=0.3 if loss != "quantile" else 0.0)
+    path = maxmargin.path(model, X, y, C_range=(1e-2, 1.0), tol=1e-2)
+    assert path.is_certified
+    problem = model.regression_problem(X, y)
+    for C in random_Cs(1e-2, 1.0):
+        point = path(C)
+        certificate = certify(at(problem, C), np.append(point.coef, point.intercept), point.alpha)
+        assert certificate.gap <= point.gap * (1 + 1e-9) + 1e-12
+        assert certificate.relative_gap <= 1e-2
+    fitted = LinearSVR(loss=loss, epsilon=model.epsilon, C=path.Cs[-1], tol=1e-6).fit(X, y)
+    assert path(path.Cs[-1]).coef == pytest.approx(fitted.coef_, abs=0.1)
+
+
+def test_a_path_of_a_kernel_regression_is_certified_at_any_C(samples):
+    X, y = samples[0], np.sin(samples[0][:, 0]) + 0.1 * np.random.default_rng(0).normal(size=300)
+    model = SVR(gamma=0.1, epsilon=0.05)
+    path = maxmargin.path(model, X, y, C_range=(0.1, 10.0), tol=1e-2)
+    assert path.is_certified
+    for C in random_Cs(0.1, 10.0, 10):
+        verdict = certify_kernel(at(model.regression_problem(X, y), C), path(C).alpha)
+        assert verdict.certificate.relative_gap <= 1e-2
+
+
+def test_leave_one_out_takes_no_regression(samples):
+    with pytest.raises(TypeError, match="takes"):
+        maxmargin.leave_one_out(SVR(), samples[0], samples[0][:, 0])
 
 
 def test_between_two_knots_every_alpha_is_in_the_box_of_its_C_to_the_last_bit(samples):

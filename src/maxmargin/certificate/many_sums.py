@@ -6,6 +6,7 @@ n products in whatever order BLAS adds them. Nothing here is shared with a solve
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,30 +34,52 @@ class ManySums(NamedTuple):
         return KernelSums(np.ascontiguousarray(self.outputs[samples, k]), own)
 
 
+class Part(NamedTuple):
+    """Some vectors with like coefficients: the models that they belong to, and a row of coefficients for each of these."""
+
+    points: Points
+    models: Array
+    signed: Array
+
+
 def sums_of_many(kernel: Kernel, points: Points, signed: Array) -> ManySums:
-    """The sums at all points, of models with the coefficients ``signed``, a column each."""
+    """The sums at all points, of models with the coefficients ``signed``, a column each. A model is left out of a tile in which
+    all its coefficients are zero: the bound on the rounding of n terms holds for fewer."""
     points, sizes, n = _in_double(points), np.abs(signed), len(points)
-    outputs = np.zeros(signed.shape)
-    magnitudes = None if kernel.is_gaussian else np.zeros(signed.shape)
+    outputs = np.zeros(signed.shape[::-1])
+    magnitudes = None if kernel.is_gaussian else np.zeros(signed.shape[::-1])
+    parts = list(_parts(points, signed))
 
     def task(start: int) -> None:
         here = slice(start, min(n, start + policy.KERNEL.samples_a_tile))
-        for first in range(0, n, policy.KERNEL.vectors_a_tile):
+        for part in parts:
             check_point()
-            part = slice(first, first + policy.KERNEL.vectors_a_tile)
-            tile = _tile(kernel, points[here], points[part])
-            outputs[here] += tile @ signed[part]
+            tile = _tile(kernel, points[here], part.points)
+            outputs[:, here][part.models] += part.signed @ tile.T
             if magnitudes is not None:
-                magnitudes[here] += np.abs(tile, out=tile) @ sizes[part]
+                magnitudes[:, here][part.models] += np.abs(part.signed) @ np.abs(tile, out=tile).T
 
     with single_threaded_blas():
         Crew(n * n).run([(start,) for start in range(0, n, policy.KERNEL.samples_a_tile)], task)
     if magnitudes is None:  # no value of the RBF kernel is greater than one
         is_of_dots = kernel.dot_function is not None
         error = _rbf_error(kernel, points, points, n + 2.0) if is_of_dots else _difference_error(kernel, points)
-        return ManySums(outputs, error * sizes.sum(axis=0)[None, :])
+        return ManySums(outputs.T, error * sizes.sum(axis=0)[None, :])
     own = np.stack([np.broadcast_to(kernel.sum_errors(points, size, points), n) for size in sizes.T], axis=1)
-    return ManySums(outputs, own + roundings(n + 2.0) * magnitudes)
+    return ManySums(outputs.T, own + roundings(n + 2.0) * magnitudes.T)
+
+
+def _parts(points: Points, signed: Array) -> Iterator[Part]:
+    """The vectors in the order of the models that they belong to, the models with most vectors first. The folds of a
+    cross-validation come apart by themselves."""
+    is_there = signed != 0.0
+    bits = np.packbits(is_there[:, np.argsort(-is_there.sum(axis=0), kind="stable")], axis=1)
+    order = np.lexsort(bits.T[::-1])
+    order = order[is_there.any(axis=1)[order]]
+    for first in range(0, len(order), policy.KERNEL.vectors_a_part):
+        vectors = order[first : first + policy.KERNEL.vectors_a_part]
+        models = np.flatnonzero(is_there[vectors].any(axis=0))
+        yield Part(points[vectors], models, np.ascontiguousarray(signed[np.ix_(vectors, models)].T))
 
 
 def _tile(kernel: Any, one: Points, other: Points) -> Array:

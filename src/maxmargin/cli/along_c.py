@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from maxmargin.cli import options as of
+from maxmargin.cli.machine import regression_settings
+from maxmargin.cli.switches import REGRESSION_LOSSES
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class PathOptions:
     greatest: of.GreatestC = 1e3
     tol: of.Tolerance = 1e-3
     loss: of.LossName = None
+    tube: of.Tube = None
+    quantile: of.QuantileLevel = None
     penalty: of.PenaltyName = of.PenaltyChoice.l2
     bias: of.Bias = None
     free_intercept: of.FreeIntercept = False
@@ -62,20 +66,12 @@ class PathReport:
 def along(options: PathOptions) -> PathReport:
     """Read the data, compute the path and draw it."""
     from maxmargin.cli.data import DataFile
-    from maxmargin.estimators.linear_svc import LinearSVC
     from maxmargin.model_selection.path import path
 
     _check_picture(options.picture)
     samples = DataFile(options.data, options.label_column, options.zero_based).read()
     X = samples.X.to_numpy() if hasattr(samples.X, "to_numpy") else samples.X
-    bias = 1.0 if options.bias is None else options.bias
-    model = LinearSVC(
-        penalty="l1" if options.penalty == "l1" else "l2",
-        loss=_loss_of(options.loss),
-        fit_intercept=bias > 0.0,
-        intercept_scaling=bias if bias > 0.0 else 1.0,
-        penalize_intercept=not options.free_intercept,
-    )
+    model = _model(options)
     begun = time.perf_counter()
     found = path(model, X, samples.y, C_range=(options.least, options.greatest), tol=options.tol)
     seconds = time.perf_counter() - begun
@@ -95,10 +91,25 @@ def along(options: PathOptions) -> PathReport:
     )
 
 
-def _loss_of(name: of.LossChoice | None) -> Literal["hinge", "squared_hinge"]:
-    if name is not None and name not in (of.LossChoice.hinge, of.LossChoice.squared_hinge):
-        raise ValueError(f"--loss {name} is for regression; path is for two classes: hinge or squared_hinge.")
-    return "hinge" if name is of.LossChoice.hinge else "squared_hinge"
+def _model(options: PathOptions) -> Any:
+    """The estimator of classes, or of a regression where its loss is named."""
+    from maxmargin.estimators.linear_svc import LinearSVC
+    from maxmargin.estimators.linear_svr import LinearSVR
+
+    bias = 1.0 if options.bias is None else options.bias
+    intercept: dict[str, Any] = {
+        "fit_intercept": bias > 0.0,
+        "intercept_scaling": bias if bias > 0.0 else 1.0,
+        "penalize_intercept": not options.free_intercept,
+    }
+    loss: Any = "squared_hinge" if options.loss is None else options.loss.value
+    if loss not in REGRESSION_LOSSES:
+        if options.tube is not None or options.quantile is not None:
+            raise ValueError("-p and --quantile belong to a regression: name its loss with --loss.")
+        return LinearSVC(penalty="l1" if options.penalty == "l1" else "l2", loss=loss, **intercept)
+    if options.penalty != "l2":
+        raise ValueError(f"--penalty {options.penalty.value} is for two classes; got --loss {loss}.")
+    return LinearSVR(**regression_settings(loss, options.tube, options.quantile), **intercept)
 
 
 def _check_picture(picture: Path | None) -> None:

@@ -217,11 +217,15 @@ def scale(options: ScalingOptions) -> None:
 
 @app.command(
     short_help="A linear model for every C of a range, each with a proved gap.",
-    epilog=examples("path a9a --from 0.001 --to 10", "path a9a a9a.png --from 0.01 --to 1 -e 1e-4 --loss hinge"),
+    epilog=examples(
+        "path a9a --from 0.001 --to 10",
+        "path a9a a9a.png --from 0.01 --to 1 -e 1e-4 --loss hinge",
+        "path abalone --loss epsilon_insensitive -p 0.1",
+    ),
 )
 @of.takes(PathOptions)
 def path(options: PathOptions) -> None:
-    """Solve for every C of a range, of two classes. The gap is proved at every C, not at the fits alone."""
+    """Solve for every C of a range, of two classes or of a regression. The gap is proved at every C, not at the fits alone."""
     from maxmargin.cli.along_c import along
 
     with bad_input_explained():

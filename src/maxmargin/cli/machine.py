@@ -151,12 +151,7 @@ class TrainingOptions:
 
     def _of_tube(self, loss: str) -> dict[str, Any]:
         """The loss of a regression with its parameter."""
-        defaults = LinearDefaults()
-        if loss == "quantile":
-            self._refuse("tube", "The quantile loss has no tube: leave -p out.")
-            return {"loss": loss, "quantile": defaults.quantile if self.quantile is None else self.quantile}
-        self._refuse("quantile", "--quantile belongs to --loss quantile.")
-        return {"loss": loss, "epsilon": defaults.tube if self.tube is None else self.tube}
+        return regression_settings(loss, self.tube, self.quantile)
 
     def _of_one_class(self) -> dict[str, Any]:
         """The parameters of the linear machine for one class: nu alone."""
@@ -281,3 +276,15 @@ def _number_or_word(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def regression_settings(loss: str, tube: float | None, quantile: float | None) -> dict[str, Any]:
+    """The loss of a regression with its parameter."""
+    defaults = LinearDefaults()
+    if loss == "quantile":
+        if tube is not None:
+            raise ValueError("The quantile loss has no tube: leave -p out.")
+        return {"loss": loss, "quantile": defaults.quantile if quantile is None else quantile}
+    if quantile is not None:
+        raise ValueError("--quantile belongs to --loss quantile.")
+    return {"loss": loss, "epsilon": defaults.tube if tube is None else tube}

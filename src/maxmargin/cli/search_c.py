@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from maxmargin.cli import families
 from maxmargin.cli.cross_validation import stratified
@@ -25,14 +25,36 @@ class FindCPolicy:
 SEARCH = FindCPolicy()
 
 
+class Measure(NamedTuple):
+    """How the values of C are compared: names of one and of several scores in JSON, the word for one, scikit-learn's name."""
+
+    one: str
+    several: str
+    word: str
+    scoring: str
+    is_error: bool
+
+    def text(self, score: float) -> str:
+        return f"{score:.6g}" if self.is_error else f"{100 * score:.4f}%"
+
+    def of(self, scores: Any) -> Any:
+        """What is reported of scikit-learn's scores, of which greater ones are better."""
+        return -scores if self.is_error else scores
+
+
+ACCURACY = Measure("accuracy", "accuracies", "accuracy", "accuracy", False)
+SQUARED_ERROR = Measure("mean_squared_error", "mean_squared_errors", "mean squared error", "neg_mean_squared_error", True)
+
+
 @dataclass(frozen=True)
 class SearchReport:
-    """The mean accuracy of each C; None for a value that provably cannot be the best one."""
+    """The mean score of each C; None for a value that provably cannot be the best one."""
 
     C: float
-    accuracy: float
+    measure: Measure
+    score: float
     Cs: list[float]
-    accuracies: list[float | None]
+    scores: list[float | None]
     n_folds: int
     n_samples: int
     read_seconds: float
@@ -42,9 +64,9 @@ class SearchReport:
     def as_json(self) -> dict[str, Any]:
         return {
             "C": self.C,
-            "accuracy": self.accuracy,
+            self.measure.one: self.score,
             "Cs": self.Cs,
-            "accuracies": self.accuracies,
+            self.measure.several: self.scores,
             "folds": self.n_folds,
             "samples": self.n_samples,
             "seconds": {"read": self.read_seconds, "fit": self.fit_seconds},
@@ -53,10 +75,11 @@ class SearchReport:
 
     def words(self) -> str:
         rows = [
-            f"  C = {C:<10.4g} " + ("cannot be the best" if accuracy is None else f"{100 * accuracy:.4f}%")
-            for C, accuracy in zip(self.Cs, self.accuracies, strict=True)
+            f"  C = {C:<10.4g} " + ("cannot be the best" if score is None else self.measure.text(score))
+            for C, score in zip(self.Cs, self.scores, strict=True)
         ]
-        head = f"Best C = {self.C:g}, cross-validation accuracy {100 * self.accuracy:.4f}% ({self.n_folds} folds)"
+        best = f"{self.measure.word} {self.measure.text(self.score)}"
+        head = f"Best C = {self.C:g}, cross-validation {best} ({self.n_folds} folds)"
         end = f"  {self.n_samples} samples; read in {self.read_seconds:.2f} s, searched in {self.fit_seconds:.2f} s"
         return "\n".join([head, *rows, end, *self.remarks])
 
@@ -74,23 +97,30 @@ def searched(options: TrainingOptions) -> SearchReport:
         X = samples.X.to_numpy() if hasattr(samples.X, "to_numpy") else samples.X
         n_folds = options.folds or SEARCH.n_folds
         limits = {name: value for name, value in options.limits().items() if name != "C"}
-        folds = stratified(samples.y, n_folds, options.seed)
+        has_classes = options.family.targets is families.Targets.CLASSES
+        measure = ACCURACY if has_classes else SQUARED_ERROR
+        if n_folds > len(samples.y):
+            raise ValueError(f"{n_folds} folds are more than there are samples, which are {len(samples.y)}.")
+        folds = stratified(samples.y if has_classes else np.zeros(len(samples.y)), n_folds, options.seed)
         search = _estimator(options, settings)(
+            scoring=measure.scoring,
             Cs=SEARCH.n_values,
             cv=PredefinedSplit(folds),
             refit=False,
             solver=solver,
             **limits,
         )
-        search.class_weight = weights_from(options.class_weight, samples.y)
+        if has_classes:
+            search.class_weight = weights_from(options.class_weight, samples.y)
         begun = time.perf_counter()
         search.fit(X, samples.y)
     means = search.scores_.reshape(n_folds, -1).mean(axis=0)
     return SearchReport(
         C=search.C_,
-        accuracy=search.best_score_,
+        measure=measure,
+        score=measure.of(search.best_score_),
         Cs=search.Cs_.tolist(),
-        accuracies=[None if np.isnan(mean) else float(mean) for mean in means],
+        scores=[None if np.isnan(mean) else float(measure.of(mean)) for mean in means],
         n_folds=n_folds,
         n_samples=len(samples.y),
         read_seconds=read_seconds,
@@ -100,8 +130,8 @@ def searched(options: TrainingOptions) -> SearchReport:
 
 
 def _check(options: TrainingOptions) -> None:
-    if options.family not in (families.LINEAR_CLASSES, families.KERNEL_CLASSES):
-        raise ValueError("-C searches by the accuracy of labels: it belongs to classification.")
+    if "C" in options.family.lacks or options.family is families.NU_REGRESSION:
+        raise ValueError("-C searches for the C of a classification or a regression; a machine with nu has another parameter.")
     if options.model is not None:
         raise ValueError(f"-C writes no model: leave {options.model} out, and train with the C that it finds.")
     if options.checkpoint is not None:
@@ -115,9 +145,13 @@ def _estimator(options: TrainingOptions, settings: dict[str, Any]) -> Any:
     from functools import partial
 
     from maxmargin.estimators.linear_svc_cv import LinearSVCCV
+    from maxmargin.estimators.linear_svr_cv import LinearSVRCV
     from maxmargin.estimators.svc_cv import SVCCV
+    from maxmargin.estimators.svr_cv import SVRCV
 
+    has_classes = options.family.targets is families.Targets.CLASSES
     if not options.has_kernel:
-        return partial(LinearSVCCV, **settings)
+        return partial(LinearSVCCV if has_classes else LinearSVRCV, **settings)
     own = {name: value for name, value in settings.items() if name != "gamma"}
-    return partial(SVCCV, gammas=[settings["gamma"]] if "gamma" in settings else None, **own)
+    gammas = [settings["gamma"]] if "gamma" in settings else None
+    return partial(SVCCV if has_classes else SVRCV, gammas=gammas, **own)

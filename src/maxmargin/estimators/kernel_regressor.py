@@ -93,6 +93,11 @@ class KernelRegressor(KernelMachine):
         check_loss(self, LOSSES)
         return self._checked_limits()
 
+    def problem(self, X: Any, y: Array, sample_weight: Any, kernel: Kernel | None = None) -> KernelProblem:
+        """The problem of one target and C = 1."""
+        costs, loss = checks.weighted_costs(1.0, sample_weight, X), LOSSES[self.loss](self)
+        return KernelProblem.build(X, y, costs, kernel or self._kernel(X, sample_weight), loss=loss, check=False)
+
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """One problem for each column of y."""
         costs = np.broadcast_to(checks.weighted_costs(finite_cost(self), sample_weight, X), X.shape[0])

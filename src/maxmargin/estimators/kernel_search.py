@@ -1,10 +1,10 @@
 """The folds of a search with the RBF kernel of two classes, all on one kernel matrix.
 
 For each gamma the kernel values of all samples are computed once, in float32. Every fold is trained on them for all values of
-C, in rising order (:mod:`maxmargin.solvers.kernel.fold_smo`). Then all models are judged together, in float64 and from the data
-(:mod:`maxmargin.certificate.many_sums`): the relative gap, the ball around the exact optimum, and with it the validation labels
-that are proved. A model whose gap is above ``tol`` is trained again from its exact outputs; if float32 is not precise enough
-for that, the estimator of the fold takes over.
+C, in rising order; at the first of them a fold begins where the first fold ended (:mod:`maxmargin.solvers.kernel.fold_smo`).
+Then all models are judged together, in float64 and from the data (:mod:`maxmargin.certificate.many_sums`): the relative gap,
+the ball around the exact optimum, and with it the validation labels that are proved. A model whose gap is above ``tol`` is
+trained again from its exact outputs; if float32 is not precise enough for that, the estimator of the fold takes over.
 """
 
 from __future__ import annotations
@@ -24,10 +24,19 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import thread_count
 from maxmargin.estimators.search import TRAINED, BoundedMetric, Fold, FoldScore, ListSearch
 from maxmargin.kernel_matrix.matrix import KernelMatrix
-from maxmargin.model_selection.transfer import Fit, row_lengths, score_interval, stretched_fit, with_costs
+from maxmargin.model_selection.points import Expansion
+from maxmargin.model_selection.transfer import (
+    Fit,
+    dual_expansion,
+    expansion_fit,
+    row_lengths,
+    scaled_costs,
+    score_interval,
+    with_costs,
+)
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel, Points
-from maxmargin.solvers.kernel.fold_smo import FoldSMO
+from maxmargin.solvers.kernel.fold_smo import FoldEnd, FoldSMO, Mend
 
 
 @dataclass(frozen=True)
@@ -46,12 +55,21 @@ class SharedPolicy:
 
 
 class Trained(NamedTuple):
-    """A model of a fold: its feasible alpha, and how long its w is."""
+    """A model of a fold: its feasible alpha, and its w, which is ``stretch`` times w(alpha), plus the ``mend``."""
 
     alpha: Array
     stretch: float
+    mend: Mend | None
     estimate: float
     """The share of the validation labels that are right, by float32 outputs. It proves nothing."""
+
+
+class Judged(NamedTuple):
+    """The places of a model in the sums: of alpha, and of its mend, which is -1 where there is none."""
+
+    sums: ManySums
+    alpha: int
+    mend: int
 
 
 @dataclass
@@ -86,10 +104,22 @@ class SharedFold:
         y[rows], costs[rows] = self.problem.signs, self.problem.C
         self.smo = FoldSMO(K, np.diagonal(K).copy(), y, costs, self.has_offset)
 
-    def train(self, C: float, tol: float) -> Trained:
-        """Train at the next C, from where the last C ended."""
+    @property
+    def is_begun(self) -> bool:
+        """Whether some value of C was trained."""
+        return self.smo is not None and self.smo.C > 0.0
+
+    def forget(self) -> None:
+        """Give memory back that only the next value of C could use."""
+        if self.smo is not None:
+            self.smo.forget()
+
+    def train(self, C: float, tol: float, other: FoldEnd | None = None) -> Trained:
+        """Train at the next C, from where the last C ended, or from where another fold ended at this C."""
         assert self.smo is not None
         self.smo.move_to(C)
+        if other is not None:
+            self.smo.seed(other)
         return self._steps(tol)
 
     def train_again(self, C: float, model: Trained, outputs: Array, tol: float) -> Trained:
@@ -104,24 +134,42 @@ class SharedFold:
     def _steps(self, tol: float) -> Trained:
         assert self.smo is not None
         reached = self.smo.train(tol)
-        at_C = with_costs(self.problem, self.problem.C * self.smo.C)
+        at_C = with_costs(self.problem, scaled_costs(self.problem.C, self.smo.C))
         alpha = at_C.nearest_feasible(np.abs(self.smo.s[self.fold.train_rows]))
-        is_second = reached.stretch * self.smo.f[self.fold.test_rows] + reached.b > 0.0
+        self.b = reached.b
+        is_second = reached.outputs[self.fold.test_rows] + reached.b > 0.0
         is_right = is_second == (self.fold.y_test == self.fold.classes[1])
-        return Trained(alpha, reached.stretch, float(np.mean(is_right)))
+        return Trained(alpha, reached.stretch, reached.mend, float(np.mean(is_right)))
 
-    def fit(self, C: float, model: Trained, sums: ManySums, k: int) -> Fit:
-        """Judge model k of the sums."""
-        problem = with_costs(self.problem, self.problem.C * C)
-        return stretched_fit(problem, model.alpha, sums.of(self.fold.train_rows, k), model.stretch, C, self.lengths)
+    @property
+    def end(self) -> FoldEnd:
+        """Where the last training ended."""
+        assert self.smo is not None
+        return self.smo.end(self.b)
 
-    def labels(self, fit: Fit, model: Trained, sums: ManySums, k: int) -> CertifiedLabels:
+    def fit(self, C: float, model: Trained, judged: Judged) -> Fit:
+        problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
+        v = dual_expansion(problem, model.alpha, judged.sums.of(self.fold.train_rows, judged.alpha), self.lengths)
+        return expansion_fit(problem, model.alpha, v, self._primal(v, model, judged, self.fold.train_rows), C, self.lengths)
+
+    def _primal(self, v: Expansion, model: Trained, judged: Judged, rows: Array) -> Expansion:
+        """The w of a model, with its outputs at these rows. It is exact: a w need not be balanced."""
+        w = v._replace(error=0.0)
+        if model.mend is None:
+            return w.scaled(model.stretch)
+        change = np.zeros(len(judged.sums.outputs))
+        change[model.mend.samples] = model.mend.change
+        return w.plus(Expansion(change[rows], *judged.sums.of(rows, judged.mend)))
+
+    def labels(self, fit: Fit, model: Trained, judged: Judged) -> CertifiedLabels:
         """Labels of the validation samples, and which of them are proved."""
-        values, errors = sums.of(self.fold.test_rows, k)
-        middle, ball = 0.5 * (1.0 + model.stretch), fit.ball_at(fit.C)
-        errors = middle * errors + 4.0 * np.finfo(np.float64).eps * np.abs(values)
-        low, high = score_interval(ball, fit.offsets_in(ball, fit.C), lambda _: (middle * values, errors), self.test_lengths)
-        is_second = model.stretch * values + fit.b > 0.0
+        rows, ball = self.fold.test_rows, fit.ball_at(fit.C)
+        v = Expansion(np.zeros(len(rows)), *judged.sums.of(rows, judged.alpha))
+        w = self._primal(v, model, judged, rows)
+        middle = w.mixed(0.5, v, 0.5)
+        errors = middle.output_errors + 4.0 * np.finfo(np.float64).eps * np.abs(middle.outputs)
+        low, high = score_interval(ball, fit.offsets_in(ball, fit.C), lambda _: (middle.outputs, errors), self.test_lengths)
+        is_second = w.outputs + fit.b > 0.0
         return CertifiedLabels(self.fold.classes[is_second.astype(int)], (low > 0.0) | (high < 0.0))
 
 
@@ -147,13 +195,15 @@ class SharedSearch(ListSearch):
         for one in self.shared:
             one.begin(self.matrix.whole, n)
         self.models: dict[tuple[int, int], Trained] = {}
+        self.ends: dict[int, FoldEnd] = {}
         self.estimates = np.zeros((len(self.folds), len(self.Cs)))
         with single_threaded_blas():
-            first = list(range(len(self.folds) - 1))
-            self._train_folds(first)
+            self._train_folds([0])
+            self._train_folds(list(range(1, len(self.folds) - 1)))
             if self._many_seem_lost():
                 self._judge()
-            self._train_folds([len(self.folds) - 1])
+            if len(self.folds) > 1:
+                self._train_folds([len(self.folds) - 1])
             self._judge()
         self.best_low = max(self.best_low, float(self.low.mean(axis=0).max()))
         return self
@@ -166,10 +216,15 @@ class SharedSearch(ListSearch):
             self._train_fold(i)
 
     def _train_fold(self, i: int) -> None:
+        """All values of C in rising order. The first one begins where the first fold ended."""
         for k in np.argsort(self.Cs, kind="stable"):
             if self._can_win(k):
-                model = self.shared[i].train(float(self.Cs[k]), self.limits.tol)
+                one, begun = self.shared[i], self.shared[i].is_begun
+                model = one.train(float(self.Cs[k]), self.limits.tol, None if begun else self.ends.get(int(k)))
                 self.models[i, int(k)], self.estimates[i, k] = model, model.estimate
+                if not (begun or self.ends):
+                    self.ends[int(k)] = one.end
+        self.shared[i].forget()
 
     def _many_seem_lost(self) -> bool:
         """Whether judging all folds but the last one may save training that one for many values."""
@@ -182,29 +237,38 @@ class SharedSearch(ListSearch):
         for _ in range(self.policy.rounds + 1):
             if not keys:
                 return
-            sums = self._sums(keys)
+            judged = self._sums(keys)
             tol *= self.policy.sharper
-            keys = [key for place, key in enumerate(keys) if not self._settle(key, sums, place, tol)]
+            keys = [key for key, each in zip(keys, judged, strict=True) if not self._settle(key, each, tol)]
         for i, k in keys:
             del self.models[i, k]
             self._train(i, k)  # by the estimator of the fold
 
-    def _sums(self, keys: list[tuple[int, int]]) -> ManySums:
+    def _sums(self, keys: list[tuple[int, int]]) -> list[Judged]:
+        """The sums of all models, and those of their mends, in one pass."""
         assert self.matrix is not None
-        signed = np.zeros((self.matrix.n_samples, len(keys)))
+        mended = [key for key in keys if self.models[key].mend is not None]
+        signed = np.zeros((self.matrix.n_samples, len(keys) + len(mended)))
         for place, (i, k) in enumerate(keys):
             signed[self.folds[i].train_rows, place] = self.shared[i].problem.signs * self.models[i, k].alpha
-        return sums_of_many(self.matrix.kernel, self.matrix.points, signed)
+        for place, key in enumerate(mended, len(keys)):
+            mend = self.models[key].mend
+            assert mend is not None
+            signed[mend.samples, place] = mend.change
+        sums = sums_of_many(self.matrix.kernel, self.matrix.points, signed)
+        places = dict(zip(mended, range(len(keys), signed.shape[1]), strict=True))
+        return [Judged(sums, place, places.get(key, -1)) for place, key in enumerate(keys)]
 
-    def _settle(self, key: tuple[int, int], sums: ManySums, place: int, next_tol: float) -> bool:
+    def _settle(self, key: tuple[int, int], judged: Judged, next_tol: float) -> bool:
         """Keep the score of a model that is within ``tol``; train it again if it is not."""
         i, k = key
         one, model, C = self.shared[i], self.models[key], float(self.Cs[k])
-        fit = one.fit(C, model, sums, place)
+        fit = one.fit(C, model, judged)
         if not relative_gap(fit) <= self.limits.tol:
-            self.models[key] = one.train_again(C, model, np.ascontiguousarray(sums.outputs[:, place]), next_tol)
+            outputs = np.ascontiguousarray(judged.sums.outputs[:, judged.alpha])
+            self.models[key] = one.train_again(C, model, outputs, next_tol)
             return False
-        labels = one.labels(fit, model, sums, place)
+        labels = one.labels(fit, model, judged)
         assert isinstance(self.metric, BoundedMetric)
         weights = one.fold.score_params.get("sample_weight")
         self._note(i, k, self.metric(one.fold.y_test, labels, one.fold.classes, weights), TRAINED)

@@ -91,6 +91,11 @@ class LinearRegressor(checks.PickledByName, Watched):
         check_intercept(self)
         return checked_limits(self)
 
+    def problem(self, X: Any, y: Array, sample_weight: Any) -> LinearProblem:
+        """The problem of one target and C = 1."""
+        costs, rows = checks.weighted_costs(1.0, sample_weight, X), Rows.from_matrix(X, check=False)
+        return LinearProblem.build(rows, y, costs, LOSSES[self.loss](self), scaling_of(self), bool(self.penalize_intercept))
+
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """One problem for each column of y; all share X."""
         costs = checks.weighted_costs(finite_cost(self), sample_weight, X)

@@ -13,7 +13,6 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.labels import BinaryProblems, one_against_rest
 from maxmargin.estimators.linear_classifier import LOSSES, bounds_of
 from maxmargin.estimators.linear_fit import scaling_of
-from maxmargin.estimators.linear_regressor import LOSSES as REGRESSION_LOSSES
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.penalties import penalty_of_model
@@ -103,12 +102,6 @@ class FoldLinearSVR(Tracked, LinearSVR):
 
     def _prepare(self, X: Any, y: Array, sample_weight: Any) -> list[Track]:
         return [Track(self.problem(X, y, sample_weight), self.solver)]
-
-    def problem(self, X: Any, y: Array, sample_weight: Any) -> LinearProblem:
-        """The problem of C = 1."""
-        costs, rows = checks.weighted_costs(1.0, sample_weight, X), Rows.from_matrix(X, check=False)
-        loss, scaling = REGRESSION_LOSSES[self.loss](self), scaling_of(self)
-        return LinearProblem.build(rows, y, costs, loss, scaling, bool(self.penalize_intercept))
 
     def _certified_values(self, X: Any) -> CertifiedValues:
         decisions = self._measured_rows(X).decisions(self.coef_[None, :], self.intercept_, bounds_of(self))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.rows import DTYPES, Array, sound
@@ -15,6 +15,7 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_regressor import LinearRegressor
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.problem.linear import LinearProblem
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -113,6 +114,12 @@ class LinearSVR(RegressorMixin, Presented, LinearRegressor, BaseEstimator):
             solutions, limits = fit_targets_in_blocks(self, blocks, memory, checkpoint)
         warn_if_uncertified(solutions, limits)
         return self
+
+    def regression_problem(self, X: Any, y: Any, sample_weight: Any = None) -> LinearProblem:
+        """The problem of one target that ``fit`` solves, with the costs of C = 1: what :func:`maxmargin.path` takes."""
+        self._check_parameters()
+        X, y = check_X_y(sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=True)
+        return self.problem(X, np.asarray(y, dtype=np.float64), sample_weight)
 
     def predict(self, X: Any) -> Array:
         """w . x + b: one value a sample, or one column for each output."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_X_y, validate_data
 
 from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.rows import DTYPES, Array, sound
@@ -15,6 +16,7 @@ from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.kernel_machine import checked_diagonal
 from maxmargin.estimators.kernel_regressor import KernelRegressor
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
+from maxmargin.problem.kernel import KernelProblem
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution
 
@@ -105,6 +107,12 @@ class SVR(RegressorMixin, Presented, FittedKernel, KernelRegressor, BaseEstimato
             options: dict[str, Any] = {"multi_output": True, "y_numeric": True, "order": "C", "dtype": DTYPES}
             X, y = validate_data(self, sound(X), y, accept_sparse="csr", **options)
             return self._train(X, y, sample_weight, limits), limits
+
+    def regression_problem(self, X: Any, y: Any, sample_weight: Any = None) -> KernelProblem:
+        """The problem of one target that ``fit`` solves, with the costs of C = 1: what :func:`maxmargin.path` takes."""
+        self._check_parameters()
+        X, y = check_X_y(sound(X), y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=True)
+        return self.problem(X, np.asarray(y, dtype=np.float64), sample_weight)
 
     def predict(self, X: Any) -> Array:
         """One value a sample, or one column for each output."""

@@ -11,7 +11,6 @@ from maxmargin.estimators import checks
 from maxmargin.estimators.cross_validated import Samples, known_score, scorer_of
 from maxmargin.estimators.gamma_race import race_of
 from maxmargin.estimators.gamma_search import GammaSearching
-from maxmargin.estimators.kernel_regressor import LOSSES
 from maxmargin.estimators.linear_svr_cv import one_target
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.range_search import checked_error_search, warn_if_unproved
@@ -165,8 +164,7 @@ class SVRCV(GammaSearching, SVR):
 
     def _fold_problem(self, fold: Fold, kernel: Kernel) -> KernelProblem:
         """The problem of a fold at C = 1."""
-        costs, loss = checks.weighted_costs(1.0, fold.sample_weight, fold.X), LOSSES[self.loss](self)
-        return KernelProblem.build(fold.X, fold.y, costs, kernel, loss=loss, check=False)
+        return self.problem(fold.X, fold.y, fold.sample_weight, kernel)
 
     def _warn_of_search(self) -> None:
         warn_if_unproved(self)

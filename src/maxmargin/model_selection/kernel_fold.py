@@ -25,11 +25,11 @@ from maxmargin.model_selection.range_errors import Residuals
 from maxmargin.model_selection.range_scores import Counts
 from maxmargin.model_selection.rulers import Products
 from maxmargin.model_selection.transfer import Fit, kernel_fit, scaled_costs, with_costs
+from maxmargin.model_selection.whole_fits import solve_whole
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Points
 from maxmargin.problem.offset import middle_offsets
-from maxmargin.solving.driver import solve
 
 
 @dataclass(eq=False)
@@ -72,7 +72,7 @@ class KernelFold(RaceFold):
     def train(self, C: float, tol: float, solver: Any) -> None:
         assert isinstance(self.problem, KernelProblem)
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
-        solution = solve(problem, solver, tol=tol, warm_start=self._start(C))
+        solution = solve_whole(problem, solver, tol, self._start(C))
         fit = kernel_fit(problem, solution.alpha, solution.b, C)
         self.fits[C], self.scores[C] = fit, self._scores_of(fit)
 

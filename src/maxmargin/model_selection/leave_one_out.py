@@ -38,10 +38,10 @@ from maxmargin.model_selection.transfer import (
     scaled_costs,
     with_costs,
 )
+from maxmargin.model_selection.whole_fits import solve_whole
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution
 
 
@@ -117,7 +117,7 @@ def leave_one_out(
     refuse_kinks(problem, "leave_one_out")
     if problem.loss.is_regression:
         raise ValueError("leave_one_out counts wrong labels: it takes a problem of two classes.")
-    solution = solve(problem, solver, tol=tol)
+    solution = solve_whole(problem, solver, tol)
     fit = fit_of(problem, solution, 1.0)
     ranges = _offset_ranges(fit) if has_free_offset(problem) else _closed_ranges(fit)
     was_moved = ~ranges.is_decided
@@ -236,7 +236,7 @@ def _refitted(fit: Fit, i: int, solver: Any) -> tuple[bool, bool]:
     start = fit.alpha.copy()
     start[i] = 0.0
     for tol in policy.LEAVE_ONE_OUT.tolerances:
-        solution = solve(problem, solver, tol=tol, warm_start=start)
+        solution = solve_whole(problem, solver, tol, start)
         margin, error = _margin(problem, solution, i)
         reach = solution.certificate.distance_bound * fit.lengths[i] + solution.offset_bound + error
         if abs(margin) > reach * OUTWARDS:

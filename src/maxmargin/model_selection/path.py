@@ -34,10 +34,10 @@ from maxmargin.model_selection.transfer import (
     scaled_costs,
     with_costs,
 )
+from maxmargin.model_selection.whole_fits import solve_whole
 from maxmargin.problem import policy as problem_policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution
 
 
@@ -164,9 +164,10 @@ def path(
 
     Parameters
     ----------
-    model : LinearProblem, KernelProblem, LinearSVC or SVC
-        The costs of a problem are multiplied by C. An estimator needs X and y of two classes; its own C is not used. With an
-        L1 or elastic-net penalty each fit starts at the w of the last one, whose gap screens features in the first pass.
+    model : LinearProblem, KernelProblem, LinearSVC, SVC, LinearSVR or SVR
+        The costs of a problem are multiplied by C. An estimator needs X and y, of two classes or, in regression, of one target;
+        its own C is not used. With an L1 or elastic-net penalty each fit starts at the w of the last one, whose gap screens
+        features in the first pass.
     X, y, sample_weight
         The samples, for an estimator.
     C_range : (float, float)
@@ -205,11 +206,14 @@ def path(
 
 
 def _problem_of(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Problem:
-    if not hasattr(estimator, "binary_problem"):
-        raise TypeError(f"path takes a LinearProblem, a KernelProblem, a LinearSVC or an SVC; got {estimator!r}.")
+    makes = getattr(estimator, "binary_problem", None) or getattr(estimator, "regression_problem", None)
+    if makes is None:
+        raise TypeError(
+            f"path takes a LinearProblem, a KernelProblem, a LinearSVC, an SVC, a LinearSVR or an SVR; got {estimator!r}."
+        )
     if X is None or y is None:
         raise ValueError("path needs X and y with an estimator.")
-    problem: Problem = estimator.binary_problem(X, y, sample_weight)
+    problem: Problem = makes(X, y, sample_weight)
     return problem
 
 
@@ -291,7 +295,7 @@ class _Track:
 
     def _insert(self, k: int, C: float, start: Array | None) -> None:
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
-        solution = solve(problem, self.solver, tol=self.tol, warm_start=start)
+        solution = solve_whole(problem, self.solver, self.tol, start)
         self.solutions.insert(k, solution)
         self.fits.insert(k, fit_of(problem, solution, C, self.lengths))
 

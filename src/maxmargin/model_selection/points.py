@@ -49,9 +49,9 @@ class Expansion(NamedTuple):
 
     def mixed(self, a: float, other: Expansion, b: float) -> Expansion:
         """a self + b other"""
-        return self.scaled(a)._plus(other.scaled(b))
+        return self.scaled(a).plus(other.scaled(b))
 
-    def _plus(self, other: Expansion) -> Expansion:
+    def plus(self, other: Expansion) -> Expansion:
         errors = self.output_errors + other.output_errors
         errors = errors + 2.0 * UNIT_ROUNDOFF * (np.abs(self.outputs) + np.abs(other.outputs))
         return Expansion(self.s + other.s, self.outputs + other.outputs, errors, self.error + other.error)

@@ -201,12 +201,15 @@ def kernel_fit(problem: KernelProblem, alpha: Array, b: float, C: float = 1.0) -
     return _fit(problem, C, v._replace(error=0.0), v, b, alpha, KernelSums(outputs, errors), lengths)
 
 
-def stretched_fit(problem: KernelProblem, alpha: Array, sums: KernelSums, stretch: float, C: float, lengths: Array) -> Fit:
-    """Make a fit of a feasible alpha whose outputs are known. w is ``stretch`` times w(alpha), and b the best offset for it."""
+def dual_expansion(problem: KernelProblem, alpha: Array, sums: KernelSums, lengths: Array) -> Expansion:
+    """Return w(alpha) of a feasible alpha whose outputs are known."""
     size = float(np.sum(np.abs(alpha) * lengths)) * (1.0 + gamma(PAIRWISE_ROUNDINGS))
     away = _share_off_balance(problem, alpha, float(np.sum(np.abs(alpha)))) * size
-    v = Expansion(alpha * problem.signs, sums.outputs, sums.errors, away)
-    w = v.scaled(stretch)._replace(error=0.0)
+    return Expansion(alpha * problem.signs, sums.outputs, sums.errors, away)
+
+
+def expansion_fit(problem: KernelProblem, alpha: Array, v: Expansion, w: Expansion, C: float, lengths: Array) -> Fit:
+    """Make a fit of a feasible alpha, with v = w(alpha), and of any other w. Its offset is the best one."""
     b = problem.best_offset(w.outputs)
     errors = w.output_errors + 4.0 * UNIT_ROUNDOFF * (np.abs(w.outputs) + abs(b))
     return _fit(problem, C, w, v, b, alpha, KernelSums(problem.signs * (w.outputs + b), errors), lengths)

@@ -84,7 +84,7 @@ def solve(
         warm_start=warm_start,
         callback=callback,
         seed=seed_from(random_state),
-        stop=Stop.after(limits.max_seconds),
+        stop=Stop.within(limits.max_seconds),
     )
 
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.certificate.kernel import BestKinks, KernelVerdict
+from maxmargin.certificate.kernel import KernelVerdict
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, summed
-from maxmargin.problem.kernel import EvenProblem, KernelProblem
+from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.offset import Interval, offset_interval
 
@@ -96,36 +96,14 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
         return 0.0
     if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
         return math.inf
-    if verdict.kinks is not None and problem.even is not None:
-        return _farthest(_even_interval(problem.even, verdict, verdict.kinks, problem.kernel.is_gaussian), verdict.b)
+    if verdict.offset_bound is not None:
+        return verdict.offset_bound
     with np.errstate(all="ignore"):
         entry_error = problem.held.error if problem.held else problem.kernel.rounding_error(problem.points, problem.points)
         squares = _one_or_all(problem.diagonal) + entry_error
         lengths = (math.sqrt(squares) if isinstance(squares, float) else np.sqrt(np.maximum(squares, 0.0))) * OUTWARDS
         reaches = verdict.certificate.distance_bound * lengths + _one_or_all(verdict.output_errors)
         return _bound(problem, verdict.outputs, reaches, verdict.b)
-
-
-def _even_interval(even: EvenProblem, verdict: KernelVerdict, kinks: BestKinks, is_uniform: bool) -> Interval:
-    """``offsets_within`` where the certificate has found the kinks. ``is_uniform``: no value of the kernel is greater than one,
-    and one bound serves all outputs."""
-    distance = verdict.certificate.distance_bound * (1.0 + even.bounds.share) * OUTWARDS
-    if is_uniform:
-        return _between(kinks, distance + float(verdict.output_errors[0]))
-    from maxmargin.problem.kernel_loops import even_offsets
-
-    reaches = distance * even.bounds.lengths + verdict.output_errors
-    if not (math.isfinite(kinks.greatest) and math.isfinite(float(reaches.max()))):
-        return Interval(-math.inf, math.inf)
-    moved = reaches * OUTWARDS + 4.0 * UNIT_ROUNDOFF * (kinks.greatest + reaches)
-    return Interval(*even_offsets(verdict.outputs, even.signs, moved, np.empty(len(moved))))
-
-
-def _between(kinks: BestKinks, reach: float) -> Interval:
-    """``offsets_within`` where the kinks on both sides of the best offset are known. Optimal offsets are quantiles of kinks,
-    and each kink is within ``reach`` of the optimal one, beside its own rounding."""
-    moved = reach + 2.0 * UNIT_ROUNDOFF * (kinks.greatest + reach)
-    return Interval(kinks.low - moved, kinks.high + moved)
 
 
 def _one_or_all(numbers: Array) -> Array | float:

@@ -28,6 +28,7 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
 from maxmargin.certificate.predictions import Bounds, Decisions, Values, linear_decisions, linear_values
 from maxmargin.certificate.rounding import OUTWARDS
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores, single_threaded_blas
 from maxmargin.estimators import policy
@@ -114,6 +115,9 @@ class FeatureProblems:
 
     def limits(self, limits: Limits) -> Limits:
         return limits if self.map.relative_error == 0.0 else replace(limits, tol=policy.FEATURES.kept_share * limits.tol)
+
+    def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
+        return None if self.trials is None else self.trials.solved_at_once(limits, stop)
 
     @property
     def most_threads(self) -> int:

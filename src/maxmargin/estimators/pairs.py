@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate.hard_margin import InseparableError
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, ChosenRows, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators import policy
@@ -27,7 +28,9 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver
+from maxmargin.solvers.kernel.auto import KernelAuto
 from maxmargin.solving.driver import Limits
+from maxmargin.solving.pair_batch import BatchGoal, PairBatch
 from maxmargin.solving.solution import Solution
 
 
@@ -85,6 +88,10 @@ class Pair:
         return rows[:, self.samples] if is_part else rows
 
 
+ANY_STEPS = 1 << 62
+"""No limit on the steps of a pair but that of its solver."""
+
+
 class PairProblems(Protocol):
     """The problems of all pairs, and what solves them."""
 
@@ -93,6 +100,10 @@ class PairProblems(Protocol):
 
     def limits(self, limits: Limits) -> Limits:
         """The limits for the solver."""
+
+    def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
+        """The solutions of all pairs, None where a pair is not solved. None altogether where the pairs are solved one by
+        one."""
 
     @property
     def most_threads(self) -> int:
@@ -134,6 +145,19 @@ class KernelProblems:
 
     def limits(self, limits: Limits) -> Limits:
         return limits
+
+    def batch(self, is_trial: bool) -> PairBatch | None:
+        """All pairs for few compiled calls. None where they differ in their costs, have no offset, or are too large."""
+        is_even = self.has_offset and self.costs.strides == (0,)
+        if not is_even or not isinstance(self.shared, ClassValues) or not isinstance(self.solver, KernelAuto):
+            return None
+        own = self.solver.policy
+        return PairBatch.of(self.shared, self.kernel, float(self.costs[0]), own.trial if is_trial else own.held)
+
+    def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
+        """The solutions of all pairs that are found in few compiled calls; None where there is no such way."""
+        batch = self.batch(is_trial=False)
+        return None if batch is None else batch.solved(BatchGoal(limits.tol, lambda n: ANY_STEPS), stop)
 
     @property
     def most_threads(self) -> int:

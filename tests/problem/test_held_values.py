@@ -253,8 +253,8 @@ def test_one_compiled_call_judges_even_costs_as_the_general_code_does(n, share):
     even = KernelProblem.build(X, y, 0.8, RBF(0.5))
     general = KernelProblem.build(X, y, np.full(n, 0.8), RBF(0.5))
     one, other = certify_kernel(even, alpha), certify_kernel(general, alpha)
-    assert one.offset_bound is not None
-    assert other.offset_bound is None
+    assert one.kinks is not None
+    assert other.kinks is None
     assert one.b == pytest.approx(other.b, rel=1e-12)
     assert one.outputs == pytest.approx(other.outputs, rel=1e-12, abs=1e-12)
     assert astuple(one.certificate) == pytest.approx(astuple(other.certificate), rel=1e-12)
@@ -272,7 +272,7 @@ def test_one_compiled_call_judges_every_kernel_of_dot_products(n, kernel):
     even, general = KernelProblem.build(X, y, 0.8, kernel), KernelProblem.build(X, y, np.full(n, 0.8), kernel)
     alpha = even.nearest_feasible(alpha)
     one, other = certify_kernel(even, alpha), certify_kernel(general, alpha)
-    assert (one.offset_bound is not None, other.offset_bound) == (True, None)
+    assert (one.kinks is not None, other.kinks) == (True, None)
     assert one.b == pytest.approx(other.b, rel=1e-11)
     assert one.outputs == pytest.approx(other.outputs, rel=1e-11, abs=1e-11)
     assert one.violation == pytest.approx(other.violation, rel=1e-11)

@@ -135,11 +135,15 @@ class Counts(NamedTuple):
 
 
 def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof: bool = True) -> Certificate:
-    """The certificate of an answer. Numbers that are not finite prove nothing."""
-    dual, gap, rounding = joined(parts, imbalance)
+    """The certificate of an answer. Numbers that are not finite prove nothing.
+
+    With a penalty that is m-strongly convex, m |w - w*|^2 + m |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
+    dual = parts.dual - imbalance.fall
+    gap = parts.gap + imbalance.shift + imbalance.fall
+    rounding = parts.error + imbalance.error + parts.roundings * gap
     if not all(map(math.isfinite, (parts.primal, dual, gap, rounding))):
         return refusal(counts.n_support)
-    distance = distance_of(gap + rounding, parts.apart + imbalance.move, parts.strong_convexity)
+    distance = _distance(gap + rounding, parts.apart + imbalance.move, parts.strong_convexity)
     return Certificate(
         primal=parts.primal,
         dual=dual,
@@ -153,16 +157,8 @@ def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof:
     )
 
 
-def joined(parts: GapParts, imbalance: Imbalance) -> tuple[float, float, float]:
-    """The dual value, the gap and its rounding error, with the imbalance. A compiled judge uses this function, too."""
-    gap = parts.gap + imbalance.shift + imbalance.fall
-    return parts.dual - imbalance.fall, gap, parts.error + imbalance.error + parts.roundings * gap
-
-
-def distance_of(worst: float, apart: float, convexity: float) -> float:
-    """How far w can be from the optimum, infinite without strong convexity. A compiled judge uses this function, too.
-
-    With a penalty that is m-strongly convex, m |w - w*|^2 + m |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
+def _distance(worst: float, apart: float, convexity: float) -> float:
+    """How far w can be from the optimum, infinite without strong convexity."""
     if convexity == 0.0:
         return math.inf
     worst = worst / convexity

@@ -23,17 +23,6 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
-from maxmargin.certificate.even_loops import (
-    JUDGE_ROWS,
-    N_AT_BOUND,
-    N_NUMBERS,
-    N_SUPPORT,
-    OFFSET,
-    OFFSET_BOUND,
-    EvenSamples,
-    imbalance_at,
-    judge_even,
-)
 from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums
 from maxmargin.certificate.precise_sums import precise_sums
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
@@ -42,17 +31,26 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel import EvenProblem, KernelProblem
-from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs, hinge_sums
+from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, even_sums, held_outputs, hinge_sums
 from maxmargin.problem.kernels import SECOND_ORDER
 from maxmargin.problem.losses import UNIT_ROUNDOFF
+
+
+class BestKinks(NamedTuple):
+    """The kinks between which the primal is least in b, infinite where there is none, and the greatest magnitude of any
+    kink."""
+
+    low: float
+    high: float
+    greatest: float
 
 
 @dataclass(frozen=True, eq=False)
 class KernelVerdict:
     """The certificate, the offset that minimises the primal (or was given), and f: all that prediction needs besides alpha.
     ``output_errors`` bounds the rounding error of each f_i. ``violation`` is LIBSVM's, where there is no proof.
-    ``kernel_evaluations`` counts the values that were computed besides the matrix that the problem holds. ``offset_bound`` is
-    the bound on |b - b*| where the certificate has found it on its way."""
+    ``kernel_evaluations`` counts the values that were computed besides the matrix that the problem holds. ``kinks`` are there
+    where the certificate has found them on its way."""
 
     certificate: Certificate
     b: float
@@ -60,7 +58,7 @@ class KernelVerdict:
     output_errors: Array
     kernel_evaluations: int
     violation: float = math.inf
-    offset_bound: float | None = None
+    kinks: BestKinks | None = None
 
     def meets(self, tol: float) -> bool:
         """Whether the relative gap is proved to be within ``tol``; where there is no proof, whether LIBSVM's violation is."""
@@ -109,28 +107,33 @@ def _verdict(problem: KernelProblem, alpha: Array, support: Array, sums: KernelS
 def _even_verdict(problem: KernelProblem, even: EvenProblem, alpha: Array) -> KernelVerdict | None:
     """The verdict from one compiled call, with errors bounded by the lengths of the samples. None where alpha is zero or
     outside its box."""
-    held, n, kernel = even.held, len(alpha), problem.kernel
+    held, n, memory = even.held, len(alpha), np.empty((4, len(alpha)))
     if n > SUMMED_SAMPLES:
         return None
-    memory, numbers, bounds = np.empty((JUDGE_ROWS, n)), np.empty(N_NUMBERS), even.bounds
-    samples = EvenSamples(
-        even.signs, bounds.lengths, even.C, bounds.share, kernel.is_gaussian, kernel.is_positive_semidefinite
-    )
-    rows = held.rows
-    if not judge_even(rows.values, rows.is_there, alpha, samples, memory, numbers):
+    bounds, rows = (even.bounds.lengths, *even_errors(even.bounds.share, n)), held.rows
+    found = even_sums(rows.values, rows.is_there, alpha, even.signs, even.C, bounds, memory)
+    if found[0] < 0:
         values = held.with_rows(alpha.nonzero()[0])
-        if not judge_even(values, rows.is_there, alpha, samples, memory, numbers):
-            return None
-    certificate, outputs = certificate_from(numbers), memory[0]
+        found = even_sums(values, rows.is_there, alpha, even.signs, even.C, bounds, memory)
+    n_support, b, low, high, greatest, reach, sums = found
+    if n_support <= 0:
+        return None
+    outputs = memory[0]
+    certificate = even_certificate(n_support, b, reach, sums, problem.kernel.is_positive_semidefinite)
     violated = math.inf if certificate.is_proof else violation(problem, alpha, outputs)
-    b, bound = float(numbers[OFFSET]), float(numbers[OFFSET_BOUND])
-    return KernelVerdict(certificate, b, outputs, memory[2], 0, violated, bound)
+    return KernelVerdict(certificate, b, outputs, memory[2], 0, violated, BestKinks(low, high, greatest))
 
 
-def certificate_from(numbers: Array) -> Certificate:
-    """The certificate that ``judge_even`` has written."""
-    values = numbers.tolist()
-    return Certificate(*values[:N_SUPPORT], int(values[N_SUPPORT]), int(values[N_AT_BOUND]))
+def even_errors(share: float, n: int) -> tuple[float, float]:
+    """The relative errors of an output and of a margin of n samples, whose kernel values are wrong by at most that ``share`` of
+    the products of lengths."""
+    return SECOND_ORDER * (share + gamma(n + 2.0)), 4.0 * UNIT_ROUNDOFF
+
+
+def even_certificate(n_support: int, b: float, reach: float, sums: tuple[float, ...], is_positive: bool) -> Certificate:
+    """The certificate from what ``even_sums`` returns."""
+    totals = _Totals.of(sums)
+    return _assembled(totals, _imbalance(totals.balance, reach, b), n_support, is_positive)
 
 
 def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
@@ -304,4 +307,11 @@ def imbalance_of(problem: KernelProblem, alpha: Array, balance: Balance, b: floa
 
 def _imbalance(balance: Balance, reach: float, b: float) -> Imbalance:
     """``reach`` is sum_i |alpha_i| k(x_i, x_i)^1/2, and no sum is zero."""
-    return Imbalance(*imbalance_at(balance.size, balance.excess, balance.slope, reach, b))
+    total = balance.size
+
+    def fall(r: float) -> float:
+        e = 2.0 * r / total
+        return e * balance.slope + 0.5 * (e * reach) ** 2
+
+    excess_error = gamma(float(PAIRWISE_ROUNDINGS)) * total
+    return Imbalance.of(abs(balance.excess), excess_error, abs(b), fall, 2.0 / total * reach)

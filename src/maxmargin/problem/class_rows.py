@@ -69,22 +69,19 @@ class RowMemory(NamedTuple):
 
 
 @njit(inline="always")
-def part_of(classes, k):
-    """The samples of class k."""
-    begin, end = classes.starts[k], classes.starts[k + 1]
-    size, width = end - begin, classes.samples.shape[1]
-    columns = classes.columns[begin * width : end * width].reshape((width, size))
-    square = classes.squares[classes.square_starts[k] : classes.square_starts[k + 1]].reshape((size, size))
-    return Part(classes.samples[begin:end], columns, classes.sqnorms[begin:end], square)
-
-
-@njit(inline="always")
 def rows_of_pair(classes, memory, first, second, padded):
     """The kernel matrix of two classes, with no row made yet. The matrix has ``padded`` rows and columns."""
-    one, other = part_of(classes, first), part_of(classes, second)
-    middle = one.sqnorms.shape[0]
-    n, values = middle + other.sqnorms.shape[0], memory.values[: padded * padded].reshape((padded, padded))
-    is_there = memory.is_there[:padded]
+    starts, squares, width = classes.starts, classes.square_starts, classes.samples.shape[1]
+    a, b, c, d = starts[first], starts[first + 1], starts[second], starts[second + 1]
+    middle = b - a
+    n, size = middle + d - c, d - c
+    square = classes.squares[squares[first] : squares[first + 1]].reshape((middle, middle))
+    columns = classes.columns[a * width : b * width].reshape((width, middle))
+    one = Part(classes.samples[a:b], columns, classes.sqnorms[a:b], square)
+    square = classes.squares[squares[second] : squares[second + 1]].reshape((size, size))
+    columns = classes.columns[c * width : d * width].reshape((width, size))
+    other = Part(classes.samples[c:d], columns, classes.sqnorms[c:d], square)
+    is_there, values = memory.is_there[:padded], memory.values[: padded * padded].reshape((padded, padded))
     for i in range(padded):
         is_there[i] = i >= n
         values[0, i] = 0.0  # a loop adds zero times this row before it has chosen one

@@ -291,6 +291,17 @@ def even_offsets(outputs, signs, reaches, memory):
     return low, high
 
 
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def many_even_offsets(samples, reaches, edges, memory, intervals):
+    """``even_offsets`` of many problems. The second row of ``samples`` holds the outputs and the last one the signs; those of
+    problem k begin at ``edges[k]``."""
+    outputs, signs = samples[1], samples[4]
+    for k in range(intervals.shape[0]):
+        own = slice(edges[k], edges[k + 1])
+        low, high = even_offsets(outputs[own], signs[own], reaches[own], memory[: edges[k + 1] - edges[k]])
+        intervals[k, 0], intervals[k, 1] = low, high
+
+
 @njit(cache=True, nogil=True, boundscheck=False)
 def sparse_sqnorms(values, indices, indptr):
     """|x_i|^2 right to the last digit, in the form that the certificate's loop is given a matrix in."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.certificate.predictions import Bounds
+from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
 from maxmargin.estimators import checks, nu_fit
@@ -191,6 +192,9 @@ class NuPairs:
     def limits(self, limits: Limits) -> Limits:
         return limits
 
+    def solved_at_once(self, limits: Limits, stop: Stop) -> None:
+        return None
+
     @property
     def most_threads(self) -> int:
         return available_cores()
@@ -217,6 +221,9 @@ class WeightedPairs:
 
     def limits(self, limits: Limits) -> Limits:
         return limits
+
+    def solved_at_once(self, limits: Limits, stop: Stop) -> None:
+        return None
 
     @property
     def most_threads(self) -> int:

@@ -39,7 +39,7 @@ def trial_steps(n: int, n_inputs: int, n_features: int) -> int:
     with ``n_inputs`` columns comes first."""
     costs, own = LinearCosts(), policy.FEATURES
     matrix_ns = own.ns_a_feature * n_inputs * n * n / 2.0
-    left = own.trial_share * costs.newton_by_size(n, n_features + 1) - matrix_ns
+    left = own.trial_share * costs.newton_by_size(n, n_features + 1, own.newton_steps) - matrix_ns
     return int(max(0.0, left) / (own.ns_a_step_and_sample * n))
 
 

@@ -59,7 +59,7 @@ class Pair:
         samples = np.concatenate([members[first], members[second]])
         if len(samples) == len(codes):
             return cls(first, second, np.arange(len(codes)), np.where(codes == first, np.int8(1), np.int8(-1)))
-        signs = np.full(len(samples), np.int8(1))
+        signs = np.ones(len(samples), np.int8)
         signs[len(members[first]) :] = -1
         return cls(first, second, samples, signs)
 
@@ -69,7 +69,7 @@ class Pair:
         if signed.shape[0] == 1:
             signed[0] = self.signs * alpha
             return
-        middle = int(np.count_nonzero(self.signs > 0))
+        middle = int(self.signs.argmin())  # the samples of the first class come first
         signed[self.second - 1, self.samples[:middle]] = alpha[:middle]
         signed[self.first, self.samples[middle:]] = -alpha[middle:]
 

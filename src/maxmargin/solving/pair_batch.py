@@ -16,22 +16,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
-from maxmargin.certificate.even import ALPHA, OFFSET, REACH, TOTAL, EvenSums, even_certificates, even_offset_bounds
+from maxmargin.certificate.even import EvenSums, even_certificates, even_offset_bounds
 from maxmargin.certificate.kernel import even_errors
 from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.problem.class_pairs import class_pairs
-from maxmargin.problem.class_rows import ClassRows, RowMemory
+from maxmargin.problem.class_row_loops import RowMemory
+from maxmargin.problem.class_rows import ClassRows
 from maxmargin.problem.held_values import ClassValues, RowFunction, padded_size
+from maxmargin.problem.kernel_loops import ALPHA, OFFSET, REACH, TOTAL
 from maxmargin.problem.kernels import Kernel
+from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
 from maxmargin.solving.policy import BATCH
 from maxmargin.solving.solution import Progress, Solution, Status
 
 FIRST, SECOND, PLACE, MOST_STEPS, STEPS, ROWS = range(6)
-"""The columns of the table of pairs: the two classes, where the alpha of the pair begins, the limit on its steps, its steps, and
-the kernel rows that were made."""
+"""The columns of the table of pairs: the two classes, where the alpha of the pair begins, the limit on its steps, its steps,
+and the kernel rows that were made."""
 NO_WEIGHTS = np.empty(0)
 
 
@@ -76,7 +79,7 @@ class PairBatch:
         found, errors = EvenSums.empty(n_samples, self.share), np.empty((len(table), 2))
         errors[:, 0], errors[:, 1] = even_errors(self.share, n_samples)
         kind, rule, seconds = self._kind(), self._rule(goal.tol), np.zeros(len(table))
-        for chunk in self._chunks(n_samples):
+        for chunk in self._chunks(table, n_samples):
             if stop.is_due:
                 break
             begun = time.perf_counter()
@@ -111,11 +114,11 @@ class PairBatch:
         table[:, MOST_STEPS] = [limits[n] for n in n_samples.tolist()]
         return table, n_samples
 
-    def _chunks(self, n_samples: Array) -> Iterator[slice]:
+    def _chunks(self, table: Array, n_samples: Array) -> Iterator[slice]:
         """The pairs of one call each."""
-        most = float(self.policy.steps_a_sample * self.policy.most_rounds) * n_samples.astype(np.float64) ** 2
+        most_steps = np.minimum(table[:, MOST_STEPS], self.policy.steps_a_sample * self.policy.most_rounds * n_samples)
         begin, work = 0, 0.0
-        for k, of_pair in enumerate(most.tolist()):
+        for k, of_pair in enumerate((most_steps * n_samples.astype(np.float64)).tolist()):
             if work + of_pair > BATCH.sample_steps_a_call and k > begin:
                 yield slice(begin, k)
                 begin, work = k, 0.0
@@ -152,7 +155,8 @@ class PairBatch:
             steps_a_sample=own.steps_a_sample,
             most_rounds=own.climbing_round - 1 if own.climbs else own.most_rounds,
             few_samples=own.few_samples,
-            noise=own.noise,
+            insists=own.insists,
+            noise=own.noise * UNIT_ROUNDOFF,
             safety=own.safety,
             ends_slow=own.climbs,
         )
@@ -165,19 +169,9 @@ def _solution(alpha: Array, b: float, offset_bound: float, certificate: Certific
     values = certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap
     progress = Progress(seconds, steps / n, steps, *values, n, stage.solver, stage.reason)
     known = certificate if distance == certificate.distance_bound else farther(certificate, distance)
-    return Solution(
-        w=NO_WEIGHTS,
-        alpha=alpha,
-        b=b,
-        certificate=known,
-        status=Status.CERTIFIED,
-        trace=(progress,),
-        seconds=seconds,
-        steps=steps,
-        epochs=progress.epochs,
-        kernel_evaluations=table[ROWS] * (n // 2),
-        offset_bound=offset_bound,
-    )
+    evaluations, epochs = table[ROWS] * (n // 2), progress.epochs
+    status, trace = Status.CERTIFIED, (progress,)
+    return Solution(NO_WEIGHTS, alpha, b, known, status, trace, seconds, steps, epochs, evaluations, offset_bound)
 
 
 def farther(certificate: Certificate, distance: float) -> Certificate:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from maxmargin.certificate.even import (
+from maxmargin.data.by_type import by_type, loop_by_type
+from maxmargin.data.rows import Array
+from maxmargin.problem.class_row_loops import RowMemory, rows_of_pair
+from maxmargin.problem.held_values import MULTIPLE
+from maxmargin.problem.kernel_loops import (
     ALPHA,
     ERRORS,
     GREATEST,
@@ -24,14 +26,8 @@ from maxmargin.certificate.even import (
     REACH,
     SIGNS,
     SUMS,
+    even_sums,
 )
-from maxmargin.data.by_type import by_type, loop_by_type
-from maxmargin.data.caching import njit
-from maxmargin.data.rows import Array
-from maxmargin.problem.class_rows import RowMemory, rows_of_pair
-from maxmargin.problem.held_values import MULTIPLE
-from maxmargin.problem.kernel_loops import even_sums
-from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.kernel.batched_smo_loops import BentProblem, OnDemandProblem, solve_with_offset
 from maxmargin.solvers.kernel.held_smo_loops import settle
 
@@ -43,7 +39,7 @@ JUDGE_ROWS = 4
 
 class BatchRule(NamedTuple):
     """The numbers of a :class:`maxmargin.solvers.kernel.held_smo.HeldSMOPolicy` that matter here, the target, and C.
-    ``ends_slow``: a round that takes all its steps is the last."""
+    ``noise`` is in units of one, ``ends_slow``: a round that takes all its steps is the last."""
 
     tol: float
     C: float
@@ -54,6 +50,7 @@ class BatchRule(NamedTuple):
     steps_a_sample: int
     most_rounds: int
     few_samples: int
+    insists: bool
     noise: float
     safety: float
     ends_slow: bool
@@ -164,9 +161,9 @@ def solve_pairs(kind, classes, rule, pairs, bounds, samples, numbers):
                 wanted = violation = violation * rule.next_violation
                 _, gap, dual, scale, _ = settle(rows.values, vectors, 0.0, True, memory.work, memory.free)
                 is_small = gap <= goal * max(abs(dual), abs(dual + gap))
-                is_at_rounding = gap <= rule.noise * UNIT_ROUNDOFF * scale
+                is_at_rounding = gap <= rule.noise * scale
                 is_last = rounds >= rule.most_rounds or steps >= most_steps
-                if not is_at_rounding and not (is_small and (is_last or not is_few)):
+                if not is_at_rounding and not (is_small and (is_last or not is_few or not rule.insists)):
                     if is_slow and rule.ends_slow:
                         break
                     continue

@@ -75,6 +75,9 @@ class HeldSMOPolicy:
     few_samples: int = 256
     """Problems with at most this many samples are solved to rounding error, whatever ``tol`` is: that costs little, and equal
     problems get equal answers."""
+    insists: bool = True
+    """Whether SMO goes on where such a problem is within ``tol``, but least squares have not led to rounding error. Not where
+    another method is waiting: on collinear columns SMO then took three times as long."""
     most_free: int = 128
     """Free variables up to which compiled code solves their system. LAPACK is faster with more."""
     noise: float = 4.0
@@ -153,6 +156,11 @@ class HeldState:
         return self.n
 
     @property
+    def insists(self) -> bool:
+        """Whether a small gap is not enough."""
+        return self.policy.insists and self.n <= self.policy.few_samples
+
+    @property
     def alpha(self) -> Array:
         return self.units.alpha_of(self.s[: self.n])
 
@@ -172,7 +180,7 @@ class HeldState:
             before = self.steps
             self.run_round(goal, left)
             left -= self.steps - before
-            if self.relative_gap <= goal and (self.n > self.policy.few_samples or self.is_at_rounding):
+            if self.is_at_rounding or (self.relative_gap <= goal and not self.insists):
                 break
         self.looks_done = self.relative_gap <= goal or self.is_at_rounding
         self.has_given_up = self.rounds >= self.policy.most_rounds and not self.looks_done

@@ -6,6 +6,7 @@ many threads solve the problems, so that the answers do not either.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -88,10 +89,6 @@ class Pair:
         return rows[:, self.samples] if is_part else rows
 
 
-ANY_STEPS = 1 << 62
-"""No limit on the steps of a pair but that of its solver."""
-
-
 class PairProblems(Protocol):
     """The problems of all pairs, and what solves them."""
 
@@ -157,7 +154,7 @@ class KernelProblems:
     def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
         """The solutions of all pairs that are found in few compiled calls; None where there is no such way."""
         batch = self.batch(is_trial=False)
-        return None if batch is None else batch.solved(BatchGoal(limits.tol, lambda n: ANY_STEPS), stop)
+        return None if batch is None else batch.solved(BatchGoal(limits.tol, lambda n: sys.maxsize), stop)
 
     @property
     def most_threads(self) -> int:

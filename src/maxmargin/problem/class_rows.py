@@ -26,7 +26,7 @@ class ClassRows(NamedTuple):
 
     @classmethod
     def of(cls, values: ClassValues) -> ClassRows | None:
-        """None where the kernel values have no bounds by lengths."""
+        """Copy the samples of all classes. None where the kernel values have no bounds by lengths."""
         if values.bounds is None:
             return None
         parts = [Part.of(points, values.square(k)[0]) for k, points in enumerate(values.classes)]

@@ -61,8 +61,8 @@ class PairBatch:
 
     @classmethod
     def of(cls, values: ClassValues, kernel: Kernel, C: float, policy: HeldSMOPolicy) -> PairBatch | None:
-        """None where the rows of the kernel are not made on demand, the kernel is not positive semidefinite, or a pair is so
-        large that Python takes a small part of its time."""
+        """Prepare all pairs. None where kernel rows are not made on demand, the kernel is not positive semidefinite, or
+        a pair is so large that Python takes a small part of its time."""
         function, is_large = values.function, values.largest > BATCH.most_samples
         if function is None or values.bounds is None or is_large or not (kernel.is_positive_semidefinite and C > 0.0):
             return None

@@ -154,6 +154,7 @@ class PairBatch:
             next_violation=own.next_violation,
             steps_a_sample=own.steps_a_sample,
             most_rounds=own.climbing_round - 1 if own.climbs else own.most_rounds,
+            most_idle=own.most_idle,
             few_samples=own.few_samples,
             insists=own.insists,
             noise=own.noise * UNIT_ROUNDOFF,

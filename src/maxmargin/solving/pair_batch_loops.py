@@ -49,6 +49,7 @@ class BatchRule(NamedTuple):
     next_violation: float
     steps_a_sample: int
     most_rounds: int
+    most_idle: int
     few_samples: int
     insists: bool
     noise: float
@@ -141,11 +142,12 @@ def solve_pairs(kind, classes, rule, pairs, bounds, samples, numbers):
             if is_sample:
                 lengths[i] = classes.lengths[place]
         local = local_of(kind, rows, vectors)
-        pairs[p, 4] = pairs[p, 5] = steps = rounds = 0
+        pairs[p, 4] = pairs[p, 5] = steps = rounds = idle = 0
         violation, share, is_few = rule.first_violation, rule.safety, n <= rule.few_samples
         wanted, most = (violation if is_few else rule.greatest_violation), min(most_steps, rule.steps_a_sample * n)
-        while rounds < rule.most_rounds and steps < most_steps:
-            steps += run_smo(kind, local, masks, wanted, most - steps)
+        while rounds < rule.most_rounds and steps < most_steps and idle < rule.most_idle:
+            made = run_smo(kind, local, masks, wanted, most - steps)
+            steps, idle = steps + made, idle + (made == 0)
             is_slow, is_trusted, goal = steps >= most, False, share * rule.tol
             if wanted != violation and not is_slow:
                 dual = 0.0
@@ -162,9 +164,9 @@ def solve_pairs(kind, classes, rule, pairs, bounds, samples, numbers):
                 _, gap, dual, scale, _ = settle(rows.values, vectors, 0.0, True, memory.work, memory.free)
                 is_small = gap <= goal * max(abs(dual), abs(dual + gap))
                 is_at_rounding = gap <= rule.noise * scale
-                is_last = rounds >= rule.most_rounds or steps >= most_steps
+                is_last = idle >= rule.most_idle or rounds >= rule.most_rounds or steps >= most_steps
                 if not is_at_rounding and not (is_small and (is_last or not is_few or not rule.insists)):
-                    if is_slow and rule.ends_slow:
+                    if is_last or (is_slow and rule.ends_slow):
                         break
                     continue
             for i in range(n):

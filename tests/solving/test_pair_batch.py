@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import astuple, replace
 from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import RBF, SVC, KernelProblem, Linear, Polynomial
 from maxmargin.certificate.intercept import kernel_offset_bound
@@ -123,3 +125,14 @@ def test_pairs_above_the_limit_and_sample_weights_are_solved_one_by_one(monkeypa
     SVC(fit_intercept=False).fit(X, y)
     SVC(callback=lambda progress: False).fit(X, y)
     SVC(kernel="sigmoid", gamma=0.01).fit(X, y)
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 1e-3, 0.02])
+def test_a_fit_without_time_keeps_the_pairs_that_were_solved_and_ends_with_a_model(seconds):
+    X, y = table()
+    X[:, 0] *= 1e8
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SVC(kernel="linear", C=1e3, max_seconds=seconds).fit(X, y)
+    assert set(model.status_) <= {Status.CERTIFIED, Status.TIME_LIMIT}
+    assert model.predict(X).shape == y.shape

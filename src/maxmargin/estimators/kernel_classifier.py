@@ -18,7 +18,7 @@ from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
-from maxmargin.estimators.jobs import run_jobs, serialised, thread_count
+from maxmargin.estimators.jobs import run_until, serialised, thread_count
 from maxmargin.estimators.kernel_settings import KernelSettings
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import one_or_all
@@ -147,8 +147,7 @@ class KernelClassifier(KernelSettings):
 
     def _run(self, problems: PairProblems, jobs: list[Any], stop: Stop) -> list[Solution]:
         n_threads = min(thread_count(self.n_jobs, len(jobs)), most_threads(len(jobs)), problems.most_threads)
-        with stop.heard():
-            return run_jobs(jobs, n_threads, stop.seconds_left)
+        return run_until(stop, jobs, n_threads)
 
     def _jobs(
         self, problems: PairProblems, pairs: list[Pair], starts: list[Array | None], limits: Limits, callback: Callback | None

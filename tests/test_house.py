@@ -122,8 +122,9 @@ NUMBERS_OF_LOOPS = {
     },
     "problem/kernel_loops.py": {
         *("HYPERBOLIC", "IDENTITY", "LEAST", "MANTISSA_BITS", "ONE_BITS", "SHIFT", "SUMMED_SAMPLES"),
-        "TERMS_A_BLOCK",
+        *("N_AT_BOUND", "N_NUMBERS", "TERMS_A_BLOCK", "TOTAL"),
     },
+    "solving/pair_batch_loops.py": {"JUDGE_ROWS", "MASKS", "VECTORS"},
     "solvers/kernel/batched_smo_loops.py": {"LEAST_CURVATURE", "LEAST_DETERMINANT"},
     "solvers/kernel/held_smo_loops.py": {"LEAST_PIVOT", "MANY", "MOVED", "OUTSIDE"},
     "solvers/kernel/irwls/active_set_newton_loop.py": {

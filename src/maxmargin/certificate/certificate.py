@@ -138,9 +138,7 @@ def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof:
     """The certificate of an answer. Numbers that are not finite prove nothing.
 
     With a penalty that is m-strongly convex, m |w - w*|^2 + m |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
-    dual = parts.dual - imbalance.fall
-    gap = parts.gap + imbalance.shift + imbalance.fall
-    rounding = parts.error + imbalance.error + parts.roundings * gap
+    dual, gap, rounding = joined(parts, imbalance)
     if not all(map(math.isfinite, (parts.primal, dual, gap, rounding))):
         return refusal(counts.n_support)
     distance = _distance(gap + rounding, parts.apart + imbalance.move, parts.strong_convexity)
@@ -155,6 +153,12 @@ def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof:
         n_at_bound=counts.n_at_bound,
         is_strongly_convex=parts.strong_convexity > 0.0,
     )
+
+
+def joined(parts: GapParts, imbalance: Imbalance) -> tuple[float, float, float]:
+    """The dual value, the gap and its rounding error, with the imbalance. The fields may be arrays, one element a problem."""
+    gap = parts.gap + imbalance.shift + imbalance.fall
+    return parts.dual - imbalance.fall, gap, parts.error + imbalance.error + parts.roundings * gap
 
 
 def _distance(worst: float, apart: float, convexity: float) -> float:

@@ -75,7 +75,7 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
         moved = own + 2.0 * UNIT_ROUNDOFF * (4.0 * reach)
         interval = _near_interval(problem, kinks[near], near, moved, is_below)
         is_inside = interval.low >= -1.9 * reach and interval.high <= 1.9 * reach
-    return _farthest(interval, 0.0) * OUTWARDS if is_inside else linear_offset_bound(problem, w, certificate)
+    return farthest_of(interval, 0.0) * OUTWARDS if is_inside else linear_offset_bound(problem, w, certificate)
 
 
 def _near_interval(problem: LinearProblem, kinks: Array, near: Array, moved: Array, is_below: Array) -> Interval:
@@ -97,7 +97,7 @@ def kernel_offset_bound(problem: KernelProblem, verdict: KernelVerdict) -> float
     if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
         return math.inf
     if verdict.kinks is not None and problem.even is not None:
-        return _farthest(_even_interval(problem.even, verdict, verdict.kinks, problem.kernel.is_gaussian), verdict.b)
+        return farthest_of(_even_interval(problem.even, verdict, verdict.kinks, problem.kernel.is_gaussian), verdict.b)
     with np.errstate(all="ignore"):
         entry_error = problem.held.error if problem.held else problem.kernel.rounding_error(problem.points, problem.points)
         squares = _one_or_all(problem.diagonal) + entry_error
@@ -111,17 +111,22 @@ def _even_interval(even: EvenProblem, verdict: KernelVerdict, kinks: BestKinks, 
     and one bound serves all outputs."""
     distance = verdict.certificate.distance_bound * (1.0 + even.bounds.share) * OUTWARDS
     if is_uniform:
-        return _between(kinks, distance + float(verdict.output_errors[0]))
+        return between(kinks, distance + float(verdict.output_errors[0]))
     from maxmargin.problem.kernel_loops import even_offsets
 
-    reaches = distance * even.bounds.lengths + verdict.output_errors
-    if not (math.isfinite(kinks.greatest) and math.isfinite(float(reaches.max()))):
+    moved = moved_kinks(distance * even.bounds.lengths + verdict.output_errors, kinks.greatest)
+    if not math.isfinite(float(moved.max())):
         return Interval(-math.inf, math.inf)
-    moved = reaches * OUTWARDS + 4.0 * UNIT_ROUNDOFF * (kinks.greatest + reaches)
     return Interval(*even_offsets(verdict.outputs, even.signs, moved, np.empty(len(moved))))
 
 
-def _between(kinks: BestKinks, reach: float) -> Interval:
+def moved_kinks(reaches: Array, greatest: Array | float) -> Array:
+    """How far each kink can be from the optimal one: the reach of its output, and the rounding of the kink, which is at most
+    ``greatest`` in magnitude."""
+    return reaches * OUTWARDS + 4.0 * UNIT_ROUNDOFF * (greatest + reaches)
+
+
+def between(kinks: BestKinks, reach: float) -> Interval:
     """``offsets_within`` where the kinks on both sides of the best offset are known. Optimal offsets are quantiles of kinks,
     and each kink is within ``reach`` of the optimal one, beside its own rounding."""
     moved = reach + 2.0 * UNIT_ROUNDOFF * (kinks.greatest + reach)
@@ -134,10 +139,10 @@ def _one_or_all(numbers: Array) -> Array | float:
 
 
 def _bound(problem: LinearProblem | KernelProblem, outputs: Array, reach: Array | float, b: float) -> float:
-    return _farthest(offsets_within(problem, outputs, reach, b), b)
+    return farthest_of(offsets_within(problem, outputs, reach, b), b)
 
 
-def _farthest(interval: Interval, b: float) -> float:
+def farthest_of(interval: Interval, b: float) -> float:
     farthest = max(interval.high - b, b - interval.low)
     return float(farthest + 4.0 * UNIT_ROUNDOFF * (farthest + abs(b))) if math.isfinite(farthest) else math.inf
 

@@ -25,7 +25,7 @@ from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble, refusal
 from maxmargin.certificate.kernel_sums import KernelSums, kernel_sums
 from maxmargin.certificate.precise_sums import precise_sums
-from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
+from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, Number, gamma, vector
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import repeated
@@ -110,8 +110,7 @@ def _even_verdict(problem: KernelProblem, even: EvenProblem, alpha: Array) -> Ke
     held, n, memory = even.held, len(alpha), np.empty((4, len(alpha)))
     if n > SUMMED_SAMPLES:
         return None
-    bounds = even.bounds.lengths, SECOND_ORDER * (even.bounds.share + gamma(n + 2.0)), 4.0 * UNIT_ROUNDOFF
-    rows = held.rows
+    bounds, rows = (even.bounds.lengths, *even_errors(even.bounds.share, n)), held.rows
     found = even_sums(rows.values, rows.is_there, alpha, even.signs, even.C, bounds, memory)
     if found[0] < 0:
         values = held.with_rows(alpha.nonzero()[0])
@@ -119,10 +118,16 @@ def _even_verdict(problem: KernelProblem, even: EvenProblem, alpha: Array) -> Ke
     n_support, b, low, high, greatest, reach, sums = found
     if n_support <= 0:
         return None
-    totals, kernel, outputs = _Totals.of(sums), problem.kernel, memory[0]
-    certificate = _assembled(totals, _imbalance(totals.balance, reach, b), n_support, kernel.is_positive_semidefinite)
+    totals, kernel, outputs = Totals.of(sums), problem.kernel, memory[0]
+    certificate = _assembled(totals, offset_imbalance(totals.balance, reach, b), n_support, kernel.is_positive_semidefinite)
     violated = math.inf if certificate.is_proof else violation(problem, alpha, outputs)
     return KernelVerdict(certificate, b, outputs, memory[2], 0, violated, BestKinks(low, high, greatest))
+
+
+def even_errors(share: float, n: Number) -> tuple[Number, float]:
+    """The relative errors of an output and of a margin of n samples, whose kernel values are wrong by at most that ``share`` of
+    the products of lengths."""
+    return SECOND_ORDER * (share + gamma(n + 2.0)), 4.0 * UNIT_ROUNDOFF  # type: ignore[return-value]
 
 
 def violation(problem: KernelProblem, alpha: Array, outputs: Array) -> float:
@@ -206,18 +211,27 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Ker
     return _assembled(found, imbalance, len(support), problem.kernel.is_positive_semidefinite)
 
 
-def _assembled(found: _Totals, imbalance: Imbalance, n_support: int, is_positive: bool) -> Certificate:
+def _assembled(found: Totals, imbalance: Imbalance, n_support: int, is_positive: bool) -> Certificate:
     """``is_positive``: the kernel was declared positive semidefinite. It may turn out not to be."""
-    parts = GapParts(
+    parts = gap_parts(found)
+    is_proof = is_positive and is_plausible(found, parts, imbalance)
+    return assemble(parts, imbalance, Counts(n_support, found.n_at_bound), is_proof=is_proof)
+
+
+def gap_parts(found: Totals) -> GapParts:
+    """The parts of the gap. Here and in the next function all fields may be arrays, one element a problem."""
+    return GapParts(
         primal=0.5 * found.sqnorm + found.loss,
         dual=found.conjugate - 0.5 * found.sqnorm,
         gap=found.gap,
         error=found.rounding,
         roundings=gamma(float(PAIRWISE_ROUNDINGS)),
     )
-    rounding = parts.error + imbalance.error + parts.roundings * parts.gap
-    is_proof = is_positive and found.sqnorm >= -rounding
-    return assemble(parts, imbalance, Counts(n_support, found.n_at_bound), is_proof=is_proof)
+
+
+def is_plausible(found: Totals, parts: GapParts, imbalance: Imbalance) -> bool:
+    """Whether |w|^2 is no more negative than rounding can make it."""
+    return found.sqnorm >= -(parts.error + imbalance.error + parts.roundings * parts.gap)
 
 
 class Balance(NamedTuple):
@@ -235,7 +249,7 @@ class Balance(NamedTuple):
         return cls(float(size.sum()), float((alpha * problem.signs).sum()), float(size @ slopes))
 
 
-class _Totals(NamedTuple):
+class Totals(NamedTuple):
     """Sums over the samples: of C_i loss_i, of the gap terms, of what rounding can do to each, of s_i f_i, and of the dual's
     terms. No term goes through more roundings than PAIRWISE_ROUNDINGS."""
 
@@ -248,27 +262,27 @@ class _Totals(NamedTuple):
     n_at_bound: int
 
     @classmethod
-    def of(cls, found: tuple[float, ...]) -> _Totals:
+    def of(cls, found: tuple[float, ...]) -> Totals:
         """The totals from what ``hinge_sums`` returns."""
         loss, gap, rounding, sqnorm, total, excess, slope, n_at_bound = found
         return cls(loss, gap, rounding, sqnorm, total, Balance(total, excess, slope), int(n_at_bound))
 
 
-def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, has_support: bool) -> _Totals:
+def _totals(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, has_support: bool) -> Totals:
     is_rounded = has_support or problem.loss.is_regression  # without support vectors the outputs of classes are +b and -b
     own_error = 4.0 * UNIT_ROUNDOFF if is_rounded else 0.0
     if len(alpha) > SUMMED_SAMPLES or problem.loss.is_regression:
         return _totals_of_many(problem, alpha, sums, b, own_error)
     errors, C = np.ascontiguousarray(sums.errors), np.ascontiguousarray(problem.C)
-    return _Totals.of(hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error))
+    return Totals.of(hinge_sums(sums.outputs, errors, alpha, problem.signs, C, b, own_error))
 
 
-def _totals_of_many(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, own_error: float) -> _Totals:
+def _totals_of_many(problem: KernelProblem, alpha: Array, sums: KernelSums, b: float, own_error: float) -> Totals:
     C, loss = problem.C, problem.loss
     outputs, t, p, left = _at_offset(problem, sums.outputs, b)
     errors = sums.errors + own_error * (np.abs(t) + np.abs(outputs) + abs(left)) if own_error else sums.errors
     is_at_bound = (alpha == problem.box.U) | (alpha == problem.box.L)
-    return _Totals(
+    return Totals(
         loss=float(C @ loss.value(outputs, t)),
         gap=float(np.sum(loss.gap_terms(outputs, alpha, C, t))),
         rounding=float(np.sum(loss.gap_sensitivity(outputs, alpha, C, errors, t))),
@@ -291,11 +305,11 @@ def imbalance_of(problem: KernelProblem, alpha: Array, balance: Balance, b: floa
     diagonal = problem.diagonal
     is_one = diagonal.strides == (0,)  # one value for all
     reach = total * math.sqrt(abs(diagonal[0])) if is_one else float(np.abs(alpha) @ np.sqrt(np.abs(diagonal)))
-    return _imbalance(balance, reach, b)
+    return offset_imbalance(balance, reach, b)
 
 
-def _imbalance(balance: Balance, reach: float, b: float) -> Imbalance:
-    """``reach`` is sum_i |alpha_i| k(x_i, x_i)^1/2, and no sum is zero."""
+def offset_imbalance(balance: Balance, reach: float, b: float) -> Imbalance:
+    """``reach`` is sum_i |alpha_i| k(x_i, x_i)^1/2, and no sum is zero. All may be arrays, one element a problem."""
     total = balance.size
 
     def fall(r: float) -> float:

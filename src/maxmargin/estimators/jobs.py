@@ -19,13 +19,17 @@ Job = Callable[[Stop], Solution]
 
 
 def run_jobs(jobs: Sequence[Job], n_jobs: int | None, max_seconds: float) -> list[Solution]:
-    """Run every job, all of them within ``max_seconds``. When one is stopped, by the callback, Ctrl-C or an error, the others
+    """Run every job, all of them within ``max_seconds``."""
+    return run_until(Stop.within(max_seconds), jobs, n_jobs)
+
+
+def run_until(stop: Stop, jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
+    """Run every job before ``stop`` is due. When one is stopped, by the callback, Ctrl-C or an error, the others
     stop soon after.
 
     A job gets an equal share of the time that is left when it begins, so that every class has a model when time is short. Time
     that a job does not use goes to the jobs after it.
     """
-    stop = Stop.within(max_seconds)
     if len(jobs) == 1:
         return [jobs[0](stop)]
     n_threads = thread_count(n_jobs, len(jobs))

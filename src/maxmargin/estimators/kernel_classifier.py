@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from maxmargin.certificate.predictions import Bounds, Decisions
-from maxmargin.data.limits import Stop
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks
-from maxmargin.estimators.jobs import run_jobs, serialised, thread_count
+from maxmargin.estimators.jobs import run_until, serialised, thread_count
 from maxmargin.estimators.kernel_settings import KernelSettings
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.linear_fit import one_or_all
@@ -128,8 +128,31 @@ class KernelClassifier(KernelSettings):
         return replace(features, trials=trials)
 
     def _solve(self, problems: PairProblems, pairs: list[Pair], limits: Limits) -> list[Solution]:
-        seed, callback = seed_from(self.random_state), serialised(self._watcher(), self.verbose)
-        own_limits, solver = problems.limits(limits), problems.solver
+        """Solve many small pairs in few calls where that is possible, and what is left one by one."""
+        stop, callback = Stop.within(limits.max_seconds), serialised(self._watcher(), self.verbose)
+        starts = self._starts(pairs)
+        is_plain = starts is None and callback is None and limits.max_epochs == math.inf and not self._has_hard_margin
+        with single_threaded_blas():
+            known = _solved_at_once(problems, limits, stop) if is_plain else None
+            if known is None:
+                jobs = self._jobs(problems, pairs, starts or [None] * len(pairs), limits, callback)
+                return self._run(problems, jobs, stop)
+            left = [place for place, solution in enumerate(known) if solution is None]
+            if left:
+                problems = replace(problems, trials=None) if isinstance(problems, FeatureProblems) else problems
+                jobs = self._jobs(problems, [pairs[place] for place in left], [None] * len(left), limits, callback)
+                for place, solution in zip(left, self._run(problems, jobs, stop), strict=True):
+                    known[place] = solution
+        return [solution for solution in known if solution is not None]
+
+    def _run(self, problems: PairProblems, jobs: list[Any], stop: Stop) -> list[Solution]:
+        n_threads = min(thread_count(self.n_jobs, len(jobs)), most_threads(len(jobs)), problems.most_threads)
+        return run_until(stop, jobs, n_threads)
+
+    def _jobs(
+        self, problems: PairProblems, pairs: list[Pair], starts: list[Array | None], limits: Limits, callback: Callback | None
+    ) -> list[Any]:
+        seed, own_limits, solver = seed_from(self.random_state), problems.limits(limits), problems.solver
         trials = problems.trials if isinstance(problems, FeatureProblems) else None
         n_samples = 1 + max(int(pair.samples.max()) for pair in pairs)
 
@@ -149,11 +172,7 @@ class KernelClassifier(KernelSettings):
             with stop.heard():
                 return problems.finished(problem, solution, limits.until(stop))
 
-        starts = self._starts(pairs) or [None] * len(pairs)
-        jobs = [partial(job, *each) for each in zip(pairs, starts, strict=True)]
-        n_threads = min(thread_count(self.n_jobs, len(pairs)), most_threads(len(pairs)), problems.most_threads)
-        with single_threaded_blas():
-            return run_jobs(jobs, n_threads, limits.seconds_left)
+        return [partial(job, *each) for each in zip(pairs, starts, strict=True)]
 
     @property
     def _has_hard_margin(self) -> bool:
@@ -223,6 +242,18 @@ class KernelClassifier(KernelSettings):
     def _bounds(self) -> Bounds:
         """The bounds that are proved for the machines as they are kept."""
         return bounds_of(self)
+
+
+def _solved_at_once(problems: PairProblems, limits: Limits, stop: Stop) -> list[Solution | None] | None:
+    """What few compiled calls can solve. Ctrl-C ends the fit with what was solved before."""
+    try:
+        with stop.heard():
+            return problems.solved_at_once(limits, stop)
+    except OutOfTimeError:
+        return None
+    except KeyboardInterrupt:
+        stop.set()
+        return None
 
 
 class _WarmStart(NamedTuple):

@@ -193,6 +193,9 @@ class NuPairs:
     def limits(self, limits: Limits) -> Limits:
         return limits
 
+    def solved_at_once(self, limits: Limits, stop: Stop) -> None:
+        return None
+
     @property
     def most_threads(self) -> int:
         return available_cores()
@@ -222,6 +225,9 @@ class WeightedPairs:
 
     def limits(self, limits: Limits) -> Limits:
         return limits
+
+    def solved_at_once(self, limits: Limits, stop: Stop) -> None:
+        return None
 
     @property
     def most_threads(self) -> int:

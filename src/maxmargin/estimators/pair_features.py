@@ -116,6 +116,9 @@ class FeatureProblems:
     def limits(self, limits: Limits) -> Limits:
         return limits if self.map.relative_error == 0.0 else replace(limits, tol=policy.FEATURES.kept_share * limits.tol)
 
+    def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
+        return None if self.trials is None else self.trials.solved_at_once(limits, stop)
+
     @property
     def most_threads(self) -> int:
         return self.trials.problems.most_threads if self.trials else available_cores()

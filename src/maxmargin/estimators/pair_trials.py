@@ -30,6 +30,7 @@ from maxmargin.problem.kernels import SECOND_ORDER, Kernel
 from maxmargin.solvers.linear.costs import LinearCosts
 from maxmargin.solving.at_once import tried
 from maxmargin.solving.driver import Callback, Limits
+from maxmargin.solving.pair_batch import BatchGoal
 from maxmargin.solving.solution import Solution
 
 
@@ -38,7 +39,7 @@ def trial_steps(n: int, n_inputs: int, n_features: int) -> int:
     with ``n_inputs`` columns comes first."""
     costs, own = LinearCosts(), policy.FEATURES
     matrix_ns = own.ns_a_feature * n_inputs * n * n / 2.0
-    left = own.trial_share * costs.newton_by_size(n, n_features + 1) - matrix_ns
+    left = own.trial_share * costs.newton_by_size(n, n_features + 1, own.newton_steps) - matrix_ns
     return int(max(0.0, left) / (own.ns_a_step_and_sample * n))
 
 
@@ -77,11 +78,23 @@ class PairTrials:
             stop.set()
         return self._with_rounded_weights(problem, solution)
 
+    def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
+        """The solutions of all pairs that are found within the limit of a trial, in few compiled calls."""
+        batch, X, n_features = self.problems.batch(is_trial=True), self.problems.X, self.map.n_features
+        if batch is None:
+            return None
+        return batch.solved(BatchGoal(limits.tol, lambda n: trial_steps(n, X.shape[1], n_features), self.rounding), stop)
+
+    def rounding(self, n: Any, reach: Any, total: Any) -> Any:
+        """What is added to the distance bound of n samples: see the head of this module. ``reach`` is sum_i alpha_i
+        |phi(x_i)|, and ``total`` sum_i alpha_i. All may be arrays."""
+        rounding = (gamma(n + 8.0) + self.map.relative_error) * reach + self.map.absolute_error * n * total
+        return SECOND_ORDER * OUTWARDS * rounding
+
     def _with_rounded_weights(self, problem: KernelProblem, solution: Solution) -> Solution:
         """The solution with a distance bound that holds for the computed w, too."""
         size, n = np.abs(solution.alpha), len(solution.alpha)
         bounds = problem.held.bounds if problem.held is not None else None
         reach = float(size @ (np.sqrt(np.abs(problem.diagonal)) if bounds is None else bounds.lengths))
-        rounding = (gamma(n + 8.0) + self.map.relative_error) * reach + self.map.absolute_error * n * float(size.sum())
-        distance = (solution.certificate.distance_bound + SECOND_ORDER * rounding) * OUTWARDS
+        distance = (solution.certificate.distance_bound + self.rounding(float(n), reach, float(size.sum()))) * OUTWARDS
         return replace(solution, certificate=replace(solution.certificate, distance_bound=distance))

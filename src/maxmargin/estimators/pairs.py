@@ -6,6 +6,7 @@ many threads solve the problems, so that the answers do not either.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +29,9 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import KernelSolver
+from maxmargin.solvers.kernel.auto import KernelAuto
 from maxmargin.solving.driver import Limits
+from maxmargin.solving.pair_batch import BatchGoal, PairBatch
 from maxmargin.solving.solution import Solution
 from maxmargin.solving.unsolved import unsolved_pair
 
@@ -58,7 +61,7 @@ class Pair:
         samples = np.concatenate([members[first], members[second]])
         if len(samples) == len(codes):
             return cls(first, second, np.arange(len(codes)), np.where(codes == first, np.int8(1), np.int8(-1)))
-        signs = np.full(len(samples), np.int8(1))
+        signs = np.ones(len(samples), np.int8)
         signs[len(members[first]) :] = -1
         return cls(first, second, samples, signs)
 
@@ -68,7 +71,7 @@ class Pair:
         if signed.shape[0] == 1:
             signed[0] = self.signs * alpha
             return
-        middle = int(np.count_nonzero(self.signs > 0))
+        middle = int(self.signs.argmin())  # the samples of the first class come first
         signed[self.second - 1, self.samples[:middle]] = alpha[:middle]
         signed[self.first, self.samples[middle:]] = -alpha[middle:]
 
@@ -95,6 +98,10 @@ class PairProblems(Protocol):
 
     def limits(self, limits: Limits) -> Limits:
         """The limits for the solver."""
+
+    def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
+        """The solutions of all pairs, None where a pair is not solved. None altogether where the pairs are solved one by
+        one."""
 
     @property
     def most_threads(self) -> int:
@@ -139,6 +146,19 @@ class KernelProblems:
 
     def limits(self, limits: Limits) -> Limits:
         return limits
+
+    def batch(self, is_trial: bool) -> PairBatch | None:
+        """All pairs for few compiled calls. None where they differ in their costs, have no offset, or are too large."""
+        is_even = self.has_offset and self.costs.strides == (0,)
+        if not is_even or not isinstance(self.shared, ClassValues) or not isinstance(self.solver, KernelAuto):
+            return None
+        own = self.solver.policy
+        return PairBatch.of(self.shared, self.kernel, float(self.costs[0]), own.trial if is_trial else own.held)
+
+    def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
+        """The solutions of all pairs that are found in few compiled calls; None where there is no such way."""
+        batch = self.batch(is_trial=False)
+        return None if batch is None else batch.solved(BatchGoal(limits.tol, lambda n: sys.maxsize), stop)
 
     @property
     def most_threads(self) -> int:

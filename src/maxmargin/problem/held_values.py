@@ -237,12 +237,12 @@ def held_values(kernel: Kernel, points: Points) -> HeldValues:
     copied."""
     n = len(points)
     if kernel.is_given:
-        padded, matrix = np.zeros((_rounded(n), _rounded(n))), points.matrix
+        padded, matrix = np.zeros((padded_size(n), padded_size(n))), points.matrix
         padded[:n, :n] = matrix.toarray() if sparse.issparse(matrix) else matrix
         return HeldValues.whole(padded, n, 0.0, 0)
     error, prepared = kernel.rounding_error(points, points), kernel.prepared(points)
     bounds, function = ValueBounds.of(kernel, prepared), _waiting(kernel, prepared, n)
-    padded = np.empty((_rounded(n), _rounded(n)))
+    padded = np.empty((padded_size(n), padded_size(n)))
 
     def fill() -> int:
         padded[n:], padded[:, n:] = 0.0, 0.0
@@ -301,16 +301,16 @@ class ClassValues:
         plus the matrix of a pair for each thread."""
         points = kernel.prepared(Points.of(X))
         self._kernel, self._error = kernel, kernel.rounding_error(points, points)
-        self._classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
-        self._squares: list[Array | None] = [None] * len(self._classes)
-        self._parts: list[Part | None] = [None] * len(self._classes)
-        self._locks = [threading.Lock() for _ in self._classes]
+        self.classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
+        self._squares: list[Array | None] = [None] * len(self.classes)
+        self._parts: list[Part | None] = [None] * len(self.classes)
+        self._locks = [threading.Lock() for _ in self.classes]
         self._memory = threading.local()
         sizes = np.bincount(codes)
         self.largest = _largest_pair(sizes)
-        self._function = _waiting(kernel, points, int(sizes.max()))
+        self.function = _waiting(kernel, points, int(sizes.max()))
         bounds = ValueBounds.of(kernel, points)
-        self._bounds = None if bounds is None else [bounds.part(codes == k) for k in range(len(sizes))]
+        self.bounds = None if bounds is None else [bounds.part(codes == k) for k in range(len(sizes))]
         self.megabytes = _megabytes(sizes, n_threads)
 
     @classmethod
@@ -334,7 +334,7 @@ class ClassValues:
         with self._locks[k]:
             known, evaluations = self._squares[k], 0
             if known is None:
-                points = self._classes[k]
+                points = self.classes[k]
                 known = np.empty((len(points), len(points)))
                 evaluations = _fill_square(self._kernel, points, known)
                 self._squares[k] = known
@@ -343,10 +343,10 @@ class ClassValues:
     def pair(self, first: int, second: int) -> HeldValues:
         """The matrix of all samples of the first class, then all of the second. It is valid until this thread asks for the next
         pair."""
-        one, other = self._classes[first], self._classes[second]
+        one, other = self.classes[first], self.classes[second]
         middle, n = len(one), len(one) + len(other)
-        bounds = None if self._bounds is None else self._bounds[first].joined(self._bounds[second])
-        padded, memory = self._matrices(_rounded(n))
+        bounds = None if self.bounds is None else self.bounds[first].joined(self.bounds[second])
+        padded, memory = self._matrices(padded_size(n))
 
         def fill() -> int:
             (within, n_one), (within_other, n_other) = self.square(first), self.square(second)
@@ -355,27 +355,27 @@ class ClassValues:
             _fill_across(self._kernel, one, other, padded, memory)
             return len(one) * len(other) + n_one + n_other
 
-        if self._function is None:
+        if self.function is None:
             return HeldValues.whole(padded, n, self._error, fill(), bounds)
-        if len(self._classes) <= policy.HELD.few_classes:
+        if len(self.classes) <= policy.HELD.few_classes:
             part = Part.joined(self._part(first), self._part(second))
-            return HeldValues(_rows_in(padded, n, part, part, n, self._function), self._error, 0, fill, bounds)
+            return HeldValues(_rows_in(padded, n, part, part, n, self.function), self._error, 0, fill, bounds)
         evaluations = self.square(first)[1] + self.square(second)[1]
-        rows = _rows_in(padded, n, self._part(first), self._part(second), middle, self._function)
+        rows = _rows_in(padded, n, self._part(first), self._part(second), middle, self.function)
         return HeldValues(rows, self._error, evaluations, fill, bounds)
 
     def _part(self, k: int) -> Part:
         known = self._parts[k]
         if known is None:
-            square = NOTHING if len(self._classes) <= policy.HELD.few_classes else self.square(k)[0]
-            known = self._parts[k] = Part.of(self._classes[k], square)
+            square = NOTHING if len(self.classes) <= policy.HELD.few_classes else self.square(k)[0]
+            known = self._parts[k] = Part.of(self.classes[k], square)
         return known
 
     def _matrices(self, size: int) -> tuple[Array, Array]:
         """Memory for a matrix of this size and for its dot products. A thread uses the same memory again, because new pages are
         slow."""
         if not hasattr(self._memory, "values"):
-            self._memory.values = np.empty(_rounded(self.largest) ** 2)
+            self._memory.values = np.empty(padded_size(self.largest) ** 2)
             self._memory.products = np.empty(self.largest**2 // 4)
         return self._memory.values[: size * size].reshape(size, size), self._memory.products
 
@@ -386,10 +386,10 @@ def _largest_pair(sizes: Array) -> int:
 
 def _megabytes(sizes: Array, n_threads: int) -> float:
     squares = float(np.square(sizes, dtype=np.float64).sum())
-    of_a_pair = 1.25 * _rounded(_largest_pair(sizes)) ** 2  # and a quarter of that for products
+    of_a_pair = 1.25 * padded_size(_largest_pair(sizes)) ** 2  # and a quarter of that for products
     return float(np.dtype(np.float64).itemsize * (squares + n_threads * of_a_pair) / 1e6)
 
 
-def _rounded(n: int) -> int:
+def padded_size(n: int) -> int:
     """The least multiple of MULTIPLE that is not less than n."""
     return -(-n // MULTIPLE) * MULTIPLE

@@ -23,6 +23,15 @@ SUMMED_SAMPLES, TERMS_A_BLOCK = 1024, 32
 through more than 64 roundings."""
 
 
+ALPHA, OUTPUTS, ERRORS, LENGTHS, SIGNS, N_ROWS = range(6)
+"""The rows of the array of samples of :class:`maxmargin.certificate.even.EvenSums`, and how many there are."""
+N_SUPPORT, OFFSET, LOW, HIGH, GREATEST, REACH, SUMS = range(7)
+"""The columns of its numbers, in the order in which ``even_sums`` returns them. The sums are the last ones."""
+N_NUMBERS = SUMS + 8
+TOTAL, N_AT_BOUND = SUMS + 4, SUMS + 7
+"""The columns with sum_i alpha_i, and with the number of alpha_i that are C."""
+
+
 P0, P1, P2, P3, P4, P5, P6, P7, P8, P9, P10 = (
     float(power)
     for power in [
@@ -289,6 +298,16 @@ def even_offsets(outputs, signs, reaches, memory):
         else:
             _, high = order(memory, n_positive)
     return low, high
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False)
+def many_even_offsets(samples, reaches, edges, memory, intervals):
+    """``even_offsets`` of many problems. The samples of problem k begin at ``edges[k]``."""
+    outputs, signs = samples[OUTPUTS], samples[SIGNS]
+    for k in range(intervals.shape[0]):
+        own = slice(edges[k], edges[k + 1])
+        low, high = even_offsets(outputs[own], signs[own], reaches[own], memory[: edges[k + 1] - edges[k]])
+        intervals[k, 0], intervals[k, 1] = low, high
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

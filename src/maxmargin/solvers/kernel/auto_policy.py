@@ -59,5 +59,8 @@ class KernelAutoPolicy:
     newton_steps: int = 40
     """The steps that Newton's method is taken to need with a factor."""
     held: HeldSMOPolicy = field(default_factory=HeldSMOPolicy)
-    trial: HeldSMOPolicy = field(default_factory=lambda: HeldSMOPolicy(climbs=False))
-    """The same where another method is waiting."""
+    trial: HeldSMOPolicy = field(
+        default_factory=lambda: HeldSMOPolicy(climbs=False, insists=False, steps_a_sample=10, most_rounds=1 << 20)
+    )
+    """The same where another method is waiting. The limit of the trial ends it, not a number of rounds. Rounds are short: each
+    looks whether the gap is small enough, which takes less than a tenth of its steps."""

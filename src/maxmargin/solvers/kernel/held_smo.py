@@ -55,6 +55,9 @@ class HeldSMOPolicy:
     C = 1000 took 1.4 times as long, and with 10, 1.6 times."""
     most_rounds: int = 4
     """Rounds before the solver for many samples takes over."""
+    most_idle: int = 4
+    """Rounds without a step of SMO after which the solver gives up. Each asks for a thirtieth of the violation before, so that
+    four of them show that rounding stops SMO."""
     most_systems: int = 200
     """Limit on the linear systems if the solution of the first one is outside the box."""
     low_rank: float = 1.0 / 3.0
@@ -75,6 +78,9 @@ class HeldSMOPolicy:
     few_samples: int = 256
     """Problems with at most this many samples are solved to rounding error, whatever ``tol`` is: that costs little, and equal
     problems get equal answers."""
+    insists: bool = True
+    """Whether SMO goes on where such a problem is within ``tol``, but least squares have not led to rounding error. Not where
+    another method is waiting: on collinear columns SMO then took three times as long."""
     most_free: int = 128
     """Free variables up to which compiled code solves their system. LAPACK is faster with more."""
     noise: float = 4.0
@@ -117,6 +123,7 @@ class HeldState:
     relative_gap: float = np.inf
     is_at_rounding: bool = False
     is_trusted: bool = False  # the gap was not measured
+    idle_rounds: int = 0  # in which SMO has made no step
     looks_done: bool = False
     has_given_up: bool = False
     is_stuck: bool = False
@@ -153,6 +160,11 @@ class HeldState:
         return self.n
 
     @property
+    def insists(self) -> bool:
+        """Whether a small gap is not enough."""
+        return self.policy.insists and self.n <= self.policy.few_samples
+
+    @property
     def alpha(self) -> Array:
         return self.units.alpha_of(self.s[: self.n])
 
@@ -164,7 +176,7 @@ class HeldState:
         """Rounds until the gap is small enough, or one round when the certificate was refused."""
         if self.looks_done:
             self.looks_done, self.target_share = False, self.target_share if self.is_trusted else 0.1 * self.target_share
-            if self.rounds >= self.policy.most_rounds:
+            if self.rounds >= self.policy.most_rounds or self.idle_rounds >= self.policy.most_idle:
                 self.has_given_up = True
                 return
         goal, left = self.target_share * budget.target, budget.steps
@@ -172,10 +184,13 @@ class HeldState:
             before = self.steps
             self.run_round(goal, left)
             left -= self.steps - before
-            if self.relative_gap <= goal and (self.n > self.policy.few_samples or self.is_at_rounding):
+            if self.is_at_rounding or (self.relative_gap <= goal and not self.insists):
+                break
+            if self.idle_rounds >= self.policy.most_idle:
                 break
         self.looks_done = self.relative_gap <= goal or self.is_at_rounding
-        self.has_given_up = self.rounds >= self.policy.most_rounds and not self.looks_done
+        is_over = self.rounds >= self.policy.most_rounds or self.idle_rounds >= self.policy.most_idle
+        self.has_given_up = is_over and not self.looks_done
 
     def run_round(self, goal: float, max_steps: int) -> None:
         self.rounds += 1
@@ -213,7 +228,8 @@ class HeldState:
         if self.steps < most:
             kind: Any = OnDemandProblem if self.held.rows.function.is_gaussian else BentProblem
             local = kind(self.held.rows, self.diagonal, self.v, self.s, self.lower, self.upper, self.units.epsilon)
-            self.steps += solve_held(self.held, local, violation, most - self.steps, self.has_offset)
+            made = solve_held(self.held, local, violation, most - self.steps, self.has_offset)
+            self.steps, self.idle_rounds = self.steps + made, self.idle_rounds + (made == 0)
         return self.steps < most
 
     def finish(self, goal: float, is_slow: bool) -> None:

@@ -64,10 +64,10 @@ class LinearCosts:
         rotation = self.rotation_ns * n * n * d if newton_weights(problem) < d else 0.0
         return n_steps * self.newton_step(problem) + rotation
 
-    def newton_by_size(self, n: int, d: int) -> float:
-        """Nanoseconds for a whole solve with hinge loss on n dense rows of d weights, on one core."""
+    def newton_by_size(self, n: int, d: int, n_steps: int) -> float:
+        """Nanoseconds for so many Newton steps on n dense rows of d weights, on one core."""
         passes = self.pass_element_ns * n * d + self.pass_sample_ns * n
-        return self.newton_steps * (self.newton_step_ns + passes + self.cholesky_ns * min(d, n + 1) ** 3)
+        return n_steps * (self.newton_step_ns + passes + self.cholesky_ns * min(d, n + 1) ** 3)
 
     def newton_step(self, problem: LinearProblem) -> float:
         """Nanoseconds for one of its steps."""

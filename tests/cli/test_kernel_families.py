@@ -132,7 +132,7 @@ def test_a_kernel_tells_the_two_families_of_numbers_apart():
         (("-s", 4, "-n", 1.5), "-n (nu) must be greater than 0 and at most 1; got 1.5"),
         (("-s", 4, "--quantile", 0.5), "--quantile belongs to --loss quantile"),
         (("-s", 2, "--report", "page.html"), "--report shows margins and labels"),
-        (("-s", 3, "-C"), "-C searches by the accuracy of labels"),
+        (("-s", 4, "-C"), "-C searches for the C of a classification or a regression"),
         (("-s", 3, "-p", -1), "-p (epsilon) must be at least 0; got -1.0"),
     ],
 )

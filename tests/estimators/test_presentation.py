@@ -76,10 +76,11 @@ def test_every_estimator_describes_itself(model):
 
 @needs_callbacks
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_the_model_is_the_same_with_callbacks_and_without(kind):
+def test_the_model_is_the_same_up_to_rounding_with_callbacks_and_without(kind):
+    """A callback hears of each pair of classes, so that pairs are solved one by one and not in one compiled call."""
     watched, alone = kind().set_callbacks(Recorder()).fit(X, y), kind().fit(X, y)
-    np.testing.assert_array_equal(watched.decision_function(X), alone.decision_function(X))
-    assert pickle.loads(pickle.dumps(watched.set_callbacks())).relative_gap_ == alone.relative_gap_
+    np.testing.assert_allclose(watched.decision_function(X), alone.decision_function(X), rtol=1e-13, atol=1e-13)
+    assert pickle.loads(pickle.dumps(watched.set_callbacks())).relative_gap_ == pytest.approx(alone.relative_gap_, abs=1e-13)
 
 
 @needs_callbacks

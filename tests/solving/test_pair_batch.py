@@ -22,8 +22,17 @@ from maxmargin.problem.held_values import ClassValues
 from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy
 from maxmargin.solving import pair_batch
 from maxmargin.solving.pair_batch import BatchGoal, PairBatch
-from maxmargin.solving.policy import BATCH, BatchPolicy
+from maxmargin.solving.policy import BATCH
 from maxmargin.solving.solution import Status
+
+FEW = replace(BATCH, fewest_pairs=1)
+
+
+@pytest.fixture(autouse=True)
+def few_pairs_are_enough(monkeypatch):
+    """Tables of three to six classes are tried in one call, too."""
+    monkeypatch.setattr(pair_batch, "BATCH", FEW)
+
 
 KERNELS = [RBF(0.3), Linear(), Polynomial(0.5, 1.0, 3)]
 ANY = 1 << 40
@@ -94,7 +103,7 @@ def test_a_batch_without_time_solves_nothing():
 def test_the_answer_does_not_depend_on_how_many_pairs_a_call_takes(sample_steps, monkeypatch):
     X, y = table()
     _, expected = solved(RBF(0.3), 1.0, X, y, BatchGoal(1e-3, lambda n: ANY))
-    monkeypatch.setattr(pair_batch, "BATCH", BatchPolicy(sample_steps_a_call=sample_steps))
+    monkeypatch.setattr(pair_batch, "BATCH", replace(FEW, sample_steps_a_call=sample_steps))
     _, found = solved(RBF(0.3), 1.0, X, y, BatchGoal(1e-3, lambda n: ANY))
     assert all(np.array_equal(one.alpha, other.alpha) for one, other in zip(expected, found, strict=True) if one is not None)
 
@@ -105,7 +114,7 @@ def test_the_answer_does_not_depend_on_how_many_pairs_a_call_takes(sample_steps,
 def test_a_model_of_pairs_in_few_calls_is_within_its_bounds_of_one_with_pairs_one_by_one(load, C, kernel, monkeypatch):
     X, y = load() if load is table else load(return_X_y=True)
     at_once = SVC(kernel=kernel, C=C).fit(X, y)
-    monkeypatch.setattr(pair_batch, "BATCH", BatchPolicy(most_samples=0))
+    monkeypatch.setattr(pair_batch, "BATCH", replace(FEW, most_samples=0))
     one_by_one = SVC(kernel=kernel, C=C).fit(X, y)
     assert set(at_once.status_) == set(one_by_one.status_) == {Status.CERTIFIED}
     for one, other in zip(at_once.certificate_, one_by_one.certificate_, strict=True):

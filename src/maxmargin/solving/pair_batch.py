@@ -62,9 +62,10 @@ class PairBatch:
     @classmethod
     def of(cls, values: ClassValues, kernel: Kernel, C: float, policy: HeldSMOPolicy) -> PairBatch | None:
         """Prepare all pairs. None where kernel rows are not made on demand, the kernel is not positive semidefinite, or
-        a pair is so large that Python takes a small part of its time."""
-        function, is_large = values.function, values.largest > BATCH.most_samples
-        if function is None or values.bounds is None or is_large or not (kernel.is_positive_semidefinite and C > 0.0):
+        Python takes a small part of the time: there are few pairs, or large ones."""
+        function, n = values.function, len(values.classes)
+        is_small_part = n * (n - 1) // 2 < BATCH.fewest_pairs or values.largest > BATCH.most_samples
+        if function is None or values.bounds is None or is_small_part or not (kernel.is_positive_semidefinite and C > 0.0):
             return None
         classes = ClassRows.of(values)
         share = values.bounds[0].share

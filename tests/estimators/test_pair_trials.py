@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin import SVC, Status
 from maxmargin.estimators import policy
 from maxmargin.estimators.pair_trials import trial_steps
+from maxmargin.solving import at_once
 from tests.problem.test_feature_maps import unix_times
 
 
@@ -181,3 +182,15 @@ def test_few_samples_with_a_sigmoid_are_stationary_where_libsvm_is(C):
         return 0.5 * s @ values @ s - np.abs(s).sum()
 
     assert objective(ours) <= objective(theirs) + 1e-3 * abs(objective(theirs))
+
+
+def test_a_trial_ends_where_the_certificate_of_an_answer_at_rounding_is_refused(monkeypatch):
+    """Columns far from zero: kernel values of 1e18 lose what the certificate needs, and more steps cannot bring it back."""
+    rng, counted = np.random.default_rng(9), []
+    Z = rng.normal(size=(12, 4))
+    X = np.column_stack([293.0 + 3.0 * Z[:, 0], 101_325.0 + 500.0 * Z[:, 1], 1e9 + Z[:, 2], 1e-6 * Z[:, 3]])
+    own = at_once.certify_kernel
+    monkeypatch.setattr(at_once, "certify_kernel", lambda *one, **more: (counted.append(1), own(*one, **more))[1])
+    model = SVC(kernel="linear").fit(X, Z[:, 1] > 0.0)
+    assert model.status_ is Status.CERTIFIED
+    assert len(counted) <= 4

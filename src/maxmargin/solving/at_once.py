@@ -48,7 +48,7 @@ def at_once(problem: KernelProblem | NuProblem | LinearProblem, solver: Any, tol
 
 def tried(problem: KernelProblem, solver: Any, start: Array | None, most_steps: int, tol: float, stop: Stop) -> Solution | None:
     """The solution by the solver for few samples, if it makes no more than so many steps and a certificate then meets ``tol``;
-    else None."""
+    else None. Where the certificate of an answer at rounding is refused, more steps would change nothing."""
     state = None if stop.is_due else solver.few(problem, start, is_trial=True)
     started, trace = time.perf_counter(), []
     while state is not None and state.steps < most_steps:
@@ -59,6 +59,8 @@ def tried(problem: KernelProblem, solver: Any, start: Array | None, most_steps: 
         trace.append(_row(problem, state, verdict.certificate, state.stage, started))
         if verdict.meets(tol):
             return _kernel_solution(problem, state.alpha, verdict, trace)
+        if state.is_at_rounding:
+            return None
     return None
 
 

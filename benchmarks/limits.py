@@ -251,16 +251,21 @@ class Child:
         """The next line; "" from a process that failed, None from one that keeps still for too long."""
         assert self.process.stdout is not None
         while b"\n" not in self.unread:  # two lines may have come at once
-            with selectors.DefaultSelector() as selector:
-                selector.register(self.process.stdout, selectors.EVENT_READ)
-                if not selector.select(PATIENCE_SECONDS):
-                    return None
+            if not self.speaks_within(PATIENCE_SECONDS):
+                return None
             more = os.read(self.process.stdout.fileno(), 1 << 16)
             if not more:
                 return ""
             self.unread += more
         line, self.unread = self.unread.split(b"\n", 1)
         return f"{line.decode()}\n"
+
+    def speaks_within(self, seconds: float) -> bool:
+        """Whether there is something to read now, or within these seconds."""
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            return bool(self.unread or selector.select(seconds))
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -282,9 +287,9 @@ def run(case: Case, moment: float, by_signal: bool, by_processor: bool) -> Ended
     said, told = child.heard(), 0.0
     if said == "ready\n":
         if by_signal:
-            time.sleep(moment)
-            told = time.time()
-            child.interrupt()
+            told = time.time() + moment
+            if not child.speaks_within(moment):  # a signal after the end of a fit would meet the reading of the next line
+                child.interrupt()
         said = child.heard()
     if not said or said == "ready\n":
         end_children()

@@ -139,6 +139,11 @@ class NewtonPolicy:
     a pass over X. Lengthening w by the error costs twice as much of the objective, far below the default ``tol``."""
     noticeable: float = 1e-9
     """Share of the objective below which the rounding of margins is not looked at."""
+    polishing_steps: int = 10
+    """Newton steps from the target to the precision of float64 that are always allowed. Scaled columns take 3 to 5."""
+    polishing_share: float = 0.5
+    """The same, as a share of the steps to the target. On two raw tables with seven classes, linear kernel, C = 1000, the
+    target took 23 and 29 steps, and rounding 44 and 50 more."""
     small_steps: int = 100
     """Newton steps of the compiled call for small problems. Scaled columns take 5 to 35."""
     small_aim: float = 0.9

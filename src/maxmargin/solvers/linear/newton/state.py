@@ -40,6 +40,7 @@ class NewtonState(Iteration):
         self.stage = Stage("newton")
         self.steps = 0
         self.kept: tuple[Array, Array] | None = None
+        self.polished_by = 0
         reductions = reduced(problem)
         alpha = problem.first_dual_point if warm_start is None else warm_start
         for reduction in reductions:
@@ -140,11 +141,17 @@ class NewtonState(Iteration):
         return self.best_w, self._balanced(self.alpha if self.dual >= self.anchor_dual else self.anchor)
 
     def meet_target(self, polishes: bool) -> None:
-        """End the iteration. If the answer is to be polished, keep the pair to come back to."""
+        """End the iteration. If the answer is to be polished, keep the pair to come back to, and limit the steps of that."""
         super().meet_target(polishes)
-        if not self.looks_done and self.kept is None:
+        if self.looks_done:
+            return
+        if self.kept is None:
             w, alpha = self.answer()
             self.kept = w.copy(), alpha.copy()
+            n, policy = self.problem.n_samples, self.policy
+            self.polished_by = self.steps + max(policy.polishing_steps * n, int(policy.polishing_share * self.steps))
+        elif self.steps >= self.polished_by:
+            self.looks_done = True
 
     # -- what the samples are asked ----------------------------------------------------------------------------------------
 

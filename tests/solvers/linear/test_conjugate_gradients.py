@@ -54,6 +54,8 @@ def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(
 def test_elements_of_one_value_need_no_memory_and_change_no_product(value, kind):
     policy = NewtonPolicy(matrix=HessianPolicy(most_matrix_weights=10))
     X, y = one_hot(300, (90, 7, 20))
+    X.data[::4], X.data[30:33] = 0.0, 0.0
+    X.eliminate_zeros()  # rows of three elements, of two, and of none
     X.data[:] = np.linspace(0.5, 1.5, X.nnz) if value is None else value
     problem = LinearProblem.build(X, y, np.linspace(0.5, 2.0, 300), SquaredHinge(), 1.5)
     passes, free = CompiledPasses(problem, curve_of(problem), policy), np.arange(300) % 3 > 0

@@ -52,7 +52,7 @@ class ProductHessian:
         self.rows = problem.rows.compact(problem.intercept_scaling)
         self._add_diagonal: Any = newton.add_hessian_diagonal
         is_short = isinstance(self.rows, OneValueRows)
-        self._add_product: Any = newton.add_hessian_product_in_order if is_short else newton.add_hessian_product
+        self._add_product: Any = newton.short_add_hessian_product if is_short else newton.add_hessian_product
         self.pending: list[Array] = []
         self._free = np.empty(0, np.int64)
         self._diagonal = np.zeros(problem.rows.n_features + 1)

@@ -157,7 +157,7 @@ class CompiledPasses:
         self.crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
         self.hessian = hessian_of(problem, curve.C, self.crew, policy)
         is_short = isinstance(self.hessian.rows, OneValueRows)
-        self._products: Any = newton.signed_products_in_order if is_short else newton.signed_products
+        self._products: Any = newton.short_signed_products if is_short else newton.signed_products
         self._w_alpha = np.zeros((self.crew.size, problem.rows.n_features + 1))
         self._changed = np.empty(problem.n_samples, np.int64)
         self._memory = np.empty(problem.n_samples), np.empty(problem.n_samples, np.int64)

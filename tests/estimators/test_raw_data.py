@@ -20,9 +20,6 @@ from tests.raw_catalogue import BUILT_IN, GENERATED, beside_a_sensor, table
 TABLES = [*BUILT_IN, *GENERATED]
 ROWS = 160
 LINEAR_COSTS, KERNEL_COSTS = (1e-4, 1.0, 1e3, 1e6, 1e8), (1e-4, 1.0, 1e3, 1e8)
-HELD = 1e20
-"""Where C times the greatest |x| is more than this, float64 cannot hold alpha well enough: half a unit in the last place of an
-alpha near C moves w(alpha) by a thousand or more, and small alphas cannot make good all of that."""
 MOST_EPOCHS = 500
 """For each binary problem. LIBLINEAR's limit is 1,000, and it meets that limit on most of these tables."""
 MOST_KERNEL_EPOCHS = 2000
@@ -45,8 +42,6 @@ def certificates(model) -> list:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_linear_fit_of_raw_columns_is_certified(name, loss, penalize_intercept, C):
     X, y = table(name, ROWS)
-    if C * np.abs(X).max() > HELD:
-        pytest.skip("float64 cannot hold alpha")
     model = LinearSVC(loss=loss, penalize_intercept=penalize_intercept, C=C, max_iter=MOST_EPOCHS).fit(X, y)
     assert set(statuses(model)) == {Status.CERTIFIED}
     assert model.relative_gap_ <= model.tol
@@ -98,8 +93,7 @@ def test_a_table_in_other_units_is_certified_at_a_tiny_penalty(name, penalize_in
     units = 2.0 ** np.random.default_rng(0).integers(-6, 7, X.shape[1])
     settings = {"loss": "hinge", "penalize_intercept": penalize_intercept, "max_iter": MOST_EPOCHS}
     for scaled in (X, X * units):
-        C = min(1e8, 1e-3 * HELD / np.abs(scaled).max())
-        assert set(statuses(LinearSVC(C=C, **settings).fit(scaled, y))) == {Status.CERTIFIED}
+        assert set(statuses(LinearSVC(C=1e8, **settings).fit(scaled, y))) == {Status.CERTIFIED}
 
 
 @pytest.mark.parametrize("n_rows", [80, ROWS, 400])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.avsf import AVSF
 from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.newton.newton import Newton
-from maxmargin.solvers.presolve import MergedRows, RenumberedColumns, equal_rows
+from maxmargin.solvers.presolve import CentredColumns, MergedRows, RenumberedColumns, equal_rows
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
@@ -317,3 +318,22 @@ def test_threads_make_the_same_reduction(monkeypatch, reduction):
     w, alpha = feasible_point(alone.problem, 0)
     for one, other in zip(alone.expand(w, alpha), together.expand(w, alpha), strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(1.7e12, 1e10), (-1e7, 46.0), (3e9, 0.5), (1e15, 1.0)])
+def test_columns_far_from_zero_are_centred_without_a_rounding_error(mean, spread):
+    X = np.random.default_rng(0).normal(mean, spread, (50, 2))
+    centred = CentredColumns.of(LinearProblem.build(X, np.resize([1, -1], 50), 1.0, Hinge(), 1.0))
+    assert centred is not None
+    shifted = centred.problem.rows.dense()
+    differences = [Fraction(x) - Fraction(c) for row in X.tolist() for x, c in zip(row, centred.centre.tolist(), strict=True)]
+    assert [Fraction(value) for row in shifted.tolist() for value in row] == differences
+    assert (np.abs(shifted.mean(axis=0)) < 0.5 * spread).all()
+
+
+def test_a_column_whose_spread_overflows_is_not_rounded_away():
+    X = np.column_stack([np.full(6, 1e6) + np.arange(6), np.linspace(-1e200, 1e200, 6)])
+    with np.errstate(over="ignore"):
+        centred = CentredColumns.of(LinearProblem.build(X, np.resize([1, -1], 6), 1.0, Hinge(), 1.0))
+    assert centred is not None
+    assert np.isfinite(centred.problem.rows.dense()).all()

@@ -49,6 +49,8 @@ class PresolvePolicy:
     far_from_zero: float = 10.0
     """A column is centred if its mean is at least this many standard deviations from zero. The condition number of the Hessian
     grows with the square of that ratio."""
+    coarse_centre: float = 0.1
+    """Standard deviations to which a centre is rounded, at most."""
     few_elements: int = 1 << 18
     """Stored elements up to which equal rows are found without compiled code: the search takes milliseconds, compiling takes
     half a second."""
@@ -124,7 +126,10 @@ class RenumberedColumns:
 
 @dataclass(frozen=True, eq=False)
 class CentredColumns:
-    """A problem with an intercept whose columns have the mean zero, in a dense copy. The penalty is that of the original."""
+    """A problem with an intercept whose columns have about the mean zero, in a dense copy. The penalty is that of the original.
+
+    A centre is a round number, so that x - centre is exact where a column is far from zero for its spread: its values have no
+    finer digits than the centre. A rounding error of x - centre, times alpha, would be lost in w(alpha)."""
 
     original: LinearProblem
     problem: LinearProblem
@@ -137,9 +142,10 @@ class CentredColumns:
         if problem.intercept_scaling == 0.0 or problem.rows.n_stored < policy.dense_share * n_elements:
             return None
         X = problem.rows.dense()
-        centre = X.mean(axis=0, dtype=np.float64)
-        if not np.any(np.abs(centre) > policy.far_from_zero * X.std(axis=0, dtype=np.float64)):
+        centre, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+        if not np.any(np.abs(centre) > policy.far_from_zero * spread):
             return None
+        centre = _round(centre, policy.coarse_centre * spread)
         return cls(problem, replace(problem, rows=Rows(X - centre)), centre)
 
     def reduce(self, alpha: Array) -> Array:
@@ -150,6 +156,14 @@ class CentredColumns:
         shift = np.sum(w[:-1] * self.centre, dtype=np.longdouble) / self.original.intercept_scaling
         shifted[-1] = float(w[-1] - shift)
         return shifted, alpha
+
+
+def _round(values: Array, steps: Array) -> Array:
+    """Each value as a multiple of a power of two, the greatest that is no more than its step. A step of zero, or one that has
+    overflowed, rounds nothing."""
+    is_step = (steps > 0.0) & np.isfinite(steps)
+    units = np.exp2(np.floor(np.log2(np.where(is_step, steps, 1.0))))
+    return np.where(is_step, np.round(values / units) * units, values)
 
 
 @dataclass(frozen=True, eq=False)

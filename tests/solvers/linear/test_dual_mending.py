@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from operator import mul
@@ -9,9 +10,12 @@ from operator import mul
 import numpy as np
 import pytest
 
+from maxmargin.data.rows import Rows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended, rounding_of_alpha
+from maxmargin.solvers.linear.newton.frame import straightened
+from maxmargin.solving.driver import solve
 from tests.raw_catalogue import table
 
 
@@ -58,6 +62,37 @@ def test_what_is_not_lost_to_rounding_is_not_mended():
     assert is_worth_mending(milliseconds(1e6, Hinge()), 1e12 * alpha, 1.0)
 
 
-def test_a_free_intercept_is_not_mended_because_alpha_must_stay_balanced():
-    problem = replace(milliseconds(1e6, Hinge()), penalizes_intercept=False)
-    assert not is_worth_mending(problem, problem.C, 1e-9)
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_with_a_free_intercept_alpha_is_balanced_besides(loss, seed):
+    problem = replace(milliseconds(1e6, loss), penalizes_intercept=False)
+    X = problem.rows.dense()
+    problem = replace(problem, rows=Rows(X - np.round(X.mean(axis=0))))
+    alpha, w = balanced_alpha(problem, seed), np.zeros(problem.n_weights)
+    noise = np.where((alpha > 0.0) & (alpha < problem.C), np.random.default_rng(seed).normal(size=len(alpha)), 0.0)
+    rounded = np.clip(alpha + 1e-9 * noise, problem.box.L, problem.box.U)
+    found = mended(problem, np.append(w[:-1], 7.0), rounded)
+    assert distance(problem, w, found) < 1e-2 * distance(problem, w, rounded)
+    assert abs(math.fsum(found * problem.signs)) * np.abs(X[:, 0]).std() < 1e-2 * distance(problem, w, rounded)
+
+
+def test_an_offset_with_a_price_is_not_mended():
+    problem = milliseconds(1e6, Hinge())
+    assert is_worth_mending(problem, problem.C, 1e-9)
+    priced = replace(problem, offset_prices=np.full(problem.n_samples, 0.5))
+    assert not is_worth_mending(priced, problem.C, 1e-9)
+
+
+def test_straightening_brings_the_margins_of_free_samples_to_one_and_lowers_the_primal_value():
+    """Margins that are off by 1e-4, as rounding leaves them beside order numbers at C = 1e8. A tiny alpha is not free."""
+    X, y = table("orders", 160)
+    problem = LinearProblem.build(X, np.where(y == 1, 1, -1), 1e6, Hinge(), 1.0)
+    solution = solve(problem, tol=1e-6)
+    is_free = (solution.alpha > 1.0) & (solution.alpha < 1e6 - 1.0)
+    alpha = np.where(solution.alpha == 0.0, 1e-9, solution.alpha)
+    off = solution.w + 1e-6 * np.abs(solution.w) * np.random.default_rng(0).normal(size=problem.n_weights)
+    assert np.abs(problem.margins(off)[is_free] - 1.0).max() > 1e-4
+    straight = straightened(problem, off, alpha)
+    assert np.abs(problem.margins(straight)[is_free] - 1.0).max() < 1e-9
+    excess = [problem.primal(w) - solution.certificate.dual for w in (off, straight)]
+    assert excess[1] < 1e-3 * excess[0]

@@ -4,11 +4,14 @@ In a column of milliseconds since 1970, x is about 1.6e12. The last digit of an 
 160, where w is 1e-11. The gap has the term :math:`|w - w(\alpha)|^2 / 2`, so rounding alpha alone costs 1e4, however good w is.
 But a small alpha has finer digits. A sample with alpha = 0 can take 1e-10 to sixteen digits, and its own gap term grows by no
 more than 1e-10 times its margin. So the small elements make good the rounding errors of the large ones: each round changes the
-one element that lowers :math:`|w - w(\alpha)|^2` the most, with what float64 makes of the change counted."""
+one element that lowers :math:`|w - w(\alpha)|^2` the most, with what float64 makes of the change counted.
+
+A free intercept asks for :math:`r = \sum_i \alpha_i \sigma_i = 0`, and an r other than zero costs about :math:`r^2 |x|^2 / 2`.
+So r is mended like the weight of one more feature, which is as long as the rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,7 +39,7 @@ DEFAULT = MendingPolicy()
 
 def is_worth_mending(problem: LinearProblem, alpha: Array, gap: float, policy: MendingPolicy = DEFAULT) -> bool:
     """Whether the last digits of alpha can cause a noticeable part of the gap."""
-    if not problem.penalizes_intercept or problem.penalty.has_kink or not np.isfinite(gap):
+    if problem.offset_prices is not None or problem.penalty.has_kink or not np.isfinite(gap):
         return False
     return rounding_of_alpha(problem, alpha) > policy.noticeable * gap
 
@@ -48,7 +51,11 @@ def rounding_of_alpha(problem: LinearProblem, alpha: Array) -> float:
 
 
 def mended(problem: LinearProblem, w: Array, alpha: Array, policy: MendingPolicy = DEFAULT) -> Array:
-    """alpha with changes that bring w(alpha) to w, as far as the digits of float64 allow."""
+    """alpha with changes that bring w(alpha) to w, as far as the digits of float64 allow. Where the intercept is free, its
+    weight in w does not count, and the columns must be centred."""
+    if not problem.penalizes_intercept:
+        length = float(np.sqrt(problem.rows.squared_norms().max()))
+        problem, w = replace(problem, intercept_scaling=length, penalizes_intercept=True), np.append(w[:-1], 0.0)
     box, sqnorms = problem.box, problem.rows.squared_norms(problem.intercept_scaling)
     missing, alpha, change = w - problem.precise_weights(alpha)[: len(w)], alpha.copy(), np.zeros(len(alpha))
     rounds = policy.least_rounds + policy.rounds_a_weight * problem.n_weights

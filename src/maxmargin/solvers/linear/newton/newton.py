@@ -101,9 +101,9 @@ class Newton:
                 return with_best_offset(problem, w), alpha
             if not state.hangs_on_rounding:
                 return w, alpha
-            if not problem.loss.is_regression:
-                return lengthened(problem, w), alpha
-            return (straightened(problem, w, alpha) if state.refusals and not problem.loss.is_smooth else w), alpha
+            if state.refusals and not problem.loss.is_smooth:
+                w = straightened(problem, w, alpha)
+            return (w if problem.loss.is_regression else lengthened(problem, w)), alpha
 
     def factor(self, inner_steps: int) -> float:
         """The factor on the penalty after an inner problem of ``steps`` steps."""

@@ -16,7 +16,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 IN_ORDER = {"contract", "nsz", "arcp"}
 """Compiler options for sums over short rows. If a sum may be reordered, the compiler makes a loop that adds sixteen elements at
 a time. A row of ten elements never enters that loop, and a product takes a third longer."""
-TWO = np.uint64(2)
+TWO = ONE + ONE
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)

@@ -268,10 +268,12 @@ class NewtonState(Iteration):
         refinement gains. It is not done for scaled targets and rotated rows."""
         if not all(isinstance(reduction, CentredColumns) for reduction in self.reductions):
             return alpha
-        w = w[: self.problem.n_weights]
-        for centred in self.reductions:
-            w, alpha = centred.expand(w, alpha)
-        return mended(self.original, w, alpha) if is_worth_mending(self.original, alpha, self.pair_gap) else alpha
+        w, problem = w[: self.problem.n_weights], self.problem
+        if self.original.penalizes_intercept:
+            problem = self.original
+            for centred in self.reductions:
+                w, alpha = centred.expand(w, alpha)
+        return mended(problem, w, alpha) if is_worth_mending(problem, alpha, self.pair_gap) else alpha
 
     def _stiffness(self) -> Asking[float]:
         yield from ()

@@ -218,3 +218,20 @@ def test_bad_kernels_are_refused_with_a_sentence_that_names_the_value():
     not_finite = KernelProblem.build(X, y, 1.0, Custom(lambda A, B: np.full((len(A), len(B)), np.nan)))
     with pytest.raises(ValueError, match="not finite"):
         certify_kernel(not_finite, balanced_point(not_finite, 0))
+
+
+@pytest.mark.parametrize("has_offset", [False, True])
+def test_a_w_of_zero_is_proved_although_rounding_makes_its_square_negative(has_offset):
+    """Every row twice, with both labels and alpha = C: w is zero, and what is computed of |w|^2 is rounding of either sign. An
+    alpha at its bound adds nothing to the rounding error of the gap."""
+    rng, signs = np.random.default_rng(0), set()
+    for _ in range(30):
+        rows = rng.normal(5e4, 2e4, (12, 4))
+        order = rng.permutation(24)
+        X, y = np.vstack([rows, rows])[order], np.repeat([1, -1], 12)[order]
+        problem = KernelProblem.build(X, y, 1e-3, Linear(), has_offset)
+        certificate = certify_kernel(problem, problem.C.copy()).certificate
+        signs.add(float(np.sign(24e-3 - certificate.dual)))
+        assert certificate.is_proof
+        assert np.isfinite(certificate.distance_bound)
+    assert -1.0 in signs

@@ -116,10 +116,21 @@ def test_regression_beside_a_nearly_constant_column_is_certified(n, seed):
     assert LinearSVR(C=100.0, max_iter=MOST_EPOCHS).fit(X, y).status_ is Status.CERTIFIED
 
 
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e4, 1e8], ids="C={:g}".format)
+@pytest.mark.parametrize("penalize_intercept", [True, False], ids=["penalised", "free"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_nanoseconds_are_certified_although_the_rounding_of_alpha_costs_more_than_the_objective(loss, penalize_intercept, C):
+    X, y = table("milliseconds", ROWS)
+    nanoseconds = X * [1e6, 1.0, 1.0, 1.0, 1.0]
+    model = LinearSVC(loss=loss, penalize_intercept=penalize_intercept, C=C, max_iter=MOST_EPOCHS).fit(nanoseconds, y)
+    assert set(statuses(model)) == {Status.CERTIFIED}
+
+
 def test_a_fit_beyond_float64_ends_and_names_the_column():
     X, y = table("milliseconds", ROWS)
-    with pytest.warns(ConvergenceWarning, match=r"Column 0 of X has values up to 1\.7e\+12.*Standardise"):
-        model = LinearSVC(loss="hinge", C=1e12).fit(X, y)
+    X = X * [1e20, 1.0, 1.0, 1.0, 1.0]
+    with pytest.warns(ConvergenceWarning, match=r"Column 0 of X has values up to 1\.7e\+32.*Standardise"):
+        model = LinearSVC(C=1e6).fit(X, y)
     assert Status.PRECISION_LIMIT in statuses(model)
 
 

@@ -15,7 +15,16 @@ import numpy as np
 
 from maxmargin.certificate.certificate import Certificate, joined
 from maxmargin.certificate.intercept import between, farthest_of, moved_kinks
-from maxmargin.certificate.kernel import Balance, BestKinks, Totals, gap_parts, is_plausible, offset_imbalance
+from maxmargin.certificate.kernel import (
+    Balance,
+    BestKinks,
+    Totals,
+    even_errors,
+    even_sqnorm_error,
+    gap_parts,
+    is_plausible,
+    offset_imbalance,
+)
 from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import Array
 from maxmargin.problem.kernel_loops import (
@@ -74,7 +83,9 @@ def _fields(found: EvenSums) -> tuple[Array, ...]:
     dual, gap, error = map(np.asarray, joined(parts, imbalance))
     worst = gap + error
     distance = np.minimum(np.sqrt(2.0 * worst), np.sqrt(worst) + 0.5 * imbalance.move)
-    distance[~is_plausible(totals, parts, imbalance)] = np.inf
+    relative_error, _ = even_errors(found.share, np.diff(found.edges))
+    own_error: Any = even_sqnorm_error(totals, relative_error, columns[REACH])
+    distance[~is_plausible(totals, parts, imbalance, own_error)] = np.inf
     return parts.primal, dual, gap, gap / np.maximum(np.abs(parts.primal), np.abs(dual)), error, distance
 
 

@@ -119,7 +119,8 @@ def _even_verdict(problem: KernelProblem, even: EvenProblem, alpha: Array) -> Ke
     if n_support <= 0:
         return None
     totals, kernel, outputs = Totals.of(sums), problem.kernel, memory[0]
-    certificate = _assembled(totals, offset_imbalance(totals.balance, reach, b), n_support, kernel.is_positive_semidefinite)
+    imbalance, error = offset_imbalance(totals.balance, reach, b), even_sqnorm_error(totals, bounds[1], reach)
+    certificate = _assembled(totals, imbalance, error, n_support, kernel.is_positive_semidefinite)
     violated = math.inf if certificate.is_proof else violation(problem, alpha, outputs)
     return KernelVerdict(certificate, b, outputs, memory[2], 0, violated, BestKinks(low, high, greatest))
 
@@ -208,13 +209,15 @@ def _certificate(problem: KernelProblem, alpha: Array, support: Array, sums: Ker
     found = _totals(problem, alpha, sums, b, len(support) > 0)
     is_moved = problem.loss.is_regression and problem.has_offset  # then the targets are counted from b
     imbalance = imbalance_of(problem, alpha, found.balance, 0.0 if is_moved else b)
-    return _assembled(found, imbalance, len(support), problem.kernel.is_positive_semidefinite)
+    size = np.abs(alpha)
+    error = sqnorm_error(float(size @ sums.errors), float(size @ np.abs(sums.outputs)))
+    return _assembled(found, imbalance, error, len(support), problem.kernel.is_positive_semidefinite)
 
 
-def _assembled(found: Totals, imbalance: Imbalance, n_support: int, is_positive: bool) -> Certificate:
-    """``is_positive``: the kernel was declared positive semidefinite. It may turn out not to be."""
+def _assembled(found: Totals, imbalance: Imbalance, error: float, n_support: int, is_positive: bool) -> Certificate:
+    """``error`` is that of |w|^2. ``is_positive``: the kernel was declared positive semidefinite. It may turn out not to be."""
     parts = gap_parts(found)
-    is_proof = is_positive and is_plausible(found, parts, imbalance)
+    is_proof = is_positive and is_plausible(found, parts, imbalance, error)
     return assemble(parts, imbalance, Counts(n_support, found.n_at_bound), is_proof=is_proof)
 
 
@@ -229,9 +232,22 @@ def gap_parts(found: Totals) -> GapParts:
     )
 
 
-def is_plausible(found: Totals, parts: GapParts, imbalance: Imbalance) -> bool:
-    """Whether |w|^2 is no more negative than rounding can make it."""
-    return found.sqnorm >= -(parts.error + imbalance.error + parts.roundings * parts.gap)
+def is_plausible(found: Totals, parts: GapParts, imbalance: Imbalance, error: float) -> bool:
+    """Whether |w|^2 is no more negative than rounding can make it. The error of the gap alone does not bound that of |w|^2: an
+    alpha_i = C_i below its margin adds nothing to it."""
+    return found.sqnorm >= -(error + parts.error + imbalance.error + parts.roundings * parts.gap)
+
+
+def sqnorm_error(output_errors: Number, magnitude: Number) -> Number:
+    """How wrong |w|^2 = sum_i s_i f_i can be, from sum_i |alpha_i| times the error of f_i, and from sum_i |alpha_i f_i|: a term
+    goes through two roundings of its own and those of the sum."""
+    return SECOND_ORDER * (output_errors + gamma(PAIRWISE_ROUNDINGS + 2.0) * magnitude)  # type: ignore[return-value]
+
+
+def even_sqnorm_error(found: Totals, relative_error: Number, reach: Number) -> Number:
+    """The same where the error of f_i is ``relative_error`` times the reach and the length of sample i. With alpha_i >= 0,
+    sum_i alpha_i |f_i| is at most sum_i alpha_i |1 - sigma_i f_i| + sum_i alpha_i."""
+    return sqnorm_error(relative_error * reach * reach, found.balance.slope + found.balance.size)  # type: ignore[operator, return-value]
 
 
 class Balance(NamedTuple):

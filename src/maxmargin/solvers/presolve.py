@@ -145,7 +145,7 @@ class CentredColumns:
         centre, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
         if not np.any(np.abs(centre) > policy.far_from_zero * spread):
             return None
-        centre = _round(centre, policy.coarse_centre * spread)
+        centre = exact_centre(centre, spread, policy)
         return cls(problem, replace(problem, rows=Rows(X - centre)), centre)
 
     def reduce(self, alpha: Array) -> Array:
@@ -158,12 +158,13 @@ class CentredColumns:
         return shifted, alpha
 
 
-def _round(values: Array, steps: Array) -> Array:
-    """Each value as a multiple of a power of two, the greatest that is no more than its step. A step of zero, or one that has
-    overflowed, rounds nothing."""
+def exact_centre(means: Array, spreads: Array, policy: PresolvePolicy = DEFAULT) -> Array:
+    """The means as multiples of powers of two, about a tenth of the spreads. A spread of zero, or one that has overflowed,
+    rounds nothing."""
+    steps = policy.coarse_centre * spreads
     is_step = (steps > 0.0) & np.isfinite(steps)
     units = np.exp2(np.floor(np.log2(np.where(is_step, steps, 1.0))))
-    return np.where(is_step, np.round(values / units) * units, values)
+    return np.where(is_step, np.round(means / units) * units, means)
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,7 +110,7 @@ class _StiffSolve:
 
     def _judged(self, best: Solution, found: Solution, w: Array) -> Solution:
         """The best of ``best`` and the pairs of ``w`` with the alpha of ``found``, as it is and mended."""
-        mending, alpha = MomentMending(self.judge, w, found.alpha), found.alpha
+        mending, alpha = MomentMending(w, found.alpha, judge=self.judge), found.alpha
         for fall in (None, *mending.attempts()):
             best = self._better(best, found, w, alpha if fall is None else mending.mended(fall))
             if best.status is Status.CERTIFIED:

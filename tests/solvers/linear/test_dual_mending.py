@@ -13,6 +13,8 @@ import pytest
 from maxmargin.data.rows import Rows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
+from maxmargin.problem.regression_losses import EpsilonInsensitive
+from maxmargin.solvers.linear.column_mending import ColumnPolicy, can_be_mended_in_levels, mended_in_levels
 from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended, rounding_of_alpha
 from maxmargin.solvers.linear.newton.frame import straightened
 from maxmargin.solving.driver import solve
@@ -96,3 +98,30 @@ def test_straightening_brings_the_margins_of_free_samples_to_one_and_lowers_the_
     assert np.abs(problem.margins(straight)[is_free] - 1.0).max() < 1e-9
     excess = [problem.primal(w) - solution.certificate.dual for w in (off, straight)]
     assert excess[1] < 1e-3 * excess[0]
+
+
+@pytest.mark.parametrize("penalize_intercept", [True, False], ids=["penalised", "free"])
+@pytest.mark.parametrize("seed", range(3))
+def test_levels_bring_w_of_alpha_to_w_where_the_last_digit_of_alpha_moves_it_by_a_hundred(penalize_intercept, seed):
+    """Nanoseconds since 1970, and a w of their size: alpha changes in its last digits, and by tiny values where it was zero."""
+    X, y = table("milliseconds", 120)
+    rng, X = np.random.default_rng(seed), X * [1e6, 1.0, 1.0, 1.0, 1.0]
+    problem = LinearProblem.build(X, np.where(y == 0, 1, -1), 1.0, SquaredHinge(), 1.0, penalizes_intercept=penalize_intercept)
+    solution = solve(problem, tol=1e-6)
+    w, alpha = solution.w, problem.C * problem.loss.slope(problem.margins(solution.w))
+    rough = alpha * (1.0 + 1e-12 * rng.normal(size=len(alpha)))
+    found = mended_in_levels(problem, w, rough)
+    if not penalize_intercept:
+        w = np.append(w[:-1], 0.0)
+    assert (found >= 0.0).all()
+    assert distance(problem, w, rough) > 1e3
+    assert distance(problem, w, found) < 0.1
+    assert np.abs(found - rough).max() < 1e-9 * alpha.max()
+
+
+def test_regression_and_priced_offsets_and_many_elements_are_not_mended_in_levels():
+    problem = milliseconds(1.0, Hinge())
+    assert can_be_mended_in_levels(problem)
+    assert not can_be_mended_in_levels(replace(problem, offset_prices=np.full(problem.n_samples, 0.5)))
+    assert not can_be_mended_in_levels(replace(problem, loss=EpsilonInsensitive()))
+    assert not can_be_mended_in_levels(problem, ColumnPolicy(most_elements=10))

@@ -56,8 +56,14 @@ def mended(problem: LinearProblem, w: Array, alpha: Array, policy: MendingPolicy
     if not problem.penalizes_intercept:
         length = float(np.sqrt(problem.rows.squared_norms().max()))
         problem, w = replace(problem, intercept_scaling=length, penalizes_intercept=True), np.append(w[:-1], 0.0)
+    return mended_singly(problem, w - problem.precise_weights(alpha)[: len(w)], alpha, policy)
+
+
+def mended_singly(problem: LinearProblem, missing: Array, alpha: Array, policy: MendingPolicy = DEFAULT) -> Array:
+    """alpha with changes of single elements after which w(alpha) has moved by ``missing``, as nearly as the digits of float64
+    allow."""
     box, sqnorms = problem.box, problem.rows.squared_norms(problem.intercept_scaling)
-    missing, alpha, change = w - problem.precise_weights(alpha)[: len(w)], alpha.copy(), np.zeros(len(alpha))
+    missing, alpha, change = missing.copy(), alpha.copy(), np.zeros(len(alpha))
     rounds = policy.least_rounds + policy.rounds_a_weight * problem.n_weights
     with np.errstate(all="ignore"):
         for _ in range(min(rounds, int(policy.most_elements / max(1, problem.rows.n_stored)))):

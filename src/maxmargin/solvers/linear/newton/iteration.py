@@ -45,6 +45,8 @@ class Iteration(Standing):
     refusals: int
     caution: float
     is_stuck: bool
+    ignores_noise: bool = False
+    """Whether rounding errors of alpha do not count: they are mended at the end."""
 
     def _forget(self) -> None:
         """Begin at the beginning."""
@@ -125,6 +127,10 @@ class Iteration(Standing):
 
     def _centres(self) -> bool:
         """Begin anew with centred columns where that helps, and say whether it was done. Partitions keep their columns."""
+        return False
+
+    def _begins_without_noise(self) -> bool:
+        """Begin anew without the rounding errors of alpha where they can be mended at the end, and say whether it was done."""
         return False
 
     # -- one turn ----------------------------------------------------------------------------------------------------------
@@ -300,14 +306,14 @@ class Iteration(Standing):
             return
         self.caution *= 0.5
         self.looks_done = False
-        if not self.is_at_end:
+        if not (self.is_at_end or self.ignores_noise):
             yield from self._wash()
             return
         self.refusals += 1
         if self._centres():
             return
         if self.refusals >= self.policy.most_refusals:
-            self.is_stuck = self.looks_done = True
+            self.is_stuck = self.looks_done = not self._begins_without_noise()
             return
         self.is_at_end, self.retreats = False, 0
         self.idle = IdleRounds(self.policy.idle_share)

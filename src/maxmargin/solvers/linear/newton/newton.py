@@ -41,6 +41,7 @@ from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget
+from maxmargin.solvers.linear.column_mending import mended_in_levels
 from maxmargin.solvers.linear.newton.frame import lengthened, straightened, with_best_offset
 from maxmargin.solvers.linear.newton.iteration import finished
 from maxmargin.solvers.linear.newton.policy import NewtonPolicy, default_policy
@@ -93,17 +94,24 @@ class Newton:
 
     def candidate(self, problem: LinearProblem, state: NewtonState) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
-            w, alpha = state.answer()
-            w = w[: state.problem.n_weights]
-            for reduction in reversed(state.reductions):
-                w, alpha = reduction.expand(w, alpha)
+            w, alpha = state.expanded(*state.answer())
             if problem.offset_prices is not None:
                 return with_best_offset(problem, w), alpha
+            if state.ignores_noise:
+                return self._mended(problem, state, w, alpha)
             if not state.hangs_on_rounding:
                 return w, alpha
             if state.refusals and not problem.loss.is_smooth:
                 w = straightened(problem, w, alpha)
             return (w if problem.loss.is_regression else lengthened(problem, w)), alpha
+
+    def _mended(self, problem: LinearProblem, state: NewtonState, w: Array, alpha: Array) -> tuple[Array, Array]:
+        """The pair with the rounding errors of alpha made good, which the iteration did not count."""
+        if problem.loss.is_smooth:
+            w = state.expanded(state.best_w, alpha)[0]
+            return w, mended_in_levels(problem, w, problem.C * problem.loss.slope(problem.margins(w), problem.targets))
+        w = straightened(problem, w, alpha)
+        return lengthened(problem, w), mended_in_levels(problem, w, alpha)
 
     def factor(self, inner_steps: int) -> float:
         """The factor on the penalty after an inner problem of ``steps`` steps."""

@@ -137,6 +137,9 @@ class NewtonPolicy:
     coarse_margin: float = 1e-9
     """The rounding error of a margin, by the bound for all samples, from which each sample gets a bound of its own. That takes
     a pass over X. Lengthening w by the error costs twice as much of the objective, far below the default ``tol``."""
+    alpha_roundings: float = 16.0
+    """Units in the last place by which the sum of all alpha may be wrong, where that counts as rounding: a few for each step
+    that changed them, most of which cancel."""
     noticeable: float = 1e-9
     """Share of the objective below which the rounding of margins is not looked at."""
     polishing_steps: int = 10

@@ -14,6 +14,7 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Stage
+from maxmargin.solvers.linear.column_mending import can_be_mended_in_levels
 from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.frame import Reduction, reduced, regulariser_of
@@ -21,8 +22,9 @@ from maxmargin.solvers.linear.newton.hessian import FreeHessian, Regulariser
 from maxmargin.solvers.linear.newton.iteration import Asking, Iteration, finished
 from maxmargin.solvers.linear.newton.line_search import least_along
 from maxmargin.solvers.linear.newton.pair import PrimalDualPair
-from maxmargin.solvers.linear.newton.passes import Prox, curve_of, passes_for
+from maxmargin.solvers.linear.newton.passes import Prox, Response, curve_of, passes_for
 from maxmargin.solvers.linear.newton.scale import Scale
+from maxmargin.solvers.linear.newton.standing import ROUNDING
 from maxmargin.solvers.presolve import CentredColumns
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
@@ -174,6 +176,39 @@ class NewtonState(Iteration):
         damped[-1] = 2.0 * abs(float(self.gradient[-1])) * self.problem.intercept_scaling or 1.0
         return Regulariser(damped)
 
+    def take(self, response: Response) -> None:
+        """Everything that is known from the answer to w. Where noise is ignored, what w(alpha) lacks of w does not count in the
+        gap and in the dual value as far as it may be rounding of alpha. Otherwise the dual value of an alpha that is better
+        than the anchor would seem lower."""
+        super().take(response)
+        if self.ignores_noise:
+            gradient = self.gradient
+            rest = np.where(np.abs(gradient) <= self._noise(), 0.0, gradient)
+            super().take(response._replace(w_alpha=self.regulariser.times(self.w) - rest))
+            self.gradient = gradient
+
+    def _noise(self) -> Array:
+        """What rounding can make of each element of w(alpha): of alpha, and of the margins that alpha was computed from."""
+        sizes = self._column_sizes
+        margin = float(np.abs(self.w) @ sizes)
+        total = float(np.sum(self.alpha)) + self.prox.rate * float(self.curve.C.max()) * self.n_free * margin
+        return self.policy.alpha_roundings * ROUNDING * total * sizes
+
+    def _begins_without_noise(self) -> bool:
+        """Begin anew, with centred columns, and do not count rounding errors of alpha: ``column_mending.py`` makes them good at
+        the end. It is done once, where nothing else helps."""
+        if self.ignores_noise or not can_be_mended_in_levels(self.original):
+            return False
+        self.ignores_noise, self.kept = True, None
+        centred = CentredColumns.of(self.original)
+        self._begin([] if centred is None else [centred], np.zeros(self.original.n_samples))
+        return True
+
+    @property
+    def _column_sizes(self) -> Array:
+        """The greatest |x_ij| of each column of the problem as it is solved, the constant one included."""
+        return np.append(self.problem.rows.column_magnitudes(), self.problem.intercept_scaling)[: len(self.w)]
+
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""
         self.take(self.passes.respond(self.margin, self.prox, self.alpha, self.free))
@@ -227,6 +262,8 @@ class NewtonState(Iteration):
         if self.problem.penalizes_intercept:
             return self._take_anchor(self.alpha, self.dual)
         alpha = self.problem.balanced(self.alpha)
+        if self.ignores_noise:
+            return self._take_anchor(alpha, self.dual)
         weights = np.append(self.problem.weights(alpha)[:-1], 0.0)
         return self._take_anchor(
             alpha, float(np.sum(self.problem.box.terms(alpha))) - 0.5 * self.regulariser.conjugate(weights)
@@ -263,6 +300,13 @@ class NewtonState(Iteration):
             self.passes.products(self.w, self.margin)
         return rise
 
+    def expanded(self, w: Array, alpha: Array) -> tuple[Array, Array]:
+        """The pair in the coordinates of the original problem."""
+        w = w[: self.problem.n_weights]
+        for reduction in reversed(self.reductions):
+            w, alpha = reduction.expand(w, alpha)
+        return w, alpha
+
     def _mended(self, w: Array, alpha: Array) -> Array:
         """alpha with the rounding errors of its large elements made good by small ones, where these errors may hide what a
         refinement gains. It is not done for scaled targets and rotated rows."""
@@ -271,8 +315,7 @@ class NewtonState(Iteration):
         w, problem = w[: self.problem.n_weights], self.problem
         if self.original.penalizes_intercept:
             problem = self.original
-            for centred in self.reductions:
-                w, alpha = centred.expand(w, alpha)
+            w, alpha = self.expanded(w, alpha)
         return mended(problem, w, alpha) if is_worth_mending(problem, alpha, self.pair_gap) else alpha
 
     def _stiffness(self) -> Asking[float]:

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin.certificate.linear import certify
+from maxmargin.certificate.linear_loops import judge_csr_rows
+from maxmargin.certificate.linear_sums import JudgedPair, RowSums
 from maxmargin.certificate.policy import LinearJudgePolicy
+from maxmargin.certificate.rounding import gamma
+from maxmargin.data.rows import Rows
 from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
@@ -265,3 +269,22 @@ def test_at_any_scale_the_gap_is_right_within_its_bound_or_refused(seed, n, d, d
         assert abs(Fraction(certificate.gap) - exact_gap(problem, w, alpha)) <= Fraction(certificate.rounding_error)
     else:
         assert not certificate.meets(1.0)
+
+
+def test_sums_of_sparse_rows_with_any_number_of_elements_are_within_their_bounds():
+    """A sum is made of two parts, of which the first has one element more where their number is odd."""
+    rng, n = np.random.default_rng(5), 12
+    X = np.zeros((n, n))
+    for i in range(n):  # i stored elements, whose sum cancels
+        X[i, rng.permutation(n)[:i]] = rng.standard_normal(i) * 10.0 ** rng.integers(-8, 9, i)
+    w, alpha = rng.standard_normal(n + 1), np.where(np.arange(n) % 3 == 0, 0.0, rng.standard_normal(n))
+    sums = RowSums(*np.empty((3, n)), np.zeros(n + 1))
+    judge_csr_rows(Rows.from_matrix(sparse.csr_matrix(X)).compiled(1.0), 0, n, JudgedPair(w, w[-1], alpha), sums)
+    for i in range(n):
+        terms = [Fraction(float(w[-1])), *(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(X[i], w, strict=False))]
+        sizes, square = sum(map(abs, terms)), sum(Fraction(float(a)) ** 2 for a in X[i])
+        bound = Fraction(float(gamma(i + 3.0)))
+        assert abs(Fraction(float(sums.outputs[i])) - sum(terms)) <= bound * sizes
+        assert abs(Fraction(float(sums.magnitudes[i])) - sizes) <= bound * sizes
+        assert abs(Fraction(float(sums.squares[i])) - square) <= bound * square
+    np.testing.assert_allclose(sums.weights, np.append(alpha @ X, alpha.sum()), rtol=1e-12, atol=1e-12 * np.abs(X).max())

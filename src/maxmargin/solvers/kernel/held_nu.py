@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import ClassVar
 
 import numpy as np
@@ -202,13 +202,30 @@ def _matrix(values: Array, problem: NuProblem, order: Array, is_used: Array) -> 
     if len(problem.members) == 1 and problem.n_copies == 1:
         return values
     samples, unused = order % problem.samples.n_samples, np.flatnonzero(~is_used)
-    K = np.empty((len(order), len(order)))
-    for start in range(0, len(order), MULTIPLE):  # a third of the time of np.ix_, and little memory besides
-        rows = slice(start, start + MULTIPLE)
-        np.take(values[samples[rows]], samples, axis=1, out=K[rows], mode="clip")
+    K, runs = np.empty((len(order), len(order))), _runs(problem)
+    if runs:
+        for (rows, own_rows), (columns, own_columns) in product(runs, runs):
+            K[rows, columns] = values[own_rows, own_columns]
+    else:
+        for start in range(0, len(order), MULTIPLE):  # a third of the time of np.ix_, and little memory besides
+            strip = slice(start, start + MULTIPLE)
+            np.take(values[samples[strip]], samples, axis=1, out=K[strip], mode="clip")
     K[unused] = 0.0
     K[:, unused] = 0.0
     return K
+
+
+def _runs(problem: NuProblem) -> list[tuple[slice, slice]]:
+    """The places of each group and its samples, where the samples of every group follow each other, as those of a pair of three
+    classes do, and those of a regression. Blocks are copied then, in a third of the time. Empty elsewhere."""
+    n, start, runs = problem.samples.n_samples, 0, []
+    for own in problem.members:
+        first, size = int(own[0]) % n if len(own) else 0, len(own)
+        if size and int(own[-1]) - int(own[0]) + 1 != size:
+            return []
+        runs.append((slice(start, start + size), slice(first, first + size)))
+        start += padded(size)
+    return runs
 
 
 def _between(top: float, bottom: float) -> float:

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin.certificate.linear import certify
+from maxmargin.certificate.linear_loops import judge_csr_rows, judge_dense_rows
+from maxmargin.certificate.linear_sums import JudgedPair, RowSums
 from maxmargin.certificate.policy import LinearJudgePolicy
+from maxmargin.certificate.rounding import gamma
+from maxmargin.data.rows import Rows
 from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
@@ -265,3 +269,30 @@ def test_at_any_scale_the_gap_is_right_within_its_bound_or_refused(seed, n, d, d
         assert abs(Fraction(certificate.gap) - exact_gap(problem, w, alpha)) <= Fraction(certificate.rounding_error)
     else:
         assert not certificate.meets(1.0)
+
+
+def assert_sums_are_within_their_bounds(X, w, sums):
+    for i, row in enumerate(X):
+        terms = [Fraction(float(w[-1])), *(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, w, strict=False))]
+        sizes, square = sum(map(abs, terms)), sum(Fraction(float(a)) ** 2 for a in row)
+        bound = Fraction(float(gamma(np.count_nonzero(row) + 3.0)))
+        assert abs(Fraction(float(sums.outputs[i])) - sum(terms)) <= bound * sizes
+        assert abs(Fraction(float(sums.magnitudes[i])) - sizes) <= bound * sizes
+        assert abs(Fraction(float(sums.squares[i])) - square) <= bound * square
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("length", range(1, 14))
+def test_sums_of_rows_of_any_length_are_within_their_bounds(length, dtype, is_sparse):
+    """Sums are made of two parts or four, with a rest where the length is no multiple of these."""
+    rng, n = np.random.default_rng(length), 30
+    X = (rng.standard_normal((n, length)) * 10.0 ** rng.integers(-8, 9, (n, length))).astype(dtype)
+    w, alpha = rng.standard_normal(length + 1), np.where(np.arange(n) % 3 == 0, 0.0, rng.standard_normal(n))
+    sums = RowSums(*np.empty((3, n)), np.zeros(length + 1))
+    rows = Rows.from_matrix(sparse.csr_matrix(X) if is_sparse else X).compiled(1.0)
+    judge = judge_csr_rows if is_sparse else judge_dense_rows
+    judge(rows, 0, n, JudgedPair(w, w[-1], alpha), sums)
+    assert_sums_are_within_their_bounds(X, w, sums)
+    wanted = np.append(alpha @ X.astype(np.float64), alpha.sum())
+    np.testing.assert_allclose(sums.weights, wanted, rtol=1e-12, atol=1e-12 * np.abs(X).max())

@@ -178,12 +178,14 @@ def _held_sums(problem: KernelProblem, held: HeldValues, alpha: Array, support: 
     """The sums from kernel values that are each known to within an error. No value of the RBF kernel is greater than one, so
     one bound serves all samples. Models may have coefficients of either sign instead of alpha."""
     outputs, sizes, additions = np.zeros(len(alpha)), np.abs(alpha), gamma(len(alpha) + 2.0)
-    held_outputs(held.with_rows(support), alpha * problem.signs, outputs)
+    values = held.with_rows(support)
+    held_outputs(values, alpha * problem.signs, outputs)
     if problem.kernel.is_gaussian:
         error = SECOND_ORDER * (held.error + additions) * float(sizes.sum())
         return KernelSums(outputs, repeated(error, len(alpha)))
     errors = problem.kernel.sum_errors(problem.points, sizes, problem.points)
-    return KernelSums(outputs, errors + additions * (np.abs(held.values) @ sizes))
+    own = np.abs(values[support, : held.n])  # the rows of which the outputs are made: the others are times zero
+    return KernelSums(outputs, errors + additions * (sizes[support] @ own))
 
 
 class _AtOffset(NamedTuple):

@@ -72,6 +72,16 @@ def _of_three(builder: Any, operation: str, a: Any, b: Any, c: Any) -> Any:
     return builder.call(function, [a, b, c])
 
 
+def absolute(builder: Any, vector: Any) -> Any:
+    """The absolute value of each lane, of a vector of any length."""
+    bits = 32 if isinstance(vector.type.element, ir.FloatType) else 64
+    name = f"llvm.fabs.v{vector.type.count}f{bits}"
+    function = builder.module.globals.get(name)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(vector.type, [vector.type]), name)
+    return builder.call(function, [vector])
+
+
 def clipped(builder: Any, relation: str, value: Any, bound: float) -> Any:
     """value where ``value relation bound``, and the bound elsewhere."""
     limit = constant(value.type, bound)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn import svm
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_iris, make_classification
 
 from maxmargin import NuSVC, NuSVR, OneClassSVM, Status
 from maxmargin.certificate.nu import certify_nu
 from maxmargin.problem.kernels import RBF, Linear, Polynomial
 from maxmargin.problem.nu import nu_svc, nu_svr, one_class
 from maxmargin.solvers.base import Budget
+from maxmargin.solvers.kernel import held_nu
 from maxmargin.solvers.kernel.held_nu import HeldNuPolicy, HeldNuState
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 
@@ -88,3 +89,26 @@ def test_the_sign_of_the_decision_is_the_label_on_the_border_too():
     values = model.decision_function(X)
     assert np.any(values == 0.0)
     np.testing.assert_array_equal(model.predict(X), np.where(values >= 0.0, 1, -1))
+
+
+def test_w_zero_with_few_features_is_found_by_the_shortest_solution_of_a_singular_system():
+    """More free samples than features: the matrix is singular but for rounding, and its plain solution leaves the box."""
+    X, y = load_iris(return_X_y=True)
+    model = NuSVC(kernel="linear", nu=0.05).fit(X[50:], y[50:])
+    assert model.status_ is Status.CERTIFIED
+    assert model.certificate_.primal == model.certificate_.dual == 0.0
+    assert [row.solver for row in model.trace_] == ["nu-smo"]
+
+
+@pytest.mark.parametrize("name", ["nu-svc", "nu-svr"])
+def test_blocks_of_groups_in_a_row_are_the_matrix_of_their_places(name, monkeypatch):
+    problem = problems(53)[name]
+    if name == "nu-svc":
+        X, order = problem.rows.matrix, np.argsort(-problem.signs, kind="stable")
+        problem = nu_svc(X[order], problem.signs[order], RBF(0.2), 0.3)
+    placed = held_nu._places(problem.members)
+    arguments = problem.samples.held.padded, problem, *placed[:2]
+    assert held_nu._runs(problem)
+    blocks = held_nu._matrix(*arguments)
+    monkeypatch.setattr(held_nu, "_runs", lambda problem: [])
+    np.testing.assert_array_equal(blocks, held_nu._matrix(*arguments))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from maxmargin.certificate.linear import Judge
 from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
-from maxmargin.solvers.linear.pair_point import PairPolicy
+from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
 from maxmargin.solvers.linear.pair_start_loops import select_by_weight
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
@@ -90,3 +92,24 @@ def test_working_sets_solved_by_shares_of_the_whole_gap_end_at_the_optimum_of_th
     assert shares.status is at_once.status is Status.CERTIFIED
     apart = np.linalg.norm((shares.w - at_once.w)[:-1])
     assert apart <= shares.certificate.distance_bound + at_once.certificate.distance_bound
+
+
+def test_text_looks_at_all_samples_before_it_asks_for_a_certificate(monkeypatch):
+    """The first working set of text comes from the mean of X, and leaves out samples that matter."""
+    rng, order = np.random.default_rng(1), []
+    X = sparse.random(1500, 4000, 0.01, "csr", rng=rng)
+    look, certify = PairPoint.look, Judge.certify
+    monkeypatch.setattr(PairPoint, "look", lambda self: (order.append("look"), look(self))[1])
+    monkeypatch.setattr(Judge, "certify", lambda self, *pair: (order.append("certificate"), certify(self, *pair))[1])
+    assert solve(one_class_problem(X, 0.5), PairDescent(), tol=1e-3).status is Status.CERTIFIED
+    assert order[0] == "look"
+    assert order[-1] == "certificate"
+
+
+@pytest.mark.parametrize("n_drawn", [1, 500, 6_400, 40_000])
+def test_a_working_set_is_a_band_of_standard_errors_in_large_sets_and_a_tenth_in_small_ones(n_drawn):
+    policy, X = PairPolicy(), np.ones((n_drawn * PairPolicy().sample_every, 1))
+    problem = one_class_problem(X, 0.5)
+    point = PairPoint(problem.rows, problem.box.U, 0.5 * len(X), policy)
+    errors = policy.near_errors / np.sqrt(n_drawn)
+    assert point.size == max(policy.least_near, int(min(policy.near_share, errors) * len(X)))

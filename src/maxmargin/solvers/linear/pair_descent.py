@@ -68,11 +68,11 @@ class PairState:
         self.looks_done = self.is_stuck = False
         self.rho, self.longest, self.gap, self.least_gap, self.caution = 0.0, 0.0, math.inf, math.inf, 1.0
         self.has_outputs = False
-        self._is_by_shares, self.known_gap = False, 0.0
-        """Where the first working set is a poor guess, a set is solved to a share of the relative gap of all samples at the
-        last look at them."""
+        self._is_by_shares, self._is_by_mean, self.known_gap = False, False, 0.0
+        """Where the first working set is a poor guess, it comes from the mean of X, and a set is solved to a share of the
+        relative gap of all samples at the last look at them. No certificate is asked for before the first look."""
         if warm_start is None:
-            self._is_by_shares = not self.point.begin()
+            self._is_by_shares = self._is_by_mean = not self.point.begin()
             self.known_gap = 1.0 if self._is_by_shares else 0.0
         else:
             self.point.alpha[:] = problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
@@ -106,7 +106,8 @@ class PairState:
         if len(self.point.chosen) == 0 and self._is_met(wanted):
             return
         last_aim = self.policy.aim * wanted
-        aim = max(last_aim, self.policy.fall * self.known_gap)
+        aim = self.policy.fall * self.known_gap
+        aim = last_aim if aim <= self.policy.leap * last_aim else aim
         found = self.point.descend(aim)
         self.iterations, self.has_outputs = self.iterations + 1, False
         is_slow, self.gap = found.gap > self.policy.slow * self.gap, found.gap
@@ -114,7 +115,7 @@ class PairState:
         is_met = found.gap <= aim * abs(self.dual)
         if is_met or is_slow:
             is_last = found.gap <= last_aim * abs(self.dual)
-            self.looks_done = is_last and self.refusals < self.policy.most_refusals
+            self.looks_done = is_last and self.refusals < self.policy.most_refusals and not self._is_by_mean
             self.point.chosen = self.point.chosen[:0]
 
     def _is_met(self, wanted: float) -> bool:
@@ -138,7 +139,7 @@ class PairState:
         if not self.has_outputs:
             self.point.look()
             self.has_outputs = True
-        problem, outputs = self.problem, self.point.outputs
+        problem, outputs, self._is_by_mean = self.problem, self.point.outputs, False
         self.rho = best_offsets(outputs, problem.C, self._total).middle
         self.gap = float(np.sum(problem.loss.gap_terms(outputs - self.rho, self.alpha, problem.C, 0.0)))
         self.known_gap = self.gap / abs(self.dual) if self._is_by_shares and self.dual else 0.0

@@ -395,7 +395,7 @@ def test_a_hand_holds_what_fits_and_the_worst_samples_stay_in_every_hand(tmp_pat
         memory.distance[::2] = 9.0  # far from a kink
         memory.distance[1] = -3.0  # wrong by three
     n_kept = len(executor.memories[0])
-    deal = Deal(20_000.0, 0, reach=2.0, keep=2.0, look=1)
+    deal = Deal(20_000.0, 0, reach=2.0, keep=2.0, kind="descent")
     first = executor.run({0: Pass(sizes_part, (), deal)})[0].value
     second = executor.run({0: Pass(sizes_part, (), deal._replace(seed=1))})[0].value
     assert len(first.rows) > 1
@@ -405,7 +405,7 @@ def test_a_hand_holds_what_fits_and_the_worst_samples_stay_in_every_hand(tmp_pat
         assert np.all(memory.alpha[3::2] == 2.0)
     assert sum(second.rows) == sum(len(memory.alpha[3::2]) for memory in executor.memories[0]) + n_kept * len(second.rows)
     assert all(memory.alpha[1] >= 1.0 + len(second.rows) for memory in executor.memories[0])
-    other = executor.run({0: Pass(sizes_part, (), deal._replace(look=2))})[0].value
+    other = executor.run({0: Pass(sizes_part, (), deal._replace(kind="another"))})[0].value
     assert sum(other.rows) < sum(second.rows)
 
 

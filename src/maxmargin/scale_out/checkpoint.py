@@ -3,12 +3,11 @@ all."""
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors.numpy import load as load_tensors
@@ -26,19 +25,32 @@ MOST_HEADER_BYTES = 1 << 20
 """The names and shapes of the tensors of a checkpoint take fewer bytes."""
 
 
+class SavedTo(NamedTuple):
+    """Where a checkpoint goes, and the seconds between two times that it is written."""
+
+    path: Path
+    seconds: float
+
+    @classmethod
+    def of(cls, checkpoint: Any) -> SavedTo:
+        """The user's path, or path and seconds."""
+        return checkpoint if isinstance(checkpoint, cls) else cls(Path(checkpoint), policy.PASSES.checkpoint_seconds)
+
+
 @dataclass
 class PassesCheckpoint:
     """``key`` names the data and the settings: a file of another fit is refused, and left as it is."""
 
     path: Path
     key: str
+    seconds: float
     saved_at: float = field(default_factory=time.monotonic)
     starts: dict[int, Array] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], key: str, executor: OnDisk) -> PassesCheckpoint:
+    def open(cls, saved_to: SavedTo, key: str, executor: OnDisk) -> PassesCheckpoint:
         """A new one, or what an interrupted fit left: its alpha goes to the partitions."""
-        checkpoint = cls(Path(path), key)
+        checkpoint = cls(saved_to.path, key, saved_to.seconds)
         if checkpoint.path.exists():
             checkpoint._restore(executor)
         return checkpoint
@@ -61,7 +73,7 @@ class PassesCheckpoint:
 
     def save(self, executor: OnDisk, weights: dict[int, Array]) -> None:
         """Write all, if some time has passed since the last time. Where that fails the fit goes on, and the failure is said."""
-        if time.monotonic() - self.saved_at < policy.PASSES.checkpoint_seconds:
+        if time.monotonic() - self.saved_at < self.seconds:
             return
         tensors: dict[str, Any] = {KEY_TENSOR: np.frombuffer(self.key.encode(), np.uint8)}
         for which in range(len(executor.memories)):

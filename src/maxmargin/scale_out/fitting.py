@@ -248,6 +248,7 @@ class PassesRun:
         next_try = self.plan.policy.remainder_gap if self._keeps_rows else 0.0
         while True:
             self.active = state.n_free
+            self.save(state.candidate)
             if state.looks_done:
                 w = yield from self._counted(state.offer())
                 if (yield from self.judge(w)) or state.is_stuck:

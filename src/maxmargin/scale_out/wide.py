@@ -127,15 +127,10 @@ class DescentByPasses:
         for _ in range(1 if state.is_near(run.tol) and not tells else state.rounds_to_look(tells)):
             if run.is_short_of_time:
                 return
-            is_last = state.is_one_hand
             yield from self._round(state)
-            small = state.expected <= run.tol * abs(state.dual) if tells else self._is_solved(state)
-            if is_last or small:
+            share = self.limits.told_share if tells else self.limits.remainder_share
+            if (state.expected if tells else state.gap) <= share * run.tol * abs(state.dual):
                 return
-
-    def _is_solved(self, state: Rounds) -> bool:
-        """Whether the gap terms that the partitions met are small. They do not know each other's last steps."""
-        return state.gap <= self.limits.remainder_share * self.run.tol * abs(state.dual)
 
     def rounds(self, n_rounds: int) -> Solving[Array]:
         """Some rounds from the partitions' alpha. Returns w(alpha)."""

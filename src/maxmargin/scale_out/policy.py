@@ -62,8 +62,8 @@ class PassPolicy:
     much work. On 0.3 GB made from news20_bigram, C = 1, to 1e-3, fits with 1, 2, 3 and 5 took 13, 8, 7 and 9 passes with
     squared hinge, and 21, 13, 12 and 18 with hinge loss; 2 took the least time."""
     told_share: float = 0.5
-    """Share of the target that the gap must be expected to reach before a look. On 2 GB made from news20_bigram, C = 1, the gaps
-    at looks were 0.7 to 2.5 times the expected ones."""
+    """Share of the target that the gap must be expected to reach before a look. On 2 GB made from news20_bigram, C = 1, the
+    gaps at looks were 0.7 to 2.5 times the expected ones."""
     told_rounds: int = 8
     """Rounds without a look, at least, where the visits of the rounds tell the gap. A look is as dear as a round."""
     sweeps_side_by_side: int = 2

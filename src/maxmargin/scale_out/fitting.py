@@ -172,7 +172,7 @@ class PassesRun:
     def save(self, w: Array) -> None:
         """Let a checkpoint be written, if it is time for one, with this w and the alpha of the partitions."""
         if self.plan.save is not None:
-            self.plan.save(self.which, np.array(w[: self.shape.n_weights]))
+            self.plan.save(self.which, w[: self.shape.n_weights])
 
     def _limit(self) -> Status | None:
         """The limit that is reached, if one is. The last passes before the end of the time are for a certificate."""

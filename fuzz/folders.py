@@ -21,7 +21,7 @@ from fuzz.targets import COMMON, IMPOSSIBLE, READERS, Target, answer_of, ask, pu
 from maxmargin.io import Blocks, MalformedFile, to_blocks
 from maxmargin.problem.losses import Hinge
 from maxmargin.scale_out.block_list import LIST
-from maxmargin.scale_out.checkpoint import PassesCheckpoint
+from maxmargin.scale_out.checkpoint import PassesCheckpoint, SavedTo
 from maxmargin.scale_out.executors import OnDisk
 from maxmargin.scale_out.passes import Framing
 
@@ -109,7 +109,7 @@ def checkpoint_case(chance: random.Random, folder: Path) -> str:
         return "impossible"
     path = put(folder / "mutant", content if chance.random() < 0.6 else mutated_bytes(content, chance))
     executor = OnDisk(blocks, [framing])
-    answer = answer_of(lambda: PassesCheckpoint.open(path, "this", executor), path)
+    answer = answer_of(lambda: PassesCheckpoint.open(SavedTo.of(path), "this", executor), path)
     if answer is None:
         return "refused"
     ask(

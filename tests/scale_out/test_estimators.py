@@ -11,7 +11,7 @@ from maxmargin.io import Blocks, MalformedFile, to_blocks
 from maxmargin.problem.losses import Hinge
 from maxmargin.scale_out import block_fit, policy
 from maxmargin.scale_out.block_fit import bytes_from
-from maxmargin.scale_out.checkpoint import PassesCheckpoint
+from maxmargin.scale_out.checkpoint import PassesCheckpoint, SavedTo
 from maxmargin.scale_out.executors import OnDisk
 from maxmargin.scale_out.passes import Framing
 
@@ -91,7 +91,7 @@ def test_a_checkpoint_whose_vectors_do_not_fit_is_refused_and_kept(name, lie, tm
     save_file({key: array for key, array in tensors.items() if array is not None}, tmp_path / "state")
     content = (tmp_path / "state").read_bytes()
     with pytest.raises(MalformedFile, match="not a checkpoint of a fit by blocks"):
-        PassesCheckpoint.open(tmp_path / "state", key, OnDisk(blocks, [FRAMING]))
+        PassesCheckpoint.open(SavedTo.of(tmp_path / "state"), key, OnDisk(blocks, [FRAMING]))
     assert (tmp_path / "state").read_bytes() == content
 
 
@@ -101,7 +101,7 @@ def test_a_file_larger_than_any_checkpoint_of_the_fit_is_not_read(tmp_path):
     with open(tmp_path / "state", "wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(MalformedFile, match="larger than a checkpoint"):
-        PassesCheckpoint.open(tmp_path / "state", "", OnDisk(blocks, [FRAMING]))
+        PassesCheckpoint.open(SavedTo.of(tmp_path / "state"), "", OnDisk(blocks, [FRAMING]))
 
 
 def test_too_little_memory_is_refused_with_what_is_needed(tmp_path):

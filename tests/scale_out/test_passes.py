@@ -45,7 +45,7 @@ from maxmargin.scale_out.fitting import PassesRun, Plan
 from maxmargin.scale_out.guessing import Sampling, guess_part
 from maxmargin.scale_out.judging import judge_part
 from maxmargin.scale_out.passes import Deal, Framing, Memory, Part, Pass, run_together
-from maxmargin.scale_out.remainder import settle_part
+from maxmargin.scale_out.remainder import distances_of, settle_part
 from maxmargin.solvers.linear.dcd import CommonPoint
 from maxmargin.solving.driver import Limits
 
@@ -395,7 +395,7 @@ def test_a_hand_holds_what_fits_and_the_worst_samples_stay_in_every_hand(tmp_pat
         memory.distance[::2] = 9.0  # far from a kink
         memory.distance[1] = -3.0  # wrong by three
     n_kept = len(executor.memories[0])
-    deal = Deal(20_000.0, 0, reach=2.0, keep=2.0, look=1)
+    deal = Deal(20_000.0, 0, reach=2.0, keep=2.0, kind="descent")
     first = executor.run({0: Pass(sizes_part, (), deal)})[0].value
     second = executor.run({0: Pass(sizes_part, (), deal._replace(seed=1))})[0].value
     assert len(first.rows) > 1
@@ -405,7 +405,7 @@ def test_a_hand_holds_what_fits_and_the_worst_samples_stay_in_every_hand(tmp_pat
         assert np.all(memory.alpha[3::2] == 2.0)
     assert sum(second.rows) == sum(len(memory.alpha[3::2]) for memory in executor.memories[0]) + n_kept * len(second.rows)
     assert all(memory.alpha[1] >= 1.0 + len(second.rows) for memory in executor.memories[0])
-    other = executor.run({0: Pass(sizes_part, (), deal._replace(look=2))})[0].value
+    other = executor.run({0: Pass(sizes_part, (), deal._replace(kind="another"))})[0].value
     assert sum(other.rows) < sum(second.rows)
 
 
@@ -489,3 +489,44 @@ def test_a_fit_that_runs_out_of_time_certifies_its_last_point(narrow_weights, mo
     assert found.status is Status.TIME_LIMIT
     assert found.trace[-1].epochs == executor.n_passes >= 14
     assert math.isfinite(found.certificate.gap)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)], ids=repr)
+def test_a_visit_tells_the_gap_term_of_a_sample_and_its_distance_from_a_kink(loss):
+    """Compared with the definitions, for one sample at a time: its own step comes after what it tells."""
+    random = np.random.default_rng(3)
+    X, w = random.normal(size=(40, 4)), random.normal(size=5)
+    y = random.normal(size=40) if loss.is_regression else np.where(random.random(40) < 0.5, 1, -1).astype(np.int8)
+    n_settled = 0
+    for i in range(40):
+        problem = LinearProblem.build(X[i : i + 1], y[i : i + 1], 0.7, loss, 1.0)
+        low, high = float(problem.box.L[0]), min(float(problem.box.U[0]), 2.0)
+        alpha = [low if np.isfinite(low) else -1.0, high, 0.0, random.uniform(max(low, -1.0), high)][i % 4]
+        part = Part(problem, Memory(np.array([alpha])), 0, False)
+        descend_part(part, CommonPoint(w.copy(), 1.0), Visit(1, 0.0, 0, None))
+        margin = problem.margins(w)
+        near, _ = distances_of(problem, margin, np.array([alpha]))
+        gap = problem.C * loss.value(margin, problem.targets) - problem.box.terms(np.array([alpha])) + alpha * margin
+        assert part.memory.gaps[0] == pytest.approx(float(gap[0]), rel=1e-5, abs=1e-7)
+        if part.memory.distance[0] > 0.0:
+            n_settled += 1
+            assert part.memory.distance[0] == pytest.approx(near[0], rel=1e-5)
+            assert part.memory.alpha[0] == alpha
+        else:
+            assert near[0] <= 0.0
+    assert 0 < n_settled < 40
+
+
+def test_samples_recall_what_their_visits_told_and_each_gap_term_once(tmp_path):
+    X, y, _ = data(600, 12)
+    executor = OnDisk(blocks_of(X, y, tmp_path, block_bytes=2000), [framing(Hinge(), 12)])
+    assert executor.recall(0) is None
+    visit = Visit(1, 0.0, 0, None)
+    deal = Deal(20_000.0, 0, kind="descent", keep=0.5)
+    executor.run({0: Pass(descend_part, (CommonPoint(np.zeros(13), 0.0), visit), deal)})
+    recalled = executor.recall(0)
+    distance = np.concatenate([memory.distance for memory in executor.memories[0]])
+    assert recalled.distances.n_moving == np.count_nonzero(distance <= 0.0) > 0
+    assert recalled.distances.violation == pytest.approx(np.sqrt(np.mean(np.square(distance[distance <= 0.0]))), rel=1e-5)
+    assert recalled.gap > 0.0
+    assert executor.recall(0).gap == 0.0

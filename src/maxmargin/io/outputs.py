@@ -24,6 +24,8 @@ STANDARD = {"stdout": 1, "stderr": 2}
 TEMPORARY = ".maxmargin-"
 """The beginning of temporary names. They have one length, so that they fit even where the file name is as long as allowed."""
 
+NAME_OF_TEMPORARY = re.compile(re.escape(TEMPORARY) + "[0-9a-f]{16}")
+
 
 @dataclass(frozen=True)
 class Output:
@@ -127,6 +129,13 @@ class Output:
 def written(path: str | os.PathLike[str] | Output) -> AbstractContextManager[IO[bytes]]:
     """``Output.open`` for a path or an output."""
     return (path if isinstance(path, Output) else Output(Path(path))).open()
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove temporary files that killed processes have left in a folder of ours, where nobody else writes."""
+    for path in folder.iterdir():
+        if NAME_OF_TEMPORARY.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def _descriptor(path: Path) -> int | None:

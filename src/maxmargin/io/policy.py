@@ -21,6 +21,8 @@ class ReadingPolicy:
     """Bytes of text that one thread parses at a time, and the rest of a line."""
     window_bytes: int = 1 << 25
     """Bytes of a stream that are parsed at a time: two of them are in memory."""
+    counted_bytes: int = 1 << 16
+    """Bytes whose line ends are counted at a time."""
     search_bytes: int = 1 << 12
     """Bytes that are searched for the end of a line at a time."""
     undecided_numbers: int = 1024

@@ -26,7 +26,7 @@ from scipy import sparse
 from maxmargin.data.rows import DTYPES, Array
 from maxmargin.data.threads import available_cores
 from maxmargin.io import policy
-from maxmargin.io.files import MalformedFile, is_packed, is_regular, too_long, windows_of
+from maxmargin.io.files import MalformedFile, is_packed, is_regular, lines_in, too_long, windows_of
 from maxmargin.io.memory import check_room, check_width
 from maxmargin.io.outputs import Output, written
 from maxmargin.io.text import Changed, Text, TextInMemory, TextOnDisk
@@ -105,7 +105,7 @@ def svmlight_windows(
             except MalformedFile as error:
                 raise error.after(n_lines) from None
             yield _matrix(path, parsed, n_features, zero_based), parsed.labels
-        n_lines += int(np.count_nonzero(text == ord("\n")))
+        n_lines += lines_in(text)
 
 
 def write_svmlight(X: Any, y: Any, path: str | os.PathLike[str] | Output, *, zero_based: bool = False) -> None:

@@ -18,7 +18,7 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.io.memory import memory_bytes
 from maxmargin.scale_out import policy
 from maxmargin.scale_out.blocks import Blocks
-from maxmargin.scale_out.checkpoint import PassesCheckpoint
+from maxmargin.scale_out.checkpoint import PassesCheckpoint, SavedTo
 from maxmargin.scale_out.executors import OnDisk
 from maxmargin.scale_out.fitting import PassesRun, Plan
 from maxmargin.scale_out.passes import Framing, run_together
@@ -104,7 +104,7 @@ class BlockFit:
     memory: Any = None
     seed: int = 0
     callback: Callable[[Progress], Any] | None = None
-    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint: str | os.PathLike[str] | SavedTo | None = None
 
     def solve(self, blocks: Blocks, framings: Sequence[Framing]) -> list[Solution]:
         """Fit all problems, with one visit of a block for all of them."""
@@ -113,7 +113,7 @@ class BlockFit:
         room, total, stop = budget.room(), budget.total, Stop.after(self.limits.max_seconds)
         saved = None
         if self.checkpoint is not None:
-            saved = PassesCheckpoint.open(self.checkpoint, _key(blocks, framings), executor)
+            saved = PassesCheckpoint.open(SavedTo.of(self.checkpoint), _key(blocks, framings), executor)
         plan = Plan(self.limits, stop, self.seed, self.callback, room, total, budget.hand(), save=_saver(saved, executor))
         starts = saved.starts if saved is not None else {}
         runs = [PassesRun(executor, k, plan, _start(starts.get(k)), goes_on=bool(starts)) for k in range(len(framings))]

@@ -26,6 +26,7 @@ from scipy import sparse
 
 from maxmargin.data.rows import Array, sound
 from maxmargin.io.files import MalformedFile
+from maxmargin.io.outputs import remove_unfinished
 from maxmargin.scale_out.block_list import ALIGNMENT, LIST, Entry, labels_of, read_list
 
 
@@ -190,9 +191,11 @@ def check_values(block: Block, classes: Array | None = None, start: int = 0) -> 
 
 
 def remove_blocks(folder: Path) -> None:
-    """Remove the files that the list names, and the list. The folder goes, too, if nothing else is in it."""
+    """Remove the files that the list names, what a killed process has left half-written, and the list. The folder goes, too, if
+    nothing else is in it."""
     for entry in read_list(folder)["blocks"]:
         (folder / entry["file"]).unlink(missing_ok=True)
+    remove_unfinished(folder)
     (folder / LIST).unlink()
     if not any(folder.iterdir()):
         folder.rmdir()

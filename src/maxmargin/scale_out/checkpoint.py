@@ -3,16 +3,15 @@ all."""
 
 from __future__ import annotations
 
-import os
+import json
 import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from maxmargin.data.rows import Array
 from maxmargin.io.files import MalformedFile, explained
@@ -26,19 +25,32 @@ MOST_HEADER_BYTES = 1 << 20
 """The names and shapes of the tensors of a checkpoint take fewer bytes."""
 
 
+class SavedTo(NamedTuple):
+    """Where a checkpoint goes, and the seconds between two times that it is written."""
+
+    path: Path
+    seconds: float
+
+    @classmethod
+    def of(cls, checkpoint: Any) -> SavedTo:
+        """The user's path, or path and seconds."""
+        return checkpoint if isinstance(checkpoint, cls) else cls(Path(checkpoint), policy.PASSES.checkpoint_seconds)
+
+
 @dataclass
 class PassesCheckpoint:
     """``key`` names the data and the settings: a file of another fit is refused, and left as it is."""
 
     path: Path
     key: str
+    seconds: float
     saved_at: float = field(default_factory=time.monotonic)
     starts: dict[int, Array] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], key: str, executor: OnDisk) -> PassesCheckpoint:
+    def open(cls, saved_to: SavedTo, key: str, executor: OnDisk) -> PassesCheckpoint:
         """A new one, or what an interrupted fit left: its alpha goes to the partitions."""
-        checkpoint = cls(Path(path), key)
+        checkpoint = cls(saved_to.path, key, saved_to.seconds)
         if checkpoint.path.exists():
             checkpoint._restore(executor)
         return checkpoint
@@ -61,15 +73,16 @@ class PassesCheckpoint:
 
     def save(self, executor: OnDisk, weights: dict[int, Array]) -> None:
         """Write all, if some time has passed since the last time. Where that fails the fit goes on, and the failure is said."""
-        if time.monotonic() - self.saved_at < policy.PASSES.checkpoint_seconds:
+        if time.monotonic() - self.saved_at < self.seconds:
             return
-        tensors: dict[str, Any] = {KEY_TENSOR: np.frombuffer(self.key.encode(), np.uint8)}
-        for which in range(len(executor.memories)):
-            tensors[f"alpha {which}"] = executor.alpha(which)
-            tensors[f"w {which}"] = weights.get(which, self.starts.get(which, np.zeros(0)))
+        pieces: dict[str, list[Array]] = {}
+        for which, memories in enumerate(executor.memories):
+            pieces[f"alpha {which}"] = [memory.alpha for memory in memories]
+            pieces[f"w {which}"] = [weights.get(which, self.starts.get(which, np.zeros(0)))]
+        pieces[KEY_TENSOR] = [np.frombuffer(self.key.encode(), np.uint8)]
         try:
             with written(self.path) as file:
-                file.write(save_tensors(tensors))
+                _write_tensors(file, pieces)
         except OSError as error:
             sentence = f"The checkpoint could not be saved, and the fit continues without it: {error}."
             warnings.warn(sentence, RuntimeWarning, stacklevel=2)
@@ -78,6 +91,24 @@ class PassesCheckpoint:
     def remove(self) -> None:
         """After the fit."""
         self.path.unlink(missing_ok=True)
+
+
+def _write_tensors(file: IO[bytes], pieces: dict[str, list[Array]]) -> None:
+    """Write vectors, each given in pieces, as a file of safetensors. (``safetensors.numpy.save`` wants each vector in one
+    array, and makes the file in memory: with many samples that takes a large part of a budget.)"""
+    header: dict[str, Any] = {}
+    at = 0
+    for name, parts in pieces.items():
+        end = at + sum(part.nbytes for part in parts)
+        kind = {"f": "F64", "u": "U8"}[parts[0].dtype.kind]
+        header[name] = {"dtype": kind, "shape": [sum(len(part) for part in parts)], "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for parts in pieces.values():
+        for part in parts:
+            file.write(np.ascontiguousarray(part).data)
 
 
 def _shapes(executor: OnDisk) -> dict[str, int]:

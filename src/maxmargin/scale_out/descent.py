@@ -27,7 +27,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.scale_out.guessing import solved
 from maxmargin.scale_out.passes import Part
 from maxmargin.scale_out.policy import PassPolicy
-from maxmargin.scale_out.remainder import Distances, distances_of
+from maxmargin.scale_out.remainder import Distances, distances_of, norms_of
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.dcd import DCD, CommonPoint
 
@@ -71,7 +71,8 @@ class Descent(NamedTuple):
 
 
 def descend_part(part: Part, common: CommonPoint, visit: Visit) -> Descent:
-    """The task. Where partitions come one after the other, ``common.w`` is changed in place for the next one."""
+    """The task. Where partitions come one after the other, ``common.w`` is changed in place for the next one, and samples
+    remember what their visit found."""
     problem, memory, is_alone = part.problem, part.memory, visit.length is None
     if not is_alone:
         take_step_part(part, visit.length)
@@ -81,13 +82,25 @@ def descend_part(part: Part, common: CommonPoint, visit: Visit) -> Descent:
     state = solver.join(problem, before, CommonPoint(w, common.dual), visit.seed + part.number)
     present = max(1, int(state.sweep["present"][0]))
     solver.advance(problem, state, Budget(present, visit.target))
-    gap = float(state.sweep["last_gap"][0])
+    gap, terms = float(state.sweep["last_gap"][0]), state.terms
+    if is_alone:
+        memory.gaps = terms.gaps.astype(np.float32)  # type: ignore[union-attr]
     if visit.sweeps > 1 and not state.looks_done:
         solver.advance(problem, state, Budget((visit.sweeps - 1) * present, visit.target))
     memory.alpha = np.array(state.samples["alpha"])
-    if is_alone:
-        return Descent(None, 0.0, 0.0, gap, state.dual - common.dual)
-    return _offered(part, before, w - common.w, gap)
+    if not is_alone:
+        return _offered(part, before, w - common.w, gap)
+    norms = remember_norms(part).astype(np.float64)
+    distance = np.divide(terms.slopes, norms, out=np.full(len(norms), math.inf), where=norms > 0.0)  # type: ignore[union-attr]
+    memory.distance = distance.astype(np.float32)
+    return Descent(None, 0.0, 0.0, gap, state.dual - common.dual)
+
+
+def remember_norms(part: Part) -> Array:
+    """The |x_i| in float32, for samples whose rows are elsewhere between two passes."""
+    if part.memory.norms is None:
+        part.memory.norms = norms_of(part.problem).astype(np.float32)
+    return part.memory.norms
 
 
 def _offered(part: Part, before: Array, w: Array, gap: float) -> Descent:
@@ -190,7 +203,7 @@ def look_part(part: Part, sight: Sight) -> Look:
         rest, along = (1.0 - t) * others, t * margins
         multiples = grid.multiples if t > 0.0 else grid.multiples[:1]  # all multiples are one point there
         losses[:, column] = [problem.C @ problem.loss.value(rest + s * along, problem.targets) for s in multiples.tolist()]
-    near, distances = distances_of(problem, margins, memory.alpha)
+    near, distances = distances_of(problem, margins, memory.alpha, None if part.stays else remember_norms(part))
     memory.distance, memory.margins = near.astype(np.float32), np.stack([margins, others])
     return Look(losses, distances, sums)
 

@@ -16,6 +16,7 @@ from maxmargin.scale_out.block_list import ALIGNMENT
 from maxmargin.scale_out.blocks import Block, Blocks
 from maxmargin.scale_out.hands import Hand
 from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, visit
+from maxmargin.scale_out.remainder import ROW_OVERHEAD, Recalled, recalled
 
 
 class InMemory:
@@ -41,6 +42,9 @@ class InMemory:
 
     def give(self, which: int, alphas: Sequence[Given]) -> None:
         _give(self.memories[which], alphas)
+
+    def recall(self, which: int) -> None:
+        """The partitions are elsewhere, or on other threads: only a look can tell."""
 
     def _visit(self, k: int, passes: dict[int, Pass]) -> dict[int, Any]:
         check_point()
@@ -86,6 +90,18 @@ class OnDisk:
 
     def give(self, which: int, alphas: Sequence[Given]) -> None:
         _give(self.memories[which], alphas)
+
+    def recall(self, which: int) -> Recalled | None:
+        """What the samples remember of their last visits; None where one of them had none. Gap terms are those since the last
+        call. The size of a row is the mean of its block."""
+        memories = self.memories[which]
+        if any(memory.distance is None or memory.gaps is None for memory in memories):
+            return None
+        distance, gaps = (np.concatenate([getattr(memory, name) for memory in memories]) for name in ("distance", "gaps"))
+        for memory in memories:
+            memory.gaps = np.zeros_like(memory.gaps)
+        sizes = [ROW_OVERHEAD + entry.n_bytes / max(1, entry.n_rows) for entry in self.blocks.entries]
+        return recalled(distance, gaps, np.repeat(sizes, [entry.n_rows for entry in self.blocks.entries]))
 
     def _hand(self, which: int, passed: Pass) -> Hand:
         """The hand of the last pass, where its rows are to stay; else a new one."""

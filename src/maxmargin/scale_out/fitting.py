@@ -164,11 +164,15 @@ class PassesRun:
         improved = worst < self.plan.policy.idle_share * self.least_gap
         self.least_gap, self.idle = (worst, 0) if improved else (self.least_gap, self.idle + 1)
         self.trace.append(self._progress(certificate))
-        if self.plan.save is not None:
-            self.plan.save(self.which, self.w)
+        self.save(self.w)
         if self.plan.callback is not None and bool(self.plan.callback(self.trace[-1])):
             self.plan.stop.set()
         return self.certificate.meets(self.tol) or self._limit() is not None
+
+    def save(self, w: Array) -> None:
+        """Let a checkpoint be written, if it is time for one, with this w and the alpha of the partitions."""
+        if self.plan.save is not None:
+            self.plan.save(self.which, w[: self.shape.n_weights])
 
     def _limit(self) -> Status | None:
         """The limit that is reached, if one is. The last passes before the end of the time are for a certificate."""
@@ -244,6 +248,7 @@ class PassesRun:
         next_try = self.plan.policy.remainder_gap if self._keeps_rows else 0.0
         while True:
             self.active = state.n_free
+            self.save(state.candidate)
             if state.looks_done:
                 w = yield from self._counted(state.offer())
                 if (yield from self.judge(w)) or state.is_stuck:

@@ -6,7 +6,7 @@ a pass are dealt into hands, at random and anew for each pass, and the samples o
 with a fifth of the rows in a hand, 8 passes then reach a relative gap of 3e-6 with squared hinge, where 30 passes over five
 fixed blocks reach 2e-3.
 
-A hand takes only samples that can still move: the farther a sample was from a kink at the last look, the surer it stays at its
+A hand takes only samples that can still move: the farther a sample was from a kink at its last visit, the surer it stays at its
 bound. So a hand has the more blocks, the nearer the end is."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scipy import sparse
 
 from maxmargin.data.rows import Array
 from maxmargin.scale_out.blocks import Block
+from maxmargin.scale_out.hands_loop import copy_rows
 from maxmargin.scale_out.passes import Deal, Framing, Memory, Pass, visit
 from maxmargin.scale_out.remainder import ROW_OVERHEAD
 
@@ -33,19 +34,30 @@ class Taken(NamedTuple):
         """Let the partition remember what its samples, a part of a hand, remember."""
         mine, n = self.memory, len(self.memory.alpha)
         mine.alpha[self.places] = hand.alpha[part]
-        if hand.distance is not None:
-            mine.distance = np.zeros(n, np.float32) if mine.distance is None else mine.distance
-            mine.distance[self.places] = hand.distance[part]
+        for name in IN_FLOAT32:
+            found, known = getattr(hand, name), getattr(mine, name)
+            if found is not None:
+                if known is None:
+                    setattr(mine, name, known := np.zeros(n, np.float32))
+                known[self.places] = found[part]
         if hand.margins is not None:
             mine.margins = np.zeros((2, n)) if mine.margins is None else mine.margins
             mine.margins[:, self.places] = hand.margins[:, part]
 
 
+IN_FLOAT32 = ("distance", "gaps", "norms")
+"""What a partition remembers of each sample in float32."""
+
+
 def joined(taken: list[Taken]) -> Memory:
     """What the samples of several partitions remember, one after the other."""
     memory = Memory(np.concatenate([each.memory.alpha[each.places] for each in taken]))
-    known = [each.memory.margins[:, each.places] for each in taken if each.memory.margins is not None]
-    memory.margins = np.concatenate(known, axis=1) if len(known) == len(taken) else None
+    for name in ("distance", "norms"):
+        known = [getattr(each.memory, name) for each in taken]
+        if all(array is not None for array in known):
+            setattr(memory, name, np.concatenate([array[each.places] for array, each in zip(known, taken, strict=True)]))
+    if all(each.memory.margins is not None for each in taken):
+        memory.margins = np.concatenate([each.memory.margins[:, each.places] for each in taken], axis=1)  # type: ignore[index]
     return memory
 
 
@@ -55,8 +67,7 @@ class Hand:
     def __init__(self, framing: Framing, passed: Pass) -> None:
         self.framing, self.passed, self.deal = framing, passed, deal_of(passed)
         self.stack: _SparseStack | _DenseStack | None = None
-        self.kept_of: set[int] = set()
-        self.block = Block(None, np.empty(0))
+        self.kept: dict[int, Array] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -66,8 +77,8 @@ class Hand:
         self.n_bytes = 0.0
 
     def serves(self, passed: Pass) -> bool:
-        """Whether the rows that stay in this hand are those that another pass wants."""
-        return passed.deal is not None and (passed.deal.keep, passed.deal.look) == (self.deal.keep, self.deal.look)
+        """Whether another pass goes on with the rows that stay in this hand."""
+        return passed.deal is not None and passed.deal.kind == self.deal.kind
 
     def begin(self, passed: Pass) -> Hand:
         self.passed, self.deal = passed, deal_of(passed)
@@ -78,13 +89,14 @@ class Hand:
         places = self._places(memory)
         if len(places) == 0:
             return None
-        X = block.X if len(places) == len(block.y) else block.X[places]
-        n_bytes = bytes_of(X)
-        result = self.play() if self.n_bytes + n_bytes > self.deal.n_bytes else None
+        result = None
+        if self.n_bytes + bytes_of(block.X, places) > self.deal.n_bytes:
+            result = self.play()
+            places = self._places(memory)
         if self.stack is None:
-            self.stack = (_SparseStack if sparse.issparse(X) else _DenseStack)(self.deal.n_bytes, self.framing.n_features)
+            self.stack = (_SparseStack if sparse.issparse(block.X) else _DenseStack)(self.deal.n_bytes, self.framing.n_features)
         weights = None if block.sample_weight is None else block.sample_weight[places]
-        self._add(Taken(memory, places), Block(X, np.array(block.y[places]), weights))
+        self._add(Taken(memory, places), block.X, Block(None, np.array(block.y[places]), weights))
         return result
 
     def _places(self, memory: Memory) -> Array:
@@ -92,20 +104,15 @@ class Hand:
         if memory.distance is None:
             return np.arange(len(memory.alpha))
         is_wanted = memory.distance <= self.deal.reach
-        if id(memory) in self.kept_of:
-            is_wanted &= ~self._stays(memory)
-        self.kept_of.add(id(memory))
+        if id(memory) in self.kept:
+            is_wanted[self.kept[id(memory)]] = False
         return np.flatnonzero(is_wanted)
 
-    def _stays(self, memory: Memory) -> Array:
-        """The samples of a partition that stay in every hand."""
-        assert memory.distance is not None
-        return np.asarray(memory.distance < -self.deal.keep)
-
-    def _add(self, taken: Taken, block: Block) -> None:
+    def _add(self, taken: Taken, X: Any, block: Block) -> None:
+        """Add rows of X, with their labels and weights."""
         assert self.stack is not None
-        self.stack.add(block.X)
-        self.n_bytes += bytes_of(block.X)
+        self.n_bytes += bytes_of(X, taken.places)
+        self.stack.add(X, taken.places)
         self.taken.append(taken)
         self.labels.append(block.y)
         if block.sample_weight is not None:
@@ -122,24 +129,27 @@ class Hand:
         edges = np.cumsum([0, *(len(each.places) for each in self.taken)])
         for taken, start, stop in zip(self.taken, edges[:-1], edges[1:], strict=True):
             taken.give(memory, slice(start, stop))
-        self._keep(block, edges)
+        self._keep(block, memory.distance, edges)
         return result
 
-    def _keep(self, block: Block, edges: Array) -> None:
+    def _keep(self, block: Block, distance: Array | None, edges: Array) -> None:
+        """Begin the next hand with the samples that were most wrong."""
         assert self.stack is not None
         taken = self.taken
         self._clear()
-        if math.isinf(self.deal.keep) or any(each.memory.distance is None for each in taken):
-            self.stack.clear()
-            return
-        stays = [self._stays(memory)[places] for memory, places in taken]
-        chosen = np.flatnonzero(np.concatenate(stays))
-        kept = Block(block.X[chosen], block.y[chosen], None if block.sample_weight is None else block.sample_weight[chosen])
         self.stack.clear()
-        if len(chosen) == 0:
+        self.kept = {}
+        if distance is None or math.isinf(self.deal.keep):
             return
-        self._add(Taken(taken[0].memory, np.empty(0, np.intp)), kept)
-        self.taken = [Taken(memory, places[stay]) for (memory, places), stay in zip(taken, stays, strict=True) if stay.any()]
+        stays = distance < -self.deal.keep
+        chosen = np.flatnonzero(stays)
+        weights = None if block.sample_weight is None else block.sample_weight[chosen]
+        self._add(Taken(taken[0].memory, chosen), block.X, Block(None, block.y[chosen], weights))
+        parts = zip(taken, edges[:-1], edges[1:], strict=True)
+        self.taken = [Taken(memory, places[stays[i:j]]) for (memory, places), i, j in parts if stays[i:j].any()]
+        for memory, places in self.taken:
+            known = self.kept.get(id(memory))
+            self.kept[id(memory)] = places if known is None else np.concatenate([known, places])
 
 
 def deal_of(passed: Pass) -> Deal:
@@ -147,10 +157,10 @@ def deal_of(passed: Pass) -> Deal:
     return passed.deal
 
 
-def bytes_of(X: Any) -> float:
-    """What the rows take in a hand, with what a solver keeps for each."""
-    stored = X.nnz * (4.0 + X.dtype.itemsize) if sparse.issparse(X) else float(X.nbytes)
-    return stored + ROW_OVERHEAD * X.shape[0]
+def bytes_of(X: Any, places: Array) -> float:
+    """What rows take in a hand, with what a solver keeps for each."""
+    n_stored = float((X.indptr[places + 1] - X.indptr[places]).sum()) if sparse.issparse(X) else len(places) * X.shape[1]
+    return n_stored * (X.dtype.itemsize + (4.0 if sparse.issparse(X) else 0.0)) + ROW_OVERHEAD * len(places)
 
 
 class _SparseStack:
@@ -165,12 +175,13 @@ class _SparseStack:
         self.lengths: list[Array] = []
         self.n_stored = 0
 
-    def add(self, X: Any) -> None:
-        stop = self.n_stored + X.nnz
+    def add(self, X: Any, places: Array) -> None:
+        lengths = X.indptr[places + 1] - X.indptr[places]
+        stop = self.n_stored + int(lengths.sum())
         if stop > len(self.values):  # the first rows, or a block that is larger than a hand
             self._grow(max(stop, int(self.n_bytes / (X.dtype.itemsize + 4))), X.dtype)
-        self.values[self.n_stored : stop], self.indices[self.n_stored : stop] = X.data, X.indices
-        self.lengths.append(np.diff(X.indptr))
+        copy_rows(X.data, X.indices, X.indptr, places, self.values, self.indices, self.n_stored)
+        self.lengths.append(lengths)
         self.n_stored = stop
 
     def _grow(self, n_elements: int, dtype: Any) -> None:
@@ -200,13 +211,13 @@ class _DenseStack:
     def clear(self) -> None:
         self.n_rows = 0
 
-    def add(self, X: Array) -> None:
-        stop = self.n_rows + len(X)
+    def add(self, X: Array, places: Array) -> None:
+        stop = self.n_rows + len(places)
         if stop > len(self.values):
             kept = self.values[: self.n_rows]
-            self.values = np.empty((max(stop, int(self.n_bytes / bytes_of(X[:1]))), self.n_features), X.dtype)
+            self.values = np.empty((max(stop, int(self.n_bytes / bytes_of(X, np.zeros(1, np.intp)))), self.n_features), X.dtype)
             self.values[: self.n_rows] = kept
-        self.values[self.n_rows : stop] = X
+        self.values[self.n_rows : stop] = X[places]
         self.n_rows = stop
 
     def matrix(self) -> Array:

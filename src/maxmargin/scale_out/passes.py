@@ -69,8 +69,12 @@ class Memory:
     before: Array | None = None
     """alpha before the last visit, where the length of the step is not known yet."""
     distance: Array | None = None
-    """In float32: how far each sample was from a kink at the last look. Where its alpha could move: minus what its residual was
-    wrong by, in the same unit."""
+    """In float32: how far each sample was from a kink at its last visit, or at a look after that. Where its alpha could move:
+    minus what its residual was wrong by, in the same unit."""
+    gaps: Array | None = None
+    """In float32: what each sample added to the duality gap when its partition last began a visit."""
+    norms: Array | None = None
+    """In float32: the |x_i|, where they are needed often and rows are read from a disk."""
     margins: Array | None = None
     """Two rows: the margins of w(alpha) and of the best w at the last look."""
     kept: dict[str, Any] = field(default_factory=dict)
@@ -99,13 +103,13 @@ class Part(NamedTuple):
 class Deal(NamedTuple):
     """How an executor that visits partitions one after the other puts several into one hand: at most ``n_bytes`` of rows, from
     partitions in an order that ``seed`` makes random, and of each only the samples within ``reach`` of a kink. Samples that are
-    wrong by more than ``keep`` stay in every hand. ``look`` is the number of the look that these distances are from."""
+    wrong by more than ``keep`` stay for the next hand. Passes of one ``kind`` go on with the hand of the last one."""
 
     n_bytes: float
     seed: int
     reach: float = math.inf
     keep: float = math.inf
-    look: int = 0
+    kind: str = "all"
 
 
 class Pass(NamedTuple):
@@ -157,6 +161,9 @@ class Executor(Protocol):
 
     def give(self, which: int, alphas: Sequence[Given]) -> None:
         """Let partitions take over the alpha of some of their samples."""
+
+    def recall(self, which: int) -> Any:
+        """What samples remember of their last visits (``remainder.Recalled``); None where only a look can tell."""
 
 
 def run_together(executor: Executor, solvers: Sequence[Solving[T]], stop: Stop) -> list[T]:

@@ -38,11 +38,10 @@ class Nearness(NamedTuple):
     distance: Array
 
 
-def nearness(problem: LinearProblem, margins: Array, alpha: Array | None) -> Nearness:
-    """``alpha``, if given, must be the answer already for a sample to be settled."""
+def nearness(problem: LinearProblem, margins: Array, alpha: Array | None, norms: Array) -> Nearness:
+    """``alpha``, if given, must be the answer already for a sample to be settled. ``norms`` are the |x_i|."""
     loss, box = problem.loss, problem.box
     answer = np.clip(problem.C * loss.slope(margins, problem.targets), box.L, box.U)
-    norms = _norms(problem)
     residuals = kink_distance(loss, problem.targets - margins)
     distance = np.divide(residuals, norms, out=np.full(len(norms), math.inf), where=norms > 0.0)
     if loss.is_smooth:
@@ -102,6 +101,22 @@ class Distances(NamedTuple):
         return 0.0 if fits[0] == 0 else float(2.0 ** (LEAST_POWER + (fits[0] - 1) / BINS_A_POWER))
 
 
+class Recalled(NamedTuple):
+    """What samples remember of their last visits, without a look at their rows: distances, and the sum of their gap terms."""
+
+    distances: Distances
+    gap: float
+
+
+def recalled(distance: Array, gaps: Array, n_bytes: Array) -> Recalled:
+    """``distance`` as samples remember it: minus what they are wrong by, where they can move."""
+    distance = distance.astype(np.float64)
+    moving = np.flatnonzero(distance <= 0.0)
+    wrong = -distance[moving]
+    bins = binned(np.maximum(distance, 0.0), n_bytes), binned(wrong, n_bytes[moving])
+    return Recalled(Distances(*bins, len(moving), float(np.sum(np.square(wrong)))), float(np.sum(gaps, dtype=np.float64)))
+
+
 class Survey(NamedTuple):
     """The sums of a certificate, and how far rows are from a kink."""
 
@@ -120,14 +135,18 @@ def survey_part(part: Part, w: Array, uses_alpha: bool) -> Survey:
     return Survey(sums, distances_of(problem, margins, alpha if uses_alpha else None)[1])
 
 
-def distances_of(problem: LinearProblem, margins: Array, alpha: Array | None) -> tuple[Array, Distances]:
-    """The distance of each sample, or minus what it is wrong by where it can move; and all of them in bins."""
-    distance = nearness(problem, margins, alpha).distance
+def distances_of(
+    problem: LinearProblem, margins: Array, alpha: Array | None, norms: Array | None = None
+) -> tuple[Array, Distances]:
+    """The distance of each sample, or minus what it is wrong by where it can move; and all of them in bins. ``norms`` are the
+    |x_i|, where they are known."""
+    norms = norms_of(problem) if norms is None else norms.astype(np.float64)
+    distance = nearness(problem, margins, alpha, norms).distance
     moving, n_bytes = np.flatnonzero(distance == 0.0), row_bytes(problem.rows)
     bins, wrong = binned(distance, n_bytes), np.zeros(0)
     if alpha is not None:
         residuals = kink_distance(problem.loss, problem.targets - margins - problem.box.D * alpha)[moving]
-        wrong = residuals / _norms(problem)[moving]
+        wrong = residuals / norms[moving]
         distance[moving] = -wrong
     return distance, Distances(bins, binned(wrong, n_bytes[moving]), len(moving), float(np.sum(np.square(wrong))))
 
@@ -148,7 +167,7 @@ def edges_of_bins() -> Array:
     return edges
 
 
-def _norms(problem: LinearProblem) -> Array:
+def norms_of(problem: LinearProblem) -> Array:
     norms: Array = np.sqrt(problem.rows.squared_norms(problem.intercept_scaling))
     return norms
 
@@ -222,7 +241,7 @@ def _stacked(parts: list[Any], merged: Array, is_sparse: bool) -> Any:
 def settle_part(part: Part, w: Array, reach: float, uses_alpha: bool) -> Remainder:
     """The task: settle the samples farther than ``reach`` from a kink, and take the others along."""
     problem, memory = part.problem, part.memory
-    near = nearness(problem, problem.margins(w), memory.alpha if uses_alpha else None)
+    near = nearness(problem, problem.margins(w), memory.alpha if uses_alpha else None, norms_of(problem))
     is_settled = near.distance > reach
     memory.alpha = np.where(is_settled, near.answer, memory.alpha if uses_alpha else near.answer)
     places = np.flatnonzero(~is_settled)

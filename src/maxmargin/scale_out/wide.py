@@ -1,7 +1,9 @@
 """A fit by passes with many features: rounds of coordinate descent, and looks for a better primal point between them.
 
 On one machine the samples of a round come in hands (``hands.py``): random blocks, and of these the samples that can still move.
-When all of them fit in one hand, it is solved to the end, and the next look says whether others must move, too.
+Every visit of a sample tells what a solver wants to know of it: how far it is from a kink, and what it adds to the gap. So a
+look at all samples, which takes a pass of its own, is worth it only where the gap may be small enough. When all samples that
+can move fit in one hand, it is solved to the end, and the next look says whether others must move, too.
 
 On many machines each partition first solves its own samples, and then descends by itself (``descent.py``). Where the user gives
 memory for them, the rows that can still move are collected as soon as they fit, and solved there (``remainder.py``). Without
@@ -35,6 +37,7 @@ from maxmargin.scale_out.descent import (
 )
 from maxmargin.scale_out.passes import Deal, Pass, Solving
 from maxmargin.scale_out.policy import PASSES
+from maxmargin.scale_out.remainder import Distances, Recalled
 from maxmargin.solvers.linear.dcd import CommonPoint
 from maxmargin.solving.solution import Status
 
@@ -54,18 +57,17 @@ class Rounds:
     length: float | None = None
     reach: float = math.inf
     keep: float = math.inf
-    n_looks: int = 0
     is_one_hand: bool = False
     fits: bool = False
     sweeps: int = 0
-    primal: float = math.inf
+    expected: float = math.inf
 
     def take(self, descent: Descent) -> None:
         """The step of a round, made in place or of the best length."""
-        self.gap = descent.gap
         if descent.w is None:
             self.dual += descent.gain
             return
+        self.gap = descent.gap
         self.length = descent.length(self.w)
         self.dual += descent.rise(self.w, self.length)
         self.w = self.w + self.length * descent.w
@@ -73,10 +75,16 @@ class Rounds:
     def restart(self, point: DualPoint) -> None:
         self.w, self.dual, self.length, self.reach = point.w, point.dual, None, math.inf
 
-    @property
-    def rounds_to_look(self) -> int:
-        """More of them, the longer the fit takes. One hand is solved to its end in one round."""
-        return 1 if self.is_one_hand else max(2, self.n_rounds // 4)
+    def expect(self, gap: float) -> None:
+        """Estimate the gap from the gap terms that the visits of a round met, and those of the round before. A round goes on
+        reducing the gap after it has met a sample: by half of its reduction in the mean of its logarithm, as in a sweep of
+        dual coordinate descent."""
+        reduction = min(1.0, gap / self.gap) if 0.0 < self.gap < math.inf else 1.0
+        self.gap, self.expected = gap, gap * math.sqrt(reduction)
+
+    def rounds_to_look(self, tells: bool) -> int:
+        """Rounds between two looks: more of them, the longer the fit takes, and where visits tell the gap (``tells``)."""
+        return max(PASSES.told_rounds, self.n_rounds) if tells else max(2, self.n_rounds // 4)
 
     def is_near(self, tol: float) -> bool:
         """Whether the next look may be the last one. It then judges w(alpha), too, which saves a pass where that suffices."""
@@ -85,7 +93,7 @@ class Rounds:
     @property
     def relative_gap(self) -> float:
         """The relative gap of the best primal point, as far as the solver can tell."""
-        return (self.primal - self.dual) / abs(self.dual) if self.dual != 0.0 else math.inf
+        return self.expected / abs(self.dual) if self.dual != 0.0 else math.inf
 
 
 class DescentByPasses:
@@ -107,16 +115,22 @@ class DescentByPasses:
         if not run.executor.is_sequential and run.start is None and (yield from self._first_round(state)):
             return run.status
         while True:
-            for _ in range(1 if state.is_near(run.tol) else state.rounds_to_look):
-                if run.is_short_of_time:
-                    break
-                yield from self._round(state)
-                if state.gap <= self.limits.remainder_share * run.tol * abs(state.dual):
-                    break
+            yield from self._rounds_to_look(state)
             yield from self._take_step(state)
             yield from self._look(state)
             if (yield from self._ends(state)) or (yield from self._settles(state)):
                 return run.status
+
+    def _rounds_to_look(self, state: Rounds) -> Solving[None]:
+        """Rounds until a look is worth its pass."""
+        run, tells = self.run, self.run.executor.is_sequential
+        for _ in range(1 if state.is_near(run.tol) and not tells else state.rounds_to_look(tells)):
+            if run.is_short_of_time:
+                return
+            yield from self._round(state)
+            share = self.limits.told_share if tells else self.limits.remainder_share
+            if (state.expected if tells else state.gap) <= share * run.tol * abs(state.dual):
+                return
 
     def rounds(self, n_rounds: int) -> Solving[Array]:
         """Some rounds from the partitions' alpha. Returns w(alpha)."""
@@ -145,7 +159,7 @@ class DescentByPasses:
         if run.has_ended:
             return True
         looks_done = gap <= self.limits.certificate_share * run.tol
-        if looks_done or self._is_due(gap) or run.stalls(state.primal - state.dual):
+        if looks_done or self._is_due(gap) or run.stalls(state.expected):
             self.judged_gap, self.judged_at = gap, run.n_passes
             return (yield from run.judge(self.best, self._deal(0)))
         return False
@@ -171,7 +185,7 @@ class DescentByPasses:
 
     def _look(self, state: Rounds) -> Solving[None]:
         """Find a better primal point, and which samples can still move."""
-        run, limits = self.run, self.limits
+        run = self.run
         sight = Sight(self.best, self.mix, state.w, state.is_near(run.tol), self.grid)
         look: Look = yield from run.asked(Pass(look_part, (sight,), self._deal(state.n_rounds)))
         values = 0.5 * self.grid.squares(self.best, state.w) + look.losses
@@ -179,16 +193,19 @@ class DescentByPasses:
         self.mix = Mix(float(self.grid.shares[column]), float(self.grid.multiples[row]))
         self.best *= 1.0 - self.mix.share
         self.best += self.mix.share * self.mix.multiple * state.w
-        state.primal = float(values[row, column])
+        state.gap = state.expected = float(values[row, column]) - state.dual
         run.has_ended = look.sums is not None and run.certifies(state.w, look.sums)
-        near = look.nearness
+        self._aim(state, look.nearness)
+
+    def _aim(self, state: Rounds, near: Distances) -> None:
+        """Choose the samples of the next round, and how often it sweeps over them."""
+        run, limits = self.run, self.limits
         room = run.plan.hand_bytes if run.executor.is_sequential else run.plan.room_bytes
         fitting, violation = near.reach(room), near.violation
         state.is_one_hand = run.executor.is_sequential and fitting >= limits.near * violation
         state.fits = fitting > 0.0 and not run.executor.is_sequential
         state.reach = fitting if state.is_one_hand else limits.far * violation
         state.keep = near.keep(limits.kept_share * run.plan.hand_bytes)
-        state.n_looks += 1
         within = near.bytes_within(state.reach)
         state.sweeps = int(min(limits.most_sweeps, limits.sweeps_a_visit * near.n_bytes / max(1.0, within)))
         run.active = near.n_moving
@@ -214,8 +231,13 @@ class DescentByPasses:
         sweeps = self._sweeps(state)
         target = max(0.1 * run.tol, 0.02 * state.relative_gap) if state.is_one_hand else 0.02 * run.tol
         visit = Visit(sweeps, target, run.plan.seed + 1000 * state.n_rounds, state.length)
-        deal = self._deal(state.n_rounds)._replace(reach=state.reach, keep=state.keep, look=state.n_looks)
+        deal = self._deal(state.n_rounds)._replace(reach=state.reach, keep=state.keep, kind="descent")
         yield from self._descend(state, Pass(descend_part, (CommonPoint(state.w, state.dual), visit), deal))
+        recalled: Recalled | None = run.executor.recall(run.which)
+        if recalled is not None:
+            state.expect(recalled.gap)
+            self._aim(state, recalled.distances)
+        run.save(self.best)
 
     def _descend(self, state: Rounds, passed: Pass) -> Solving[None]:
         """One pass that offers a step. If a partition has lost its memory, the next round begins at the alpha that is left."""

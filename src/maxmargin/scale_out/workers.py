@@ -135,6 +135,9 @@ class OnWorkers:
         self._count(passes, results)
         return {which: Reply(added([each.sums[which] for each in results]), self.generation) for which in passes}
 
+    def recall(self, which: int) -> None:
+        """The partitions are elsewhere: only a look can tell."""
+
     def give(self, which: int, alphas: Sequence[Given]) -> None:
         """One more round: alpha travels to the workers."""
         self.run({which: Pass(give_part, (list(alphas),))})

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import Array
-from maxmargin.io.outputs import written
+from maxmargin.io.outputs import remove_unfinished, written
 from maxmargin.scale_out import policy
 from maxmargin.scale_out.block_list import FORMAT, FORMAT_KEY, LIST, Entry, aligned, read_list
 from maxmargin.scale_out.blocks import Block, Blocks, arrays_of
@@ -127,6 +127,10 @@ def _check_width(widths: set[int]) -> None:
         raise ValueError(f"Pieces of a dense X must have one width; they have {sorted(widths)}.")
 
 
+class OtherBlocks(ValueError):
+    """A folder holds blocks that this call may neither use nor replace."""
+
+
 class _Writer:
     """What is written so far, and the folder."""
 
@@ -145,15 +149,20 @@ class _Writer:
         }
         if self.path.exists():
             self._take_over()
+            remove_unfinished(folder)
+        else:
+            self._save()  # a process that is killed leaves no block without a list
 
     def _take_over(self) -> None:
         """What an earlier call has written of the same source."""
         found = read_list(self.folder)
         is_same = json.loads(json.dumps(self.list["source"])) == found["source"]
         if not is_same:
-            raise ValueError(f"{self.folder} holds the blocks of another source, or of other settings: name another folder.")
+            raise OtherBlocks(
+                f"{self.folder} holds the blocks of another source, or of other settings: delete it, or name another folder."
+            )
         if found["source"]["stamp"] is None and found["is_complete"]:
-            raise ValueError(f"{self.folder} holds blocks already, and whether they come from this source cannot be checked.")
+            raise OtherBlocks(f"{self.folder} holds blocks already, and whether they come from this source cannot be checked.")
         self.list = found
 
     @property

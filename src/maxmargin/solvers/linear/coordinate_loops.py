@@ -6,6 +6,9 @@ two types, and a loop is compiled for each type:
 - ``OneSided``: two classes, p_i = 1, and alpha_i >= ``lower`` for all samples, which is 0 or, for least squares, -inf;
 - ``TwoSided``: regression, where -epsilon |alpha_i| adds a kink at 0 (C.-H. Ho and C.-J. Lin, "Large-scale linear support
   vector regression", JMLR 13, 2012, section 3.2). The slope upwards then differs from the slope downwards.
+
+``NotedOneSided`` and ``NotedTwoSided`` are the same, and note for each sample what its last visit found: a fit by passes
+chooses from that which samples to read again.
 """
 
 from __future__ import annotations
@@ -39,17 +42,51 @@ class TwoSided(NamedTuple):
     epsilon: float
 
 
+class NotedOneSided(NamedTuple):
+    """``slopes`` and ``gaps`` are written at every visit of a sample: see ``note_visit``."""
+
+    y: Array
+    lower: float
+    slopes: Array
+    gaps: Array
+
+
+class NotedTwoSided(NamedTuple):
+    """The same for regression."""
+
+    epsilon: float
+    slopes: Array
+    gaps: Array
+
+
+@by_type
+def note_visit(terms, i, slope, gap):
+    """Note minus |projected gradient| where the sample can move, and otherwise the slope that holds it at its bound; and its
+    gap term before the step."""
+
+
+@note_visit.when(OneSided, TwoSided)
+def _(terms, i, slope, gap):
+    pass
+
+
+@note_visit.when(NotedOneSided, NotedTwoSided)
+def _(terms, i, slope, gap):
+    terms.slopes[i] = slope
+    terms.gaps[i] = gap
+
+
 @by_type
 def sign_of(terms, i):
     """sigma_i"""
 
 
-@sign_of.when(OneSided)
+@sign_of.when(OneSided, NotedOneSided)
 def _(terms, i):
     return np.float64(terms.y[i])
 
 
-@sign_of.when(TwoSided)
+@sign_of.when(TwoSided, NotedTwoSided)
 def _(terms, i):
     return 1.0
 
@@ -59,12 +96,12 @@ def target_of(terms, sample):
     """p_i"""
 
 
-@target_of.when(OneSided)
+@target_of.when(OneSided, NotedOneSided)
 def _(terms, sample):
     return 1.0
 
 
-@target_of.when(TwoSided)
+@target_of.when(TwoSided, NotedTwoSided)
 def _(terms, sample):
     return sample.target
 
@@ -74,12 +111,12 @@ def slopes_of(terms, alpha, G):
     """The slope of the dual, minimised, to the right of alpha_i and to the left."""
 
 
-@slopes_of.when(OneSided)
+@slopes_of.when(OneSided, NotedOneSided)
 def _(terms, alpha, G):
     return G, G
 
 
-@slopes_of.when(TwoSided)
+@slopes_of.when(TwoSided, NotedTwoSided)
 def _(terms, alpha, G):
     up = G + terms.epsilon if alpha >= 0.0 else G - terms.epsilon
     down = G + terms.epsilon if alpha > 0.0 else G - terms.epsilon
@@ -91,7 +128,7 @@ def projected_gradient(terms, sample, up, down):
     """Eq. (8): the slope in the direction in which alpha_i can move, and 0 where no allowed move lowers the objective."""
 
 
-@projected_gradient.when(OneSided)
+@projected_gradient.when(OneSided, NotedOneSided)
 def _(terms, sample, up, down):
     if sample.alpha == terms.lower:
         return min(up, 0.0)
@@ -100,7 +137,7 @@ def _(terms, sample, up, down):
     return up
 
 
-@projected_gradient.when(TwoSided)
+@projected_gradient.when(TwoSided, NotedTwoSided)
 def _(terms, sample, up, down):
     if up < 0.0 and sample.alpha != sample.U:
         return up
@@ -114,14 +151,14 @@ def is_out_of_reach(terms, sample, up, down, above, below):
     """Eq. (16): whether alpha_i is at a bound and its slope holds it there by more than the thresholds of the last sweep."""
 
 
-@is_out_of_reach.when(OneSided)
+@is_out_of_reach.when(OneSided, NotedOneSided)
 def _(terms, sample, up, down, above, below):
     if sample.alpha == terms.lower:
         return up > above
     return sample.alpha == sample.U and up < below
 
 
-@is_out_of_reach.when(TwoSided)
+@is_out_of_reach.when(TwoSided, NotedTwoSided)
 def _(terms, sample, up, down, above, below):
     may_rise = sample.alpha != sample.U and up <= above
     may_fall = sample.alpha != sample.L and down >= below
@@ -133,12 +170,12 @@ def minimiser(terms, sample, G, up, down, inverse_Q):
     """Eq. (9): the alpha_i that is optimal along its axis. Call it where ``up`` is negative or ``down`` positive."""
 
 
-@minimiser.when(OneSided)
+@minimiser.when(OneSided, NotedOneSided)
 def _(terms, sample, G, up, down, inverse_Q):
     return max(min(sample.alpha - G * inverse_Q, sample.U), terms.lower)
 
 
-@minimiser.when(TwoSided)
+@minimiser.when(TwoSided, NotedTwoSided)
 def _(terms, sample, G, up, down, inverse_Q):
     alpha, beyond = sample.alpha, 2.0 * terms.epsilon
     if up < 0.0:
@@ -157,12 +194,12 @@ def kink_rise(terms, alpha, new_alpha):
     """epsilon (|new alpha_i| - |alpha_i|)"""
 
 
-@kink_rise.when(OneSided)
+@kink_rise.when(OneSided, NotedOneSided)
 def _(terms, alpha, new_alpha):
     return 0.0
 
 
-@kink_rise.when(TwoSided)
+@kink_rise.when(TwoSided, NotedTwoSided)
 def _(terms, alpha, new_alpha):
     return terms.epsilon * (abs(new_alpha) - abs(alpha))
 
@@ -172,12 +209,12 @@ def gap_term(terms, sample, G):
     """What a sample adds to the duality gap."""
 
 
-@gap_term.when(OneSided)
+@gap_term.when(OneSided, NotedOneSided)
 def _(terms, sample, G):
     return one_sided_gap(G, sample.alpha, sample.U, sample.D, terms.lower)
 
 
-@gap_term.when(TwoSided)
+@gap_term.when(TwoSided, NotedTwoSided)
 def _(terms, sample, G):
     if sample.U < np.inf:  # a piecewise linear loss: D holds only features that were folded into it
         return two_sided_gap(sample, 0.0, -G, terms.epsilon)

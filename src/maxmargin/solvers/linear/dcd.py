@@ -31,7 +31,14 @@ from maxmargin.solvers.base import (
     refuse_free_intercept,
     refuse_huber,
 )
-from maxmargin.solvers.linear.coordinate_loops import COORDINATE, TWO_SIDED_COORDINATE, OneSided, TwoSided
+from maxmargin.solvers.linear.coordinate_loops import (
+    COORDINATE,
+    TWO_SIDED_COORDINATE,
+    NotedOneSided,
+    NotedTwoSided,
+    OneSided,
+    TwoSided,
+)
 from maxmargin.solvers.linear.dcd_loop import CYCLIC, ONLINE, PERMUTED, SWEEP, DescentPlan, Queue, descend
 
 
@@ -131,8 +138,12 @@ class DCD:
         return state
 
     def join(self, problem: LinearProblem, alpha: Array, common: CommonPoint, seed: int) -> DCDState:
-        """A state for samples that are a part of a problem. Steps change the common w in place."""
+        """A state for samples that are a part of a problem. Steps change the common w in place. The slopes and gap terms that
+        visits find are in ``state.terms``; a sample without a visit has an infinite slope."""
         state = self.init(problem, None, seed)
+        found = np.full(problem.n_samples, np.inf), np.zeros(problem.n_samples)
+        noted: Any = NotedTwoSided if problem.loss.is_regression else NotedOneSided
+        state.terms = noted(*state.terms, *found)
         state.samples["alpha"] = np.clip(alpha, problem.box.L, problem.box.U)
         state.w = common.w
         state.sweep["dual"] = common.dual
@@ -154,6 +165,9 @@ class DCD:
         return state.w[: problem.n_weights], state.samples["alpha"]
 
 
+Terms = OneSided | TwoSided | NotedOneSided | NotedTwoSided
+
+
 class CommonPoint(NamedTuple):
     """w(alpha) of all samples, with a last element for the constant feature, and D(alpha)."""
 
@@ -167,7 +181,7 @@ class DCDState:
     loop stands."""
 
     samples: Array
-    terms: OneSided | TwoSided
+    terms: Terms
     index: Array
     pool: Array
     w: Array

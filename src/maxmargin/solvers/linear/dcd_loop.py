@@ -24,6 +24,7 @@ from maxmargin.solvers.linear.coordinate_loops import (
     is_out_of_reach,
     kink_rise,
     minimiser,
+    note_visit,
     projected_gradient,
     sign_of,
     slopes_of,
@@ -124,6 +125,7 @@ def descend(rows, terms, line, w, sweep, plan):
             G = sign * row_dot(rows, i, w) - target_of(terms, sample) + sample.D * alpha  # (12)
             up, down = slopes_of(terms, alpha, G)
             if is_out_of_reach(terms, sample, up, down, above, below_):  # (16)
+                note_visit(terms, i, min(abs(up), abs(down)), 0.0)
                 continue
             PG = projected_gradient(terms, sample, up, down)  # (8)
             index[s] = index[kept]
@@ -132,8 +134,11 @@ def descend(rows, terms, line, w, sweep, plan):
             M = max(M, PG)
             m = min(m, PG)
             if PG == 0.0:
+                note_visit(terms, i, min(abs(up), abs(down)), 0.0)
                 continue
-            gap += gap_term(terms, sample, G)
+            own_gap = gap_term(terms, sample, G)
+            gap += own_gap
+            note_visit(terms, i, -abs(PG), own_gap)
             inverse_Q = sample.inverse_Q
             if inverse_Q == UNKNOWN:  # the first visit: the row is in the cache now
                 inverse_Q = 1.0 / (sample.D + row_sqnorm(rows, i))

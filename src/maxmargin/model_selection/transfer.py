@@ -125,7 +125,14 @@ class Fit:
 
     def apart(self, rho: float) -> float:
         """Return an upper bound on |w - rho v|."""
+        return self._apart_here if rho == 1.0 else self._apart(rho)
+
+    def _apart(self, rho: float) -> float:
         return self.w.mixed(1.0, self.v, -rho).greatest_norm  # type: ignore[arg-type]
+
+    @cached_property
+    def _apart_here(self) -> float:
+        return self._apart(1.0)
 
     def gap_at(self, C: float) -> float:
         """Bound the gap of w and rho alpha at another C."""

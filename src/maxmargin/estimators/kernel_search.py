@@ -289,7 +289,7 @@ class SharedSearch(ListSearch):
         one, model, C = self.shared[i], self.models[key], float(self.Cs[k])
         fit = one.fit(C, model, judged)
         if not relative_gap(fit) <= self.limits.tol:
-            outputs = judged.of_alpha(np.arange(self.matrix.n_samples)).outputs
+            outputs = judged.of_alpha(np.arange(len(judged.sums.outputs))).outputs
             self.models[key] = one.train_again(C, model, outputs, next_tol)
             return False
         labels = one.labels(fit, model, judged)

@@ -170,8 +170,8 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "a1a and svmlight_example1 were looked at while the bound was made. `python -m benchmarks.range_check` trains random "
         "values of C to 1e-10 on all folds and counts those above their ceiling: none of 1,000 on each of the five sets with "
         "squared hinge loss, none of 200 on a1a and of 100 on ijcnn1 with hinge loss (a0cf38e; a1a with hinge loss before it). "
-        "a1a and ijcnn1 with hinge loss were looked at while the rulers were made. The rows are of f244eba, that of ijcnn1 with "
-        "hinge loss of an older commit.",
+        "a1a and ijcnn1 with hinge loss were looked at while the rulers were made. The rows are of f244eba, that of "
+        "ijcnn1 with hinge loss of an older commit.",
         range_table(kept),
     ]
     return "\n\n".join(words) + "\n"

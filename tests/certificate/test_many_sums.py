@@ -8,7 +8,7 @@ from scipy import sparse
 
 from maxmargin import RBF, Linear, Polynomial
 from maxmargin.certificate import many_sums, policy
-from maxmargin.certificate.many_sums import sums_of_many
+from maxmargin.certificate.many_sums import multiple_of, sums_of_many
 from maxmargin.problem.kernels import Points
 
 
@@ -44,6 +44,23 @@ def test_vectors_that_no_model_has_are_left_out_and_change_no_sum(monkeypatch):
     sums = sums_of_many(RBF(0.5), Points.of(X), signed)
     values = RBF(0.5).block(Points.of(X), Points.of(X))
     assert np.all(np.abs(sums.outputs - values @ signed) <= 2.0 * sums.errors + 1e-12)
-    n_tiles = -(-900 // policy.KERNEL.samples_a_tile)
+    n_tiles = -(-900 // policy.KERNEL.samples_of_many)
     assert sum(sizes) == n_tiles * np.count_nonzero(signed.any(axis=1))
     assert not sums_of_many(RBF(0.5), Points.of(X), np.zeros((900, 2))).outputs.any()
+
+
+@pytest.mark.parametrize("away", [0.0, 1e-9])
+def test_the_sums_of_a_multiple_are_within_their_errors_of_the_exact_ones(away):
+    rng = np.random.default_rng(1)
+    X, signed = rng.normal(size=(400, 4)), rng.normal(size=(400, 2))
+    sums = sums_of_many(RBF(0.3), Points.of(X), signed)
+    exact = X.astype(np.longdouble)
+    values = np.exp(-np.longdouble(0.3) * ((exact[:, None] - exact[None]) ** 2).sum(axis=2))
+    for factor in (np.sqrt(10.0), 1e6, 1e-6):
+        own = factor * signed[:, 1] + away * factor * rng.normal(size=400)
+        multiple = multiple_of(1, signed[:, 1], own)
+        outputs, errors = sums.of_multiple(np.arange(400), multiple)
+        assert multiple.k == 1
+        assert np.all(np.abs(outputs - values @ own.astype(np.longdouble)) <= errors)
+        assert np.all(errors <= (1e-11 + 2.0 * away) * np.abs(own).sum())
+        assert multiple.away >= float(np.abs(own.astype(np.longdouble) - np.longdouble(multiple.factor) * signed[:, 1]).sum())

@@ -21,6 +21,7 @@ from maxmargin import (
     certify_kernel,
     solve,
 )
+from maxmargin.model_selection import policy
 from tests.model_selection.random_problems import at
 
 
@@ -144,3 +145,28 @@ def test_what_a_path_cannot_do_is_said(samples):
         maxmargin.path("a9a", X, y, Cs=[1.0])
     with pytest.raises(ValueError, match=r"between 0\.1 and 1"):
         maxmargin.path(problem, Cs=[0.1, 1.0])(2.0)
+
+
+def raw_table():
+    """A salary, a time in seconds since 1970, an age and a rate."""
+    random = np.random.default_rng(0)
+    n = 400
+    columns = random.lognormal(10.5, 0.6, n), 1.6e9 + random.integers(0, 10**8, n), random.integers(18, 80, n), random.random(n)
+    X = np.column_stack(columns)
+    return X, np.where(np.log(X[:, 0]) + X[:, 2] / 20 + random.normal(size=n) > 12.8, 1, -1)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps == np.finfo(float).eps, reason="long double is float64 here")
+def test_a_path_over_raw_columns_is_certified_with_few_fits():
+    X, y = raw_table()
+    found = maxmargin.path(LinearSVC(), X, y, C_range=(1e-3, 1e3))
+    assert found.relative_gap <= 1e-3
+    assert len(found.Cs) < 100
+
+
+def test_intervals_that_rounding_limits_are_not_divided(monkeypatch):
+    monkeypatch.setattr(policy, "TRANSFER", policy.TransferPolicy(loose=np.inf))  # no sums in long double
+    X, y = raw_table()
+    found = maxmargin.path(LinearSVC(), 1e3 * X, y, C_range=(1e-3, 1e3))
+    assert found.relative_gap > 1e-3
+    assert len(found.Cs) < 100

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import StratifiedKFold
 
@@ -161,3 +162,13 @@ def test_what_a_range_cannot_prove_is_said():
         LinearSVCCV(C_range=(0.1, 1.0)).fit(X, np.arange(len(y)) % 3)
     with pytest.raises(ValueError, match="regret"):
         LinearSVCCV(C_range=(0.1, 1.0), regret=-1.0).fit(X, y)
+
+
+def test_a_range_over_columns_that_rounding_hides_ends_with_its_first_knots():
+    random = np.random.default_rng(0)
+    X = np.column_stack([1.6e12 + random.integers(0, 10**8, 200), random.normal(size=200)])
+    y = (X[:, 1] + random.normal(size=200) > 0.0).astype(int)
+    with pytest.warns(ConvergenceWarning, match="StandardScaler"):
+        search = LinearSVCCV(C_range=(1e-3, 1e3), refit=False).fit(X, y)
+    assert search.regret_ > 0.005
+    assert len(search.Cs_) <= 20

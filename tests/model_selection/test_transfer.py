@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from maxmargin import Hinge, LinearProblem, SquaredHinge, certify, solve
+from maxmargin.model_selection import policy
 from maxmargin.model_selection.hinge_pieces import between, gap_pieces
 from maxmargin.model_selection.transfer import Between, linear_fit, score_interval
 from tests.model_selection.random_problems import Optimum, at, check, fitted, random_problem, score_rows
@@ -105,3 +108,19 @@ def test_scores_of_the_optimum_are_within_their_intervals():
         exact = X @ w[: X.shape[1]] + w[X.shape[1] :].sum() * problem.intercept_scaling
         assert np.all(low <= exact + 1e-6)
         assert np.all(exact <= high + 1e-6)
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_w_of_alpha_over_raw_columns_is_within_its_error_in_rational_numbers(free, monkeypatch):
+    monkeypatch.setattr(policy, "TRANSFER", policy.TransferPolicy(loose=0.0))  # in long double whatever is lost without
+    random = np.random.default_rng(3)
+    X = np.column_stack([1.6e9 + random.integers(0, 10**8, 80), random.normal(size=80) * 1e-3])
+    problem = LinearProblem.build(X, random.choice([-1, 1], 80), 1.0, SquaredHinge(), penalizes_intercept=not free)
+    alpha = problem.balanced(random.random(80)) if free else random.random(80)
+    v = linear_fit(problem, np.zeros(problem.n_weights), alpha).v
+    signed = [Fraction(each) for each in (alpha * problem.signs).tolist()]
+    exact = [sum(Fraction(x) * s for x, s in zip(column, signed, strict=True)) for column in X.T.tolist()]
+    distance = sum((value - Fraction(found)) ** 2 for value, found in zip(exact, v.values.tolist(), strict=False))
+    assert distance <= Fraction(v.error) ** 2
+    is_long = np.finfo(np.longdouble).eps < np.finfo(np.float64).eps
+    assert v.error <= (1e-15 if is_long else 1e-13) * float(np.sum(alpha * np.abs(X).max(axis=1)))

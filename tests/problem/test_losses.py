@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -100,3 +102,28 @@ def test_the_pieces_of_a_loss_are_the_loss(loss):
     middle = 0.5 * curvature * np.square(high - margins)
     value = np.where(margins <= low, 1.0 - margins, np.where((margins >= high) & (not is_two_sided), 0.0, middle))
     np.testing.assert_allclose(value, loss.value(margins), rtol=1e-12, atol=1e-12)
+
+
+def squared_hinge_term(margin, alpha, C):
+    """The gap term of a sample, in rational numbers."""
+    residual = 1 - margin
+    return C * (max(Fraction(0), residual) - alpha / (2 * C)) ** 2 + alpha * max(Fraction(0), -residual)
+
+
+@given(
+    margin=st.floats(-1e3, 0.999),
+    away=st.floats(-1e-3, 1e-3) | st.floats(-1e-15, 1e-15),
+    error=st.floats(1e-16, 1e-2),
+    part=st.floats(-1.0, 1.0),
+    C=st.floats(1e-4, 1e4),
+)
+def test_near_the_optimum_squared_hinge_pays_for_an_error_by_its_slope_alone(margin, away, error, part, C):
+    """At alpha = 2 C r the term is wrong by the square of the error, in rational numbers and with the rounding of the term."""
+    alpha = 2.0 * C * (1.0 - margin) * (1.0 + away)
+    loss, arrays = SquaredHinge(), [np.array([each]) for each in (margin, alpha, C)]
+    computed = Fraction(float(loss.gap_terms(*arrays)[0]))
+    bound = Fraction(float(loss.gap_sensitivity(*arrays, np.array([error]))[0]))
+    exact = squared_hinge_term(Fraction(margin) + Fraction(part) * Fraction(error), Fraction(alpha), Fraction(C))
+    assert abs(exact - computed) <= bound + Fraction(1, 10**15) * computed
+    if 1.0 - margin > 4.0 * error and error > 1e-12 * (1.0 + abs(margin)):
+        assert float(bound) <= 8.0 * C * (abs(away) * (1.0 - margin) + error) * error

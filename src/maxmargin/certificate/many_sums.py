@@ -13,11 +13,13 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.kernel_sums import KernelSums, _dense, _rbf_error
+from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.certificate.rounding import gamma as roundings
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew, single_threaded_blas
 from maxmargin.problem import policy as problem_policy
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.kernels import Kernel, Points
 
 
@@ -32,6 +34,32 @@ class ManySums(NamedTuple):
         errors = self.errors[:, k]
         own = np.broadcast_to(errors[0], len(samples)) if len(errors) == 1 else errors[samples]
         return KernelSums(np.ascontiguousarray(self.outputs[samples, k]), own)
+
+    def of_multiple(self, samples: Array, multiple: Multiple) -> KernelSums:
+        r"""The sums of a model with the coefficients :math:`c`, if model k has :math:`s` and :math:`|c - t s|_1 \le a`. No
+        value of the RBF kernel is above one, so that :math:`|f(c) - t f(s)| \le a`. With f(s) known up to e, t f(s) is known
+        up to t e and the rounding of one product."""
+        base, t = self.of(samples, multiple.k), multiple.factor
+        outputs = t * base.outputs
+        rounding = UNIT_ROUNDOFF * np.abs(outputs)
+        return KernelSums(outputs, (t * base.errors + rounding + multiple.away) * OUTWARDS)
+
+
+class Multiple(NamedTuple):
+    """A model that is ``factor`` times model k, but for coefficients whose absolute values add up to at most ``away``."""
+
+    k: int
+    factor: float
+    away: float
+
+
+def multiple_of(k: int, base: Array, signed: Array) -> Multiple:
+    """The multiple of model k, which has the coefficients ``base``, that is nearest to ``signed`` in size. A difference is
+    computed with at most two roundings of its greater term, and the sum of n terms with n more."""
+    size, own = float(np.sum(np.abs(base))), float(np.sum(np.abs(signed)))
+    factor = own / size if size > 0.0 else 0.0
+    away = float(np.sum(np.abs(signed - factor * base)))
+    return Multiple(k, factor, (away + 4.0 * UNIT_ROUNDOFF * own) * (1.0 + roundings(len(base) + 8.0)))
 
 
 class Part(NamedTuple):
@@ -51,7 +79,7 @@ def sums_of_many(kernel: Kernel, points: Points, signed: Array) -> ManySums:
     parts = list(_parts(points, signed))
 
     def task(start: int) -> None:
-        here = slice(start, min(n, start + policy.KERNEL.samples_a_tile))
+        here = slice(start, min(n, start + policy.KERNEL.samples_of_many))
         for part in parts:
             check_point()
             tile = _tile(kernel, points[here], part.points)
@@ -60,7 +88,7 @@ def sums_of_many(kernel: Kernel, points: Points, signed: Array) -> ManySums:
                 magnitudes[:, here][part.models] += np.abs(part.signed) @ np.abs(tile, out=tile).T
 
     with single_threaded_blas():
-        Crew(n * n).run([(start,) for start in range(0, n, policy.KERNEL.samples_a_tile)], task)
+        Crew(n * n).run([(start,) for start in range(0, n, policy.KERNEL.samples_of_many)], task)
     if magnitudes is None:  # no value of the RBF kernel is greater than one
         is_of_dots = kernel.dot_function is not None
         error = _rbf_error(kernel, points, points, n + 2.0) if is_of_dots else _difference_error(kernel, points)

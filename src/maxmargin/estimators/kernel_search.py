@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.certificate.certificate import relative
-from maxmargin.certificate.many_sums import ManySums, sums_of_many
+from maxmargin.certificate.kernel_sums import KernelSums
+from maxmargin.certificate.many_sums import ManySums, Multiple, multiple_of, sums_of_many
 from maxmargin.certificate.predictions import CertifiedLabels, kernel_lengths
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import single_threaded_blas
@@ -49,6 +50,9 @@ class SharedPolicy:
     """How often a model is trained again from its exact outputs before the estimator of the fold takes over."""
     sharper: float = 0.25
     """What multiplies the target each time."""
+    like: float = 1e-12
+    """The distance up to which a model is taken for a multiple of another one, as a share of its coefficients: no more than the
+    rounding of a kernel value times their number."""
     worth_waiting: float = 1.0 / 3.0
     """If at least this share of the values of C seems unable to win after all folds but one, these folds are judged first. The
     last fold is then trained for the other values only. Judging takes about as long as training a fold."""
@@ -65,11 +69,15 @@ class Trained(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """The places of a model in the sums: of alpha, and of its mend, which is -1 where there is none."""
+    """The places of a model in the sums: of alpha, as a multiple of a column, and of its mend, which is -1 where there is
+    none."""
 
     sums: ManySums
-    alpha: int
+    alpha: Multiple
     mend: int
+
+    def of_alpha(self, rows: Array) -> KernelSums:
+        return self.sums.of_multiple(rows, self.alpha)
 
 
 @dataclass
@@ -149,7 +157,7 @@ class SharedFold:
 
     def fit(self, C: float, model: Trained, judged: Judged) -> Fit:
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
-        v = dual_expansion(problem, model.alpha, judged.sums.of(self.fold.train_rows, judged.alpha), self.lengths)
+        v = dual_expansion(problem, model.alpha, judged.of_alpha(self.fold.train_rows), self.lengths)
         return expansion_fit(problem, model.alpha, v, self._primal(v, model, judged, self.fold.train_rows), C, self.lengths)
 
     def _primal(self, v: Expansion, model: Trained, judged: Judged, rows: Array) -> Expansion:
@@ -164,7 +172,7 @@ class SharedFold:
     def labels(self, fit: Fit, model: Trained, judged: Judged) -> CertifiedLabels:
         """Labels of the validation samples, and which of them are proved."""
         rows, ball = self.fold.test_rows, fit.ball_at(fit.C)
-        v = Expansion(np.zeros(len(rows)), *judged.sums.of(rows, judged.alpha))
+        v = Expansion(np.zeros(len(rows)), *judged.of_alpha(rows))
         w = self._primal(v, model, judged, rows)
         middle = w.mixed(0.5, v, 0.5)
         errors = middle.output_errors + 4.0 * np.finfo(np.float64).eps * np.abs(middle.outputs)
@@ -248,16 +256,32 @@ class SharedSearch(ListSearch):
         """The sums of all models, and those of their mends, in one pass."""
         assert self.matrix is not None
         mended = [key for key in keys if self.models[key].mend is not None]
-        signed = np.zeros((self.matrix.n_samples, len(keys) + len(mended)))
-        for place, (i, k) in enumerate(keys):
-            signed[self.folds[i].train_rows, place] = self.shared[i].problem.signs * self.models[i, k].alpha
-        for place, key in enumerate(mended, len(keys)):
+        columns, multiples = self._columns(keys)
+        signed = np.zeros((self.matrix.n_samples, len(columns) + len(mended)))
+        signed[:, : len(columns)] = np.stack(columns, axis=1)
+        for place, key in enumerate(mended, len(columns)):
             mend = self.models[key].mend
             assert mend is not None
             signed[mend.samples, place] = mend.change
         sums = sums_of_many(self.matrix.kernel, self.matrix.points, signed)
-        places = dict(zip(mended, range(len(keys), signed.shape[1]), strict=True))
-        return [Judged(sums, place, places.get(key, -1)) for place, key in enumerate(keys)]
+        places = dict(zip(mended, range(len(columns), signed.shape[1]), strict=True))
+        return [Judged(sums, multiple, places.get(key, -1)) for key, multiple in zip(keys, multiples, strict=True)]
+
+    def _columns(self, keys: list[tuple[int, int]]) -> tuple[list[Array], list[Multiple]]:
+        """The signed coefficients of the models. One that is a multiple of the last column, because no step was made from one C
+        to the next, needs no column of its own."""
+        assert self.matrix is not None
+        columns: list[Array] = []
+        multiples = []
+        for i, k in keys:
+            signed = np.zeros(self.matrix.n_samples)
+            signed[self.folds[i].train_rows] = self.shared[i].problem.signs * self.models[i, k].alpha
+            near = multiple_of(len(columns) - 1, columns[-1], signed) if columns else None
+            if near is None or near.away > self.policy.like * near.factor * float(np.abs(columns[-1]).sum()):
+                columns.append(signed)
+                near = Multiple(len(columns) - 1, 1.0, 0.0)
+            multiples.append(near)
+        return columns, multiples
 
     def _settle(self, key: tuple[int, int], judged: Judged, next_tol: float) -> bool:
         """Keep the score of a model that is within ``tol``; train it again if it is not."""
@@ -265,7 +289,7 @@ class SharedSearch(ListSearch):
         one, model, C = self.shared[i], self.models[key], float(self.Cs[k])
         fit = one.fit(C, model, judged)
         if not relative_gap(fit) <= self.limits.tol:
-            outputs = np.ascontiguousarray(judged.sums.outputs[:, judged.alpha])
+            outputs = judged.of_alpha(np.arange(len(judged.sums.outputs))).outputs
             self.models[key] = one.train_again(C, model, outputs, next_tol)
             return False
         labels = one.labels(fit, model, judged)

@@ -206,7 +206,7 @@ def warn_if_unproved(search: Any) -> None:
 
     warnings.warn(
         f"The proof over the range has a regret of {search.regret_:.4g}; {search.regret:g} was asked for. proof_ says what is "
-        "proved.",
+        "proved. Bounds grow with the lengths of the samples: standardised columns (StandardScaler) have better ones.",
         ConvergenceWarning,
         stacklevel=3,
     )

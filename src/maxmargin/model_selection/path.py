@@ -284,8 +284,10 @@ class _Track:
         k = 0
         while k < len(self.fits) - 1:
             one, two = self.fits[k], self.fits[k + 1]
-            bound = _relative(between(one, two).greatest_gap, self.solutions[k].certificate.dual)
-            if bound <= tol or two.C / one.C < policy.PATH.closest:
+            dual = self.solutions[k].certificate.dual
+            bound, fitted = (_relative(gap, dual) for gap in (between(one, two).greatest_gap, max(one.gap, two.gap)))
+            is_limited = fitted > policy.PATH.divided_below * tol
+            if bound <= tol or two.C / one.C < policy.PATH.closest or is_limited:
                 k += 1
                 continue
             C = math.sqrt(one.C * two.C)

@@ -15,8 +15,20 @@ class PathPolicy:
     """Share of ``tol`` that the fits at the knots may use. The rest is left for the intervals. An estimate, not measured."""
     closest: float = 1.0 + 1e-6
     """Ratio of two knots below which their interval is not divided: rounding limits its gap there."""
+    divided_below: float = 0.5
+    """Share of ``tol`` that the gaps of two fits may take for their interval to be divided. Beyond it rounding limits the gap,
+    and no division helps."""
     held_megabytes: float = 500.0
     """Size of a kernel matrix up to which it is computed once and held for all fits."""
+
+
+@dataclass(frozen=True)
+class TransferPolicy:
+    """How a proof is moved."""
+
+    loose: float = 1e-7
+    """The rounding error of w(alpha), as a share of |w(alpha)|, from which on its sums are made in long double: half the square
+    of that error is a part of the gap. Sums over raw columns, such as times in seconds since 1970, are in need of it."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,7 @@ class RulerPolicy:
 
 
 PATH = PathPolicy()
+TRANSFER = TransferPolicy()
 LEAVE_ONE_OUT = LeaveOneOutPolicy()
 TRACK = TrackPolicy()
 RACE_FOLD = RaceFoldPolicy()

@@ -181,13 +181,13 @@ class Race:
     def _improve(self, regret: float) -> bool:
         """Where the bound is worst. False where nothing can be improved any more."""
         best = self.best
-        if (
-            self.floors[best] > self.elsewhere
-            and self.score.regret(self.ceilings[best], self.floors[best]) > 0.5 * regret
-            and self._sharpen(best, 0.01)
-        ):
-            self._measure()
-            return True
+        if self.floors[best] > self.elsewhere:
+            width = self.score.regret(self.ceilings[best], self.floors[best])
+            if width > 0.5 * regret and self._sharpen(best, 0.01):
+                self._measure()
+                return True
+            if width > regret:  # rounding limits the score at a knot: more knots cannot help
+                return False
         worst = max(self.stretches.values(), key=lambda stretch: (stretch.ceiling, stretch.high / stretch.low))
         allowed = self.policy.gap_share * worst.gap
         is_limited = worst.fitted_gap > 2.0 * allowed

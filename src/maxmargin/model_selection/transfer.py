@@ -49,7 +49,8 @@ from maxmargin.certificate.kernel_sums import KernelSums
 from maxmargin.certificate.predictions import norms
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
 from maxmargin.data.rows import Array
-from maxmargin.model_selection.points import Expansion, Point, Weights
+from maxmargin.model_selection import policy
+from maxmargin.model_selection.points import Expansion, Point, Weights, long_rounding
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
@@ -248,7 +249,11 @@ def _dual_point(problem: Problem, alpha: Array, lengths: Array) -> Point:
         outputs, errors = outputs_of(problem, alpha, np.flatnonzero(alpha))
         return Expansion(alpha * problem.signs, outputs, np.array(errors), away)
     weights = problem.weights(alpha)[: problem.n_penalised]
-    return Weights(weights, gamma(problem.n_samples + 8.0) * scale + away)
+    rounding = gamma(problem.n_samples + 8.0) * scale
+    if rounding > policy.TRANSFER.loose * float(np.linalg.norm(weights)):
+        weights = problem.precise_weights(alpha)[: problem.n_penalised]
+        rounding = long_rounding(problem.n_samples, scale) + UNIT_ROUNDOFF * float(np.linalg.norm(weights)) * OUTWARDS
+    return Weights(weights, rounding + away)
 
 
 def _share_off_balance(problem: Problem, alpha: Array, total: float) -> float:

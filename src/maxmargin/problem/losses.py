@@ -132,9 +132,15 @@ class SquaredHinge:
         return C * np.square(np.maximum(0.0, residual) - alpha * half_inverse(C)) + alpha * np.maximum(0.0, -residual)
 
     def gap_sensitivity(self, output: Array, alpha: Array, C: Array, error: Array, target: Targets = 1.0) -> Array:
-        error = error + residual_rounding(alpha, C)
-        slope = np.abs(2.0 * C * np.maximum(0.0, target - output) - alpha)
-        return (np.maximum(slope, alpha) + C * error) * error
+        """Where the residual r is positive whatever the error e is, the term is C (r - alpha / 2C)^2, which changes by at most
+        |2 C r - alpha| e + C e^2: next to nothing at the optimum. Elsewhere its slope may also be -alpha, that of
+        alpha max(0, -r). The rounding of r counts as a part of e, and a second C e^2 pays for that of the slope, which is
+        at most u (2 C r + alpha) with u r <= e / 2."""
+        residual = target - output
+        error = error + residual_rounding(alpha, C) + 4.0 * UNIT_ROUNDOFF * (np.abs(target) + np.abs(output))
+        slope = np.abs(2.0 * C * np.maximum(0.0, residual) - alpha)
+        steepest = np.where(residual > 2.0 * error, slope, np.maximum(slope, alpha))
+        return (steepest + 2.0 * C * error) * error
 
     def held_residual(self, alpha: Array, C: Array) -> Array:
         """See :class:`Hinge`."""

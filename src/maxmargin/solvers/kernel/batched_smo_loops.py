@@ -370,10 +370,10 @@ def gap_and_dual(v, y, s, lower, upper, b, epsilon):
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=FLAGS)
-def best_offset(v, lower, upper, epsilon):
+def best_offset(v, lower, upper, epsilon, passes=52):
     """The b that minimises the primal, up to rounding: its slope in b begins with minus the sum of ``upper``, and rises by
     upper_i at v_i - epsilon and by -lower_i at v_i + epsilon. By bisection, since 50 passes take a fifth of the time of
-    sorting."""
+    sorting. With fewer passes b is within a share 2^-passes of the range of v."""
     low, high, level = np.inf, -np.inf, 0.0
     for i in range(np.uint64(v.shape[0])):
         is_present = upper[i] > lower[i]
@@ -381,7 +381,7 @@ def best_offset(v, lower, upper, epsilon):
         high = greater(high, v[i] if is_present else -np.inf)
         level += upper[i]
     low, high = low - epsilon, high + epsilon
-    for _ in range(52):
+    for _ in range(passes):
         middle = 0.5 * (low + high)
         first, second, weight = middle + epsilon, middle - epsilon, 0.0
         if epsilon == 0.0:

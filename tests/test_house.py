@@ -104,7 +104,7 @@ NUMBERS_OF_LOOPS = {
         "U9",
         "ZERO",
     },
-    "kernel_matrix/tile_loops.py": {"GROUP", "LEAST_32", "LEAST_64", "NOWHERE", "ONE_32", "SHIFT_32", "SHIFT_64", "SQUARE"},
+    "kernel_matrix/tile_loops.py": {"LEAST_32", "LEAST_64", "NOWHERE", "ONE_32", "SHIFT_32", "SHIFT_64", "SQUARE"},
     "margin_bounds/coded_centres_loop.py": {"BYTE", "DIRECTIONS", "EIGHT", "LARGEST_CODE"},
     "margin_bounds/pruned_loss_loops.py": {"CELLS", "FETCHED_AHEAD", "LOCATED_AHEAD"},
     "model_selection/removal_judge_loops.py": {"OPEN", "RIGHT", "WRONG"},

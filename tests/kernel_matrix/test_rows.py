@@ -211,6 +211,32 @@ def test_sums_that_are_made_without_a_tile_do_not_depend_on_the_tile_before(form
 
 
 @dtypes
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_sums_are_those_of_the_rows_in_float64_whatever_the_type_of_the_values(form, dtype):
+    """With a large C the alphas are large, and the rounding of float32 sums would hide which samples are at the margin."""
+    problem = problem_of("rbf", form)
+    matrix = matrix_of(problem, dtype)
+    chosen, scales = np.arange(70), 1e6 * np.random.default_rng(2).standard_normal(70)
+    rows, sums = matrix.block(chosen, chosen).astype(np.float64), np.zeros(70)
+    matrix.add_to(sums, chosen, scales)
+    assert np.abs(sums - scales @ rows).max() <= 1e-13 * np.abs(scales).sum()
+
+
+@dtypes
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_values_of_whole_numbers_have_one_rounding_before_the_power(form, dtype):
+    """Dot products of small whole numbers are exact in float32, so that equal distances have equal values."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((70, 120)) < 0.12).astype(np.float64)
+    points = sparse.csr_array(X) if form == "sparse" else X
+    problem = KernelProblem.build(points, np.resize([1, -1], 70), 1.0, RBF(0.005))
+    values = matrix_of(problem, dtype).block(np.arange(70), np.arange(70))
+    distances = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    exact = np.exp(-0.005 * distances)
+    assert (np.abs(values - exact) <= 3.0 * np.finfo(dtype).eps * exact).all()
+
+
+@dtypes
 def test_rows_that_are_kept_and_rows_that_are_not_add_up(dtype):
     problem = problem_of("rbf")
     two_rows = 2 * 70 * np.dtype(dtype).itemsize / 1e6

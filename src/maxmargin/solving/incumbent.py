@@ -288,10 +288,10 @@ class KernelIncumbent:
         if is_within_tol or self._verdict is None or verdict.certificate.gap < self._verdict.certificate.gap:
             self._alpha, self._verdict = np.array(alpha), verdict
         if not is_within_tol:
-            alpha, verdict = self._stretched(alpha, verdict, tol)
-            is_within_tol = verdict.meets(tol)
+            longer, stretched = self._stretched(alpha, verdict, tol)
+            is_within_tol = stretched.meets(tol)
             if is_within_tol:
-                self._alpha, self._verdict = np.array(alpha), verdict
+                self._alpha, self._verdict = np.array(longer), stretched
         if is_within_tol:
             return self.best()
         solver.take_outputs(self.problem, state, verdict.outputs)
@@ -303,11 +303,16 @@ class KernelIncumbent:
         values are large, as in raw columns."""
         least = verdict.least_margin(self.problem) if verdict.certificate.is_proof else 0.0
         longer = alpha / least if 1.0 - self.policy.stretch * tol <= least < 1.0 else alpha
-        if longer is alpha or not self.problem.is_feasible(longer):
+        if longer is alpha or not self.problem.is_feasible(longer) or not self._may_meet(longer, verdict.outputs / least, tol):
             return alpha, verdict
         stretched = self._certify(longer, tol)
         self._evaluations += stretched.kernel_evaluations
         return (longer, stretched) if stretched.certificate.gap < verdict.certificate.gap else (alpha, verdict)
+
+    def _may_meet(self, alpha: Array, outputs: Array, tol: float) -> bool:
+        """Whether an alpha without losses, whose gap is |w|^2 - sum_i alpha_i, looks good enough for another certificate."""
+        sqnorm, total = float((alpha * self.problem.signs) @ outputs), float(alpha.sum())
+        return sqnorm - total <= 2.0 * tol * max(0.5 * sqnorm, total - 0.5 * sqnorm)
 
     def judge_own(self, solver: KernelSolver, state: Any) -> Answer:
         alpha, self._verdict = self._judged(solver, state, None)

@@ -37,6 +37,7 @@ from maxmargin.solvers.kernel.factored import FactoredNewton, factor
 from maxmargin.solvers.kernel.held_smo import HeldState
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
 from maxmargin.solvers.kernel.pace import Pace, PaceMark
+from maxmargin.solvers.kernel.prices import Prices
 from maxmargin.solvers.kernel.units import start_in_units
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.presolve import MergedSamples
@@ -260,18 +261,17 @@ class ManyState:
         return self.smo.relative_gap <= self.finish_below and len(self._near()) <= self._most_worth_it
 
     def pays(self, target: float) -> bool:
-        """Whether least squares take less time than SMO would, at its pace since the gap was ten times as large. Regression
-        asks: it has many free variables that SMO finds in few steps each, where C is small."""
-        now = PaceMark(self.smo.relative_gap, self._work)
-        if not self.smo.units.is_signed or not now.gap > target > 0.0:
+        """Whether least squares take less time than SMO would, at its pace since the gap was ten times as large. Two regimes
+        ask: regression, which has many free variables that SMO finds in few steps each, where C is small; and classes whose
+        matrix is held, where a narrow kernel leaves nearly every variable free and SMO needs few steps for each."""
+        now = PaceMark(self.smo.relative_gap, self.prices.pace)
+        if not self.prices.are_known or not now.gap > target >= self.policy.least_target_of_smo:
             return True
-        return self.policy.ns_a_pair * len(self._near()) ** 2 <= self.pace.work_left(now, target)
+        return self.prices.least_squares(len(self._near())) <= self.pace.work_left(now, target)
 
     @property
-    def _work(self) -> float:
-        """Estimated nanoseconds of what SMO has done so far."""
-        a_step = self.policy.ns_a_step_and_sample * min(self.problem.n_samples, max(self.solver.working_set, self.smo.n_free))
-        return a_step * self.smo.steps + self.policy.ns_a_value * self.smo.kernel_evaluations
+    def prices(self) -> Prices:
+        return Prices(self.problem, self.smo, self.solver.working_set, self.policy)
 
     @property
     def _most_worth_it(self) -> int:
@@ -283,7 +283,7 @@ class ManyState:
         goal = max(budget.target, self.finish_below) if self.may_finish else budget.target
         self.stage = FIRST if self.stage is FIRST else AGAIN
         self.solver.advance(self.problem, self.smo, budget._replace(target=goal))
-        self.pace.note(self.smo.relative_gap, self._work)
+        self.pace.note(self.smo.relative_gap, self.prices.pace)
         self.looks_done = self.smo.looks_done
         if self.smo.looks_done and goal > budget.target:  # good enough for least squares, not for a certificate
             self.looks_done = False
@@ -313,7 +313,7 @@ class ManyState:
         With a smooth kernel and a large C, SMO makes many millions of tiny steps."""
         n = self.problem.n_samples
         may_be = not self.was_whole and n <= self.most_near and self.problem.kernel.is_positive_semidefinite
-        return may_be and self._work > self.policy.ns_a_pair_of_all * n**2
+        return may_be and self.prices.smo > self.policy.ns_a_pair_of_all * n**2
 
     @property
     def may_factor(self) -> bool:

@@ -128,7 +128,7 @@ class BatchedSMO(KernelSolver):
         goal = target * state.caution
         if state.relative_gap <= goal and not state.is_complete:
             state.recheck(problem, self.policy.doubtful * state.moved)
-        if goal < state.precision and state.relative_gap <= state.precision:
+        if goal < state.precision and state.relative_gap <= state.precision and not state.certificate_is_cheaper:
             self._look_closer(problem, state)
         state.looks_done = state.relative_gap <= goal
         if not state.looks_done and (state.standstill.is_reached or state.is_stalled):
@@ -164,6 +164,7 @@ class BatchedSMO(KernelSolver):
         change = state.s[chosen] - before
         moved = change != 0.0
         state.add(chosen[moved], change[moved])
+        state.values_read += len(chosen) * (len(chosen) + steps) + state.active * int(np.count_nonzero(moved))
         state.survey(problem)
         if not moved.any():
             state.standstill.note_no_move()

@@ -24,3 +24,11 @@ def test_a_solver_whose_gap_does_not_fall_has_much_work_left():
     pace = Pace()
     pace.note(1.0, 10.0)
     assert pace.work_left(PaceMark(1.0, 20.0), 0.1) > 1e12
+
+
+def test_a_point_that_another_solver_has_moved_tells_nothing_of_the_pace():
+    pace = Pace()
+    pace.note(0.1, 10.0)
+    pace.begin_again(PaceMark(1e-5, 10.0))
+    assert pace.work_left(PaceMark(1e-5, 10.0), 1e-6) == float("inf")
+    assert pace.work_left(PaceMark(1e-6, 12.0), 1e-8) == pytest.approx(4.0)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
+from maxmargin.certificate.kernel import certify_kernel
 from maxmargin.problem import policy
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF
 from maxmargin.solvers.kernel.auto import KernelAuto
 from maxmargin.solvers.kernel.auto_policy import KernelAutoPolicy
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO
+from maxmargin.solvers.kernel.prices import Prices
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 
@@ -55,3 +57,15 @@ def test_a_certificate_is_cheaper_than_exact_outputs_where_nearly_all_samples_ar
     state.s[free[:700]] = 0.0
     state.f[free[:700]] = 10.0 * problem.signs[:700]
     assert not state.certificate_is_cheaper
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_the_gap_that_float32_hides_is_known_from_a_few_exact_outputs(C):
+    """SMO is run to a gap that float32 values cannot show; the true gap is then what they hide."""
+    problem, solver = noisy(3.0, C), BatchedSMO(dtype="float32")
+    state = solver.init(problem, None, 0)
+    while state.relative_gap > 1e-9:
+        solver._iterate(problem, state, 10**6)
+    hidden = Prices(problem, state, 1024, KernelAutoPolicy()).hidden_gap(np.flatnonzero(state.is_free))
+    true = certify_kernel(problem, state.alpha).certificate.relative_gap
+    assert true / 10.0 <= hidden <= 10.0 * true

@@ -261,13 +261,18 @@ class ManyState:
         return self.smo.relative_gap <= self.finish_below and len(self._near()) <= self._most_worth_it
 
     def pays(self, target: float) -> bool:
-        """Whether least squares take less time than SMO would, at its pace since the gap was ten times as large. Two regimes
-        ask: regression, which has many free variables that SMO finds in few steps each, where C is small; and classes whose
-        matrix is held, where a narrow kernel leaves nearly every variable free and SMO needs few steps for each."""
-        now = PaceMark(self.smo.relative_gap, self.prices.pace)
-        if not self.prices.are_known or not now.gap > target >= self.policy.least_target_of_smo:
+        """Whether least squares take less time than SMO would, at its pace since the gap was ten times as large. It may not
+        where nearly every variable is free and SMO needs few steps for each: narrow kernels, and tubes with a small C."""
+        now, prices = self._pace_mark, self.prices
+        if not prices.are_known or not now.gap > target >= self.policy.least_target_of_smo:
             return True
-        return self.prices.least_squares(len(self._near())) <= self.pace.work_left(now, target)
+        near, left = self._near(), self.pace.work_left(now, target)
+        squares = prices.least_squares(len(near))
+        return squares <= left or squares <= left + prices.of_rounding(near, target, self.pace.a_decade(now))
+
+    @property
+    def _pace_mark(self) -> PaceMark:
+        return PaceMark(self.smo.relative_gap, self.prices.pace)
 
     @property
     def prices(self) -> Prices:
@@ -283,7 +288,7 @@ class ManyState:
         goal = max(budget.target, self.finish_below) if self.may_finish else budget.target
         self.stage = FIRST if self.stage is FIRST else AGAIN
         self.solver.advance(self.problem, self.smo, budget._replace(target=goal))
-        self.pace.note(self.smo.relative_gap, self.prices.pace)
+        self.pace.note(*self._pace_mark)
         self.looks_done = self.smo.looks_done
         if self.smo.looks_done and goal > budget.target:  # good enough for least squares, not for a certificate
             self.looks_done = False
@@ -390,5 +395,6 @@ class ManyState:
             return
         self.is_finished = False
         self.smo.survey(self.problem)
+        self.pace.begin_again(self._pace_mark)
         gap, enough = self.smo.relative_gap, self.policy.enough
         self.finish_below = gap if gap <= enough * self.gap_before else enough * min(gap, self.gap_before)

@@ -57,7 +57,9 @@ class KernelAutoPolicy:
     features, 29 to 35 with 500 features."""
     ns_a_value_read: float = 0.75
     """Nanoseconds for each kernel value that SMO reads from a held matrix. Measured: 0.4 to 1.2."""
-    sure_of_pace: float = 0.5
+    exact_outputs: int = 16
+    """Samples near the margin whose exact outputs tell how wrong float32 values are."""
+    sure_of_pace: float = 0.75
     """SMO goes on where the estimate of its time is at most this share of that of least squares. Its pace may fall, and least
     squares end at rounding error."""
     least_target_of_smo: float = 1e-7

@@ -6,7 +6,6 @@ is within the tolerance; else ``maxmargin.certificate.nu`` judges again."""
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +17,11 @@ from maxmargin.certificate.nu_sum_loops import (
     ERROR,
     GAP,
     GREATEST_H,
-    GREATEST_KINK,
-    HIGH,
     LEFT_REACH,
     LINEAR,
     LOSS,
-    LOW,
     N_NUMBERS,
     TAKEN,
-    THRESHOLD,
     EvenBounds,
     EvenVariables,
     even_nu_sums,
@@ -34,10 +29,10 @@ from maxmargin.certificate.nu_sum_loops import (
 from maxmargin.certificate.nu_sums import GroupSums, joined_charges
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.rows import Array
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF
-from maxmargin.problem.held_values import HeldValues
-from maxmargin.problem.kernel_loops import SUMMED_SAMPLES
+from maxmargin.problem.dual_box import repeated
+from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs
 from maxmargin.problem.nu import NuProblem
+from maxmargin.problem.offset import Interval, best_offsets
 
 
 class EvenVerdict(NamedTuple):
@@ -51,40 +46,32 @@ class EvenVerdict(NamedTuple):
 
 
 def even_nu_verdict(problem: NuProblem, alpha: Array) -> EvenVerdict | None:
-    """Judge alpha. None where the problem is not of this kind, alpha is outside its box, or a group has no kink below its
-    threshold."""
+    """Judge alpha. None where the problem is not of this kind, or alpha is outside its box."""
     held, cost, n = problem.samples.held, problem.even_cost, problem.samples.n_samples
     is_even = cost is not None and len(alpha) <= SUMMED_SAMPLES and problem.kernel.is_positive_semidefinite
-    if not is_even or cost is None or held is None or held.bounds is None:
+    if not is_even or cost is None or held is None or held.bounds is None or not (alpha.min() >= 0.0 and alpha.max() <= cost):
         return None
-    ranks = [_ranks(len(members), cost, total) for members, total in zip(problem.members, problem.totals.tolist(), strict=True)]
-    if min(ranks)[0] < 1:
-        return None
-    memory, found = np.empty((4, max(len(alpha), N_NUMBERS))), np.zeros((len(ranks), N_NUMBERS))
-    variables = EvenVariables(problem.signs, problem.targets, problem.group, np.array(ranks))
-    bounds = EvenBounds(cost, held.bounds.lengths, *even_errors(held.bounds.share, n))
-    values = _values(held, problem, alpha)
-    sqnorm, reach = even_nu_sums(values, alpha, variables, bounds, memory, found)
-    if reach < 0.0:
-        return None
-    certificate = _certificate(problem, alpha, found, sqnorm)
-    kinks = [BestKinks(*row) for row in found[:, [LOW, HIGH, GREATEST_KINK]].tolist()]
-    return EvenVerdict(certificate, found[:, THRESHOLD].copy(), kinks, memory[1, :n], memory[2, :n])
+    coefficients, outputs, lengths = problem.coefficients(alpha), np.zeros(n), held.bounds.lengths
+    held_outputs(held.with_rows(coefficients.nonzero()[0]), coefficients, outputs)
+    kinks = problem.kinks(problem.of_variables(outputs))
+    totals, greatest = problem.totals.tolist(), float(np.abs(kinks).max())
+    best = [_best_kinks(kinks[own], cost, total, greatest) for own, total in zip(problem.members, totals, strict=True)]
+    thresholds = np.array([Interval(low, high).middle for low, high, _ in best])
+    relative_error, own_error = even_errors(held.bounds.share, n)
+    errors = (relative_error * float(np.abs(coefficients) @ lengths)) * lengths
+    found = np.zeros((2, len(best), N_NUMBERS))
+    variables = EvenVariables(problem.signs, problem.targets, problem.group, thresholds)
+    even_nu_sums(outputs, alpha, variables, EvenBounds(cost, lengths, errors, own_error), found)
+    certificate = _certificate(problem, alpha, found[0], thresholds.tolist(), float(coefficients @ outputs))
+    return EvenVerdict(certificate, thresholds, best, outputs, errors)
 
 
-def _values(held: HeldValues, problem: NuProblem, alpha: Array) -> Array:
-    return held.padded if held.wants_all else held.with_rows(problem.coefficients(alpha).nonzero()[0])
+def _best_kinks(kinks: Array, cost: float, level: float, greatest: float) -> BestKinks:
+    """The kinks between which thresholds are optimal: their quantiles at ``level``."""
+    return BestKinks(*best_offsets(kinks, repeated(cost, len(kinks)), level), greatest)
 
 
-def _ranks(n: int, cost: float, level: float) -> tuple[int, int]:
-    """How many of n kinks are at or below the threshold, and one where it may be anywhere up to the next kink: the optimal
-    thresholds are the quantiles at ``level`` of kinks of this cost. Any threshold would do for the certificate."""
-    slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (n * cost + abs(level))
-    low, high = math.ceil((level - slack) / cost), math.floor((level + slack) / cost)
-    return min(low, n), int(high >= low)
-
-
-def _certificate(problem: NuProblem, alpha: Array, found: Array, sqnorm: float) -> Certificate:
+def _certificate(problem: NuProblem, alpha: Array, found: Array, thresholds: list[float], sqnorm: float) -> Certificate:
     sums = found.sum(axis=0).tolist()
     rows, lengths = found.tolist(), problem.samples.held.bounds.lengths  # type: ignore[union-attr]
     groups, greatest, cost = [], float(lengths.max()), float(problem.even_cost or 0.0)
@@ -93,7 +80,6 @@ def _certificate(problem: NuProblem, alpha: Array, found: Array, sqnorm: float) 
         costs = cost * len(problem.members[g])
         taken_and_left = row[TAKEN : LEFT_REACH + 1]
         groups.append(GroupSums._make([*taken_and_left, costs, row[GREATEST_H], greatest, is_full]))
-    thresholds = [row[THRESHOLD] for row in rows]
     priced = sum(total * theta for total, theta in zip(problem.totals.tolist(), thresholds, strict=True))
     taken = sum(row[TAKEN] * theta for row, theta in zip(rows, thresholds, strict=True))
     parts = GapParts(

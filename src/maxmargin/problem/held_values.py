@@ -233,16 +233,16 @@ def _log2_scale(kernel: Kernel) -> float:
     return -kernel.gamma / math.log(2.0)  # type: ignore[attr-defined]
 
 
-def held_values(kernel: Kernel, points: Points) -> HeldValues:
+def held_values(kernel: Kernel, points: Points, is_whole: bool = False) -> HeldValues:
     """The matrix. Each value is computed once, for both of its places, unless rows are made on demand. A precomputed matrix is
-    copied."""
+    copied. ``is_whole``: the solver reads all rows, so they are all made now."""
     n = len(points)
     if kernel.is_given:
         padded, matrix = np.zeros((padded_size(n), padded_size(n))), points.matrix
         padded[:n, :n] = matrix.toarray() if sparse.issparse(matrix) else matrix
         return HeldValues.whole(padded, n, 0.0, 0)
     error, prepared = kernel.rounding_error(points, points), kernel.prepared(points)
-    bounds, function = ValueBounds.of(kernel, prepared), _waiting(kernel, prepared, n)
+    bounds, function = ValueBounds.of(kernel, prepared), None if is_whole else _waiting(kernel, prepared, n)
     padded = np.empty((padded_size(n), padded_size(n)))
 
     def fill() -> int:

@@ -96,7 +96,8 @@ class NuProblem:
 
     def coefficients(self, alpha: Array) -> Array:
         """The coefficients of phi(x) in w, one for each sample."""
-        return np.asarray((self.signs * alpha).reshape(self.n_copies, -1).sum(axis=0))
+        signed = self.signs * alpha
+        return np.asarray(signed if self.n_copies == 1 else signed.reshape(self.n_copies, -1).sum(axis=0))
 
     def of_variables(self, outputs: Array) -> Array:
         """Repeat numbers of samples for each variable."""
@@ -160,7 +161,7 @@ def _samples(X: Any, kernel: Kernel, matrix: Callable[[], HeldValues] | None = N
     rows = X if isinstance(X, Rows) else Rows.from_matrix(X)
     loss: Any = EpsilonInsensitive()
     if matrix is None:
-        return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=loss)
+        return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=loss, reads_all=True)
     zeros, ones = repeated(0.0, rows.n_samples), repeated(1.0, rows.n_samples)
     return KernelProblem(rows, zeros, ones, kernel, loss=loss, matrix=matrix)
 

@@ -9,7 +9,7 @@ the sum of each group:
           \end{bmatrix}
 
 If s + d is inside the box, it is the optimum of that face. If not, SMO goes on. If a few rounds are not enough, the solver
-gives up. ``maxmargin.solvers.kernel.held_nu_loops`` does all of that in one call, but for large or singular systems."""
+gives up. ``maxmargin.solvers.kernel.held_nu_loops`` makes the steps of a round in one call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from maxmargin.problem.feature_maps import feature_map
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.held_nu_loops import LEFT, MOVED, N_MASKS, GroupedProblem, RoundPlan, run_round
+from maxmargin.solvers.kernel.held_nu_loops import N_MASKS, GroupedProblem, RoundPlan, run_round
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,6 @@ class HeldNuPolicy:
     """Factor on those steps in every round after the first."""
     most_rounds: int = 5
     """Rounds before the solver for many samples takes over."""
-    most_free: int = 64
-    """Free variables up to which compiled code solves their system. LAPACK is faster with more."""
     noise: float = 4.0
     """Units in the last place by which an output may be wrong. A gap that such errors can explain counts as rounding error."""
     safety: float = 0.5
@@ -99,8 +97,6 @@ class HeldNuState:
     def __post_init__(self) -> None:
         self.share, self.target_share = self.policy.first_share, self.policy.safety
         self.n = len(self.places[0])
-        most = self.policy.most_free
-        self.work, self.free = np.empty((most, most + 3)), np.empty((2, most), np.int64)
 
     @property
     def active(self) -> int:
@@ -130,36 +126,37 @@ class HeldNuState:
     def run_round(self) -> None:
         """SMO, and the optimum of the face that it has found."""
         most = self.policy.steps_a_variable * self.policy.more_steps**self.rounds * self.n
-        steps, outcome = self._run(most, self.work)
+        steps = self._run(most)
         if steps < most:
             self.share *= self.policy.next_share
         self.rounds += 1
-        if outcome == LEFT and self.leap():
-            self._run(0, self.work[:0])
-        self.steps += outcome == MOVED
+        if self.leap():
+            self._run(0)
 
-    def _run(self, most_steps: int, work: Array) -> tuple[int, int]:
-        """The steps of SMO, and the outcome of the leap. Without steps and memory for a system v is made anew, and the gap."""
+    def _run(self, most_steps: int) -> int:
+        """The steps of SMO. Without steps v is made anew, and the gap."""
         plan = RoundPlan(self.share, self.total, most_steps)
-        steps, self.gap, self.dual, scale, outcome = run_round(self.local, self.masks, plan, work, self.free)
+        steps, self.gap, self.dual, scale = run_round(self.local, self.masks, plan)
         self.steps += steps
         self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual)
         self.is_at_rounding = self.gap <= self.policy.noise * UNIT_ROUNDOFF * scale
-        return steps, outcome
+        return int(steps)
 
     def leap(self) -> bool:
-        """Move to the optimum of the present face by LAPACK, if that is inside the box. False where it is not."""
+        """Move to the optimum of the present face, if that is inside the box. False where it is not."""
         s, lower, upper = self.local.s, self.local.lower, self.local.upper
-        free = ((s > lower) & (s < upper)).nonzero()
-        m, k = len(free[0]), 2
-        system, right = np.zeros((m + k, m + k)), np.zeros(m + k)
-        system[:m, :m], right[:m] = self.local.K[np.ix_(free[1], free[1])], self.local.v[free[1]]
-        system[m, m] = system[m + 1, m + 1] = 1.0  # of a group without free variables
-        for g in np.unique(free[0]):
-            system[:m, m + g] = system[m + g, :m] = free[0] == g
-            system[m + g, m + g] = 0.0
-        moved = s[free] + _solution(system, right, is_singular=m - k > self.rank)[:m]
-        is_inside = m > 0 and bool(np.all((moved > lower[free]) & (moved < upper[free])))
+        groups, samples = free = ((s > lower) & (s < upper)).nonzero()
+        m = len(samples)
+        if not m:
+            return False
+        system, right = np.zeros((m + 2, m + 2)), np.zeros(m + 2)
+        system[:m, :m], right[:m] = self.local.K[samples[:, None], samples], self.local.v[samples]
+        n_first = m - int(np.count_nonzero(groups))
+        for column, own in ((m, slice(0, n_first)), (m + 1, slice(n_first, m))):
+            system[own, column] = system[column, own] = 1.0
+            system[column, column] = float(own.start == own.stop)  # a group without free variables
+        moved = s[free] + _solution(system, right, is_singular=m - 2 > self.rank)[:m]
+        is_inside = bool(((moved > lower[free]) & (moved < upper[free])).all())
         if is_inside:
             s[free] = moved
             self.steps += 1

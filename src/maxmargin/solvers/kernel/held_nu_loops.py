@@ -1,5 +1,4 @@
-"""A round of the solver for the problems with nu on a kernel matrix that is held: SMO, v itself, the gap, and least squares for
-tens of free variables, in one call.
+"""A round of the solver for the problems with nu on a kernel matrix that is held, in one call: SMO, v itself, and the gap.
 
 A sample has one v and, in each of the two groups, a variable: row g of ``s``, ``lower`` and ``upper``. In a group that a sample
 does not belong to its variable has lower = upper = 0. So nothing is put into the order of the groups, and the two variables of
@@ -17,12 +16,6 @@ from maxmargin.data.rows import Array
 from maxmargin.solvers.kernel.batched_smo_loops import LEAST_CURVATURE, RUN, best_partner, greater, lesser, place_of
 
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}
-LEAST_PIVOT = 1e-10
-"""The least pivot of the factor, relative to the diagonal: with a smaller one the solution is mostly rounding error. This
-follows from float64 and is not a setting."""
-MOVED, OUTSIDE, LEFT = 0, 1, 2
-"""The outcome of ``leap``: it moved to the solution of the system, the solution is outside the box, or the system is left to
-others, because it is singular or has too many variables."""
 N_MASKS = 5
 """Rows of memory for the masks of both groups, and for gains."""
 
@@ -51,7 +44,7 @@ class RoundPlan(NamedTuple):
 @njit(inline="always")
 def set_group_masks(g, i, local, masks):
     masks[g, i] = -np.inf if local.s[g, i] >= local.upper[g, i] else 0.0
-    masks[g + 2, i] = np.inf if local.s[g, i] <= local.lower[g, i] else 0.0
+    masks[g + np.uint64(2), i] = np.inf if local.s[g, i] <= local.lower[g, i] else 0.0
 
 
 @njit(inline="always")
@@ -60,7 +53,7 @@ def run_smo(local, masks, tolerance, max_steps):
     steps made."""
     K, diagonal, v, s, lower, upper = local.K, local.diagonal, local.v, local.s, local.lower, local.upper
     zero, q, infinity = np.uint64(0), np.uint64(v.shape[0]), np.inf
-    for g in range(2):
+    for g in range(np.uint64(2)):
         for k in range(q):
             set_group_masks(g, k, local, masks)
     rise_0, rise_1, fall_0, fall_1 = masks[0], masks[1], masks[2], masks[3]
@@ -80,13 +73,14 @@ def run_smo(local, masks, tolerance, max_steps):
             if high_1 > top_1:
                 top_1, run_1 = high_1, first
             bottom_0, bottom_1 = lesser(bottom_0, low_0), lesser(bottom_1, low_1)
-        g = 0 if top_0 - bottom_0 >= top_1 - bottom_1 else 1
-        top, bottom, run = (top_0, bottom_0, run_0) if g == 0 else (top_1, bottom_1, run_1)
+        g, top, bottom, run = zero, top_0, bottom_0, run_0
+        if top_1 - bottom_1 > top_0 - bottom_0:
+            g, top, bottom, run = np.uint64(1), top_1, bottom_1, run_1
         made = steps
         if not top - bottom > tolerance or steps == max_steps:
             break
         i = place_of(v, masks[g], top, run)
-        j = best_partner(K, local, (masks[4], masks[g + 2], masks[4]), i, top, zero, q)
+        j = best_partner(K, local, (masks[4], masks[g + np.uint64(2)], masks[4]), i, top, zero, q)
         curvature = greater(diagonal[i] + diagonal[j] - 2.0 * K[i, j], LEAST_CURVATURE)
         room_up, room_down = upper[g, i] - s[g, i], s[g, j] - lower[g, j]
         step = lesser((v[i] - v[j]) / curvature, lesser(room_up, room_down))
@@ -117,7 +111,7 @@ def survey(local):
     value, and what the gap would be if each output were wrong by the sizes of the terms that it is a sum of."""
     v, t, n = local.v, local.t, np.uint64(local.v.shape[0])
     gap = dual = size = room = greatest = farthest = target = 0.0
-    for g in range(2):
+    for g in range(np.uint64(2)):
         s, lower, upper = local.s[g], local.lower[g], local.upper[g]
         total, n_free, top, bottom = 0.0, 0, -np.inf, np.inf
         for i in range(n):
@@ -147,93 +141,17 @@ def between(top, bottom):
     return 0.5 * (top + bottom) if bottom < np.inf else top
 
 
-@njit(inline="always")
-def leap(local, work, free):
-    """Move to the optimum of the present face, if that is inside the box: K d + G b = v and G'd = 0 over the free variables, by
-    Cholesky's method. G'd is zero, so that adding a multiple of G G' to K changes nothing, and makes the matrix definite where
-    few features alone do not. ``work`` has a row for each variable that may be free, and three columns more; ``free`` has two
-    rows, of groups and of samples."""
-    K, v, s, lower, upper = local.K, local.v, local.s, local.lower, local.upper
-    m, scale = np.uint64(0), 0.0
-    for g in range(2):
-        for i in range(np.uint64(v.shape[0])):
-            if s[g, i] > lower[g, i] and s[g, i] < upper[g, i]:
-                if m == np.uint64(work.shape[0]):
-                    return LEFT
-                free[0, m], free[1, m] = g, i
-                scale += local.diagonal[i]
-                m += np.uint64(1)
-    if m == np.uint64(0):
-        return OUTSIDE
-    scale /= m
-    for k in range(m):
-        g, i, row = free[0, k], np.uint64(free[1, k]), work[k]
-        for j in range(k, m):
-            row[j] = K[i, np.uint64(free[1, j])] + (scale if g == free[0, j] else 0.0)
-        row[m], row[m + 1], row[m + 2] = v[i], (1.0 if g == 0 else 0.0), (1.0 if g == 1 else 0.0)
-    for k in range(m):
-        row = work[k]
-        if not row[k] > LEAST_PIVOT * (local.diagonal[np.uint64(free[1, k])] + scale):
-            return LEFT
-        inverse = 1.0 / np.sqrt(row[k])
-        for i in range(k, m + 3):
-            row[i] *= inverse
-        for j in range(k + 1, m):
-            factor, below = row[j], work[j]
-            for i in range(j, m + 3):
-                below[i] -= factor * row[i]
-    for c in range(m, m + 3):
-        for back in range(m):
-            k = m - np.uint64(1) - back
-            total = work[k, c]
-            for i in range(k + 1, m):
-                total -= work[k, i] * work[i, c]
-            work[k, c] = total / work[k, k]
-    return take(local, work, free, m)
-
-
-@njit(inline="always")
-def take(local, work, free, m):
-    """The solution from those for the three right sides, of which the last two are the groups: their sums are to be zero."""
-    s, lower, upper = local.s, local.lower, local.upper
-    v_0 = v_1 = a = b = c = 0.0
-    for k in range(m):
-        if free[0, k] == 0:
-            v_0, a, b = v_0 + work[k, m], a + work[k, m + 1], b + work[k, m + 2]
-        else:
-            v_1, c = v_1 + work[k, m], c + work[k, m + 2]
-    a, c = (a if a > 0.0 else 1.0), (c if c > 0.0 else 1.0)  # a group without free variables
-    determinant = a * c - b * b
-    b_0, b_1, is_inside = (c * v_0 - b * v_1) / determinant, (a * v_1 - b * v_0) / determinant, True
-    for k in range(m):
-        g, i = free[0, k], np.uint64(free[1, k])
-        new = s[g, i] + work[k, m] - b_0 * work[k, m + 1] - b_1 * work[k, m + 2]
-        work[k, m] = new
-        is_inside &= new > lower[g, i] and new < upper[g, i]
-    if is_inside:
-        for k in range(m):
-            s[free[0, k], np.uint64(free[1, k])] = work[k, m]
-    return MOVED if is_inside else OUTSIDE
-
-
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FLAGS)
-def run_round(local, masks, plan, work, free):
-    """SMO, and the optimum of the face that it has found. |D| falls under way, and with it the violation that SMO is asked for.
-    Returns the steps of SMO, what ``survey`` does, and the outcome of the leap. Without memory for a system nobody leaps, and
-    without steps nothing is moved before that."""
-    steps, violation, outcome, is_over = 0, np.inf, LEFT, False
+def run_round(local, masks, plan):
+    """SMO until the violation is small enough. |D| falls under way, and with it the violation that SMO is asked for. Returns
+    the steps of SMO, and what ``survey`` does. Without steps only v is made anew, and the gap."""
+    steps, violation = 0, np.inf
     while True:
         renew(local)
         gap, dual, scale = survey(local)
-        if is_over:
-            break
         asked = plan.share * abs(dual) / plan.total
-        if steps < plan.most_steps and violation > 2.0 * asked:
-            violation = asked
-            steps += run_smo(local, masks, violation, plan.most_steps - steps)
-        else:
-            is_over = True
-            outcome = leap(local, work, free)
-            if outcome != MOVED:
-                break
-    return steps, gap, dual, scale, outcome
+        if steps >= plan.most_steps or not violation > 2.0 * asked:
+            break
+        violation = asked
+        steps += run_smo(local, masks, violation, plan.most_steps - steps)
+    return steps, gap, dual, scale

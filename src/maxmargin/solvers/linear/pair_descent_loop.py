@@ -174,7 +174,10 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             p, q = below[k % size % n_below], above[(k % size + k // size * shift) % n_above]
             i, j = chosen[p], chosen[q]
             slope = row_dot(rows, j, w) - row_dot(rows, i, w)
-            room = min(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -min(alpha[i], upper[j] - alpha[j])
+            up, down = (i, j) if slope > 0.0 else (j, i)
+            rising, falling = upper[up] - alpha[up], alpha[down]
+            room = falling if falling < rising else rising
+            room = room if slope > 0.0 else -room
             if slope == 0.0 or room == 0.0:
                 continue
             row_add(rows, i, 1.0, other)
@@ -187,10 +190,12 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             rest_of_i = _cleared(rows, i, other)
             curvature += rest_of_i if are_alike else 0.0
             step = slope / curvature if abs(slope) < abs(room) * curvature else room
-            alpha[i] = min(max(alpha[i] + step, 0.0), upper[i])
-            alpha[j] = min(max(alpha[j] - step, 0.0), upper[j])
-            row_add(rows, i, step, w)
-            row_add(rows, j, -step, w)
+            for side in range(2):  # one text for both
+                number, move = (i, step) if side == 0 else (j, -step)
+                it = alpha[number] + move
+                it = it if it > 0.0 else 0.0
+                alpha[number] = it if it < upper[number] else upper[number]
+                row_add(rows, number, move, w)
         n_read += 2.0 * size * task.sweeps
     for k in range(n):
         rest += alpha[chosen[k]]

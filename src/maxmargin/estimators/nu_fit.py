@@ -11,6 +11,7 @@ import numpy as np
 
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks, policy
 from maxmargin.estimators.pair_features import FeatureWeights, newton_pays
 from maxmargin.problem.feature_maps import feature_map
@@ -66,7 +67,8 @@ def solve_with_pair(
     """The solution of SMO, or where it ends without a certificate and the kernel is linear, of the problem as a linear one. SMO
     goes on without a limit of epochs of its own only if that ends without a certificate, too."""
     if limits.max_epochs == math.inf and callback is None:
-        few = at_once(problem, solver, limits.tol, stop)
+        with single_threaded_blas():
+            few = at_once(problem, _quick(solver, problem), limits.tol, stop)
         if few is not None:
             return _with_weights(problem, few, form)
     if not has_linear_form(problem):
@@ -79,6 +81,13 @@ def solve_with_pair(
     if found.status.is_as_asked or stop.is_due or most_epochs == limits.max_epochs:
         return found
     return better_of(found, solve_nu(problem, solver, limits, callback, stop))
+
+
+def _quick(solver: NuSMO, problem: NuProblem) -> NuSMO:
+    """The solver with fewer rounds for few samples where Newton's method waits."""
+    if not (isinstance(solver, NuSMO) and has_linear_form(problem)):
+        return solver
+    return replace(solver, held=replace(solver.held, most_rounds=policy.NU.rounds_before_pair))
 
 
 def _with_weights(problem: NuProblem, found: Solution, form: LinearForm) -> Solution:

@@ -27,13 +27,22 @@ CASES = {
     "SVC, dense 300 x 10": "SVC(), dense(300, 10)",
     "SVC, sparse 3,000 x 100": "SVC(), thin(3000, 100, 0.1)",
     "SVC, three classes 1,000 x 10": "SVC(), dense(1000, 10, 3)",
+    "LinearOneClassSVM, dense 200 x 10": "LinearOneClassSVM(), away(*dense(200, 10))",
+    "LinearOneClassSVM, dense 100,000 x 10": "LinearOneClassSVM(), away(*dense(100000, 10))",
+    "LinearOneClassSVM, sparse 50,000 x 50": "LinearOneClassSVM(), thin(50000, 50, 0.1)",
+    "NuSVC, dense 300 x 10": "NuSVC(), dense(300, 10)",
+    "NuSVR, dense 300 x 10": "NuSVR(), dense(300, 10)",
+    "OneClassSVM, dense 300 x 10": "OneClassSVM(), dense(300, 10)",
+    "SVR, dense 300 x 10": "SVR(), dense(300, 10)",
+    "LinearSVR, dense 5,000 x 60": "LinearSVR(), dense(5000, 60)",
+    "LinearSVR, sparse 5,000 x 60": "LinearSVR(), thin(5000, 60, 0.2)",
 }
 
 FIT = """
 import json, sys, time, warnings
 import numpy as np, scipy.sparse, sklearn.svm, sklearn.utils.validation
-from benchmarks.first_fit import compilations, dense, thin
-from maxmargin import SVC, LinearSVC
+from benchmarks.first_fit import away, compilations, dense, thin
+from maxmargin import SVC, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 warnings.simplefilter("ignore")
 model, (X, y) = eval(sys.argv[1])
 with compilations() as compiled:
@@ -85,6 +94,11 @@ def dense(n_samples: int, n_features: int, n_classes: int = 2) -> tuple[Any, Any
     X = generator.standard_normal((n_samples, n_features))
     scores = X @ generator.standard_normal((n_features, n_classes)) + generator.standard_normal((n_samples, n_classes))
     return X, scores.argmax(axis=1)
+
+
+def away(X: Any, y: Any) -> tuple[Any, Any]:
+    """The same rows away from zero: around zero, w = 0 is the answer of a one-class problem."""
+    return X + 3.0, y
 
 
 def thin(n_samples: int, n_features: int, density: float) -> tuple[Any, Any]:

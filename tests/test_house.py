@@ -126,6 +126,8 @@ NUMBERS_OF_LOOPS = {
     },
     "solving/pair_batch_loops.py": {"JUDGE_ROWS", "MASKS", "VECTORS"},
     "solvers/kernel/batched_smo_loops.py": {"LEAST_CURVATURE", "LEAST_DETERMINANT"},
+    "certificate/nu_sum_loops.py": {"N_NUMBERS", "N_SUMS"},
+    "solvers/kernel/held_nu_loops.py": {"N_MASKS"},
     "solvers/kernel/held_smo_loops.py": {"LEAST_PIVOT", "MANY", "MOVED", "OUTSIDE"},
     "solvers/kernel/irwls/active_set_newton_loop.py": {
         "LIMIT",
@@ -159,7 +161,8 @@ NUMBERS_OF_LOOPS = {
     "solvers/linear/newton/rare_column_loops.py": {"MOST_TRIES"},
     "solvers/linear/newton/small_newton_loop.py": {"FEW", "ONE", "ROUNDING", "ZERO"},
     "solvers/linear/pair_descent_loop.py": {"ONE", "ROUNDING", "THREE", "ZERO"},
-    "solvers/linear/pair_start_loops.py": {"HALF", "MIXER", "ONE", "TWO", "ZERO"},
+    "solvers/linear/pair_point.py": {"HALF", "MIXER"},
+    "solvers/linear/pair_start_loops.py": {"ONE", "TWO", "ZERO"},
     "solvers/linear/pegasos_as_printed_loop.py": {"AHEAD"},
     "solvers/linear/pegasos_loop.py": {
         "FETCHED_AHEAD",

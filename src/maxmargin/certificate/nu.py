@@ -4,10 +4,8 @@ With :math:`h_i = \theta_{g(i)} + a_i - m_i` and sums that are right the gap is
 
 .. math:: P - D = \sum_i (c_i - \alpha_i) \max(0, h_i) + \alpha_i \max(0, -h_i) ,
 
-none of whose terms is negative, at the thresholds that are best for w(alpha). Where the sum of a group is wrong by r, a point
-alpha' with the right sum has moved by :math:`|r| q_i`, where the :math:`q_i` add up to one: what is too much is taken in
-proportion to :math:`\alpha_i`, what is lacking is added in proportion to :math:`c_i - \alpha_i`. The gap of alpha' is greater
-by at most :math:`|r| \sum_i q_i |h_i| + (|r| \sum_i q_i \sqrt{k(x_i, x_i)})^2`, for two groups too. That is charged.
+none of whose terms is negative, at the thresholds that are best for w(alpha). What a sum costs that is wrong by r says
+``maxmargin.certificate.nu_sums``.
 
 **Where w = 0 is nearly optimal** and all targets are equal, P(0) = 0 is better than P(w(alpha)), whose loss terms fall with
 |w(alpha)| while D falls with its square. Where D is a zero up to rounding, the pair of w = 0 and alpha is judged. Its gap is
@@ -23,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate, Counts, GapParts, Imbalance, assemble, or_zero, refusal
-from maxmargin.certificate.kernel import outputs_of
+from maxmargin.certificate.even_nu import even_nu_verdict
+from maxmargin.certificate.kernel import BestKinks, outputs_of
 from maxmargin.certificate.kernel_sums import KernelSums
+from maxmargin.certificate.nu_sums import GroupSums, joined_charges
 from maxmargin.certificate.precise_sums import precise_sums
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma, vector
 from maxmargin.data.rows import Array
@@ -43,7 +43,7 @@ rounding of large kernel values: that is no zero."""
 @dataclass(frozen=True, eq=False)
 class NuVerdict:
     """The certificate, a threshold for each group, and f of every sample. ``violation`` is LIBSVM's, where there is no
-    proof."""
+    proof. ``kinks`` are those on both sides of each threshold, where they are known."""
 
     certificate: Certificate
     thresholds: Array
@@ -51,6 +51,7 @@ class NuVerdict:
     output_errors: Array
     kernel_evaluations: int
     violation: float = math.inf
+    kinks: list[BestKinks] | None = None
 
     @property
     def b(self) -> float:
@@ -67,6 +68,9 @@ def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None, tol: floa
     """Judge alpha with the thresholds that are best for it, or with those given. With ``tol`` outputs are computed in twice the
     precision where their rounding is what keeps the certificate from it."""
     alpha = vector(alpha, problem.n_samples, "alpha")
+    quick = _quick_verdict(problem, alpha, tol) if thresholds is None and tol is not None else None
+    if quick is not None:
+        return quick
     n = problem.samples.n_samples
     if not problem.is_feasible(alpha):
         return NuVerdict(
@@ -85,6 +89,15 @@ def certify_nu(problem: NuProblem, alpha: Any, thresholds: Any = None, tol: floa
             return verdict
         sharper = _verdict(problem, alpha, coefficients, precise, thresholds)
         return replace(sharper, kernel_evaluations=verdict.kernel_evaluations + n * len(support))
+
+
+def _quick_verdict(problem: NuProblem, alpha: Array, tol: float) -> NuVerdict | None:
+    """The verdict of one compiled call, if that proves a gap within ``tol``."""
+    with np.errstate(all="ignore"):
+        found = even_nu_verdict(problem, alpha)
+    if found is None or not (found.certificate.is_proof and found.certificate.meets(tol)):
+        return None
+    return NuVerdict(found.certificate, found.thresholds, found.outputs, found.output_errors, 0, kinks=found.kinks)
 
 
 def _verdict(problem: NuProblem, alpha: Array, coefficients: Array, sums: KernelSums, thresholds: Any) -> NuVerdict:
@@ -145,32 +158,13 @@ def _beside_zero(certificate: Certificate, fall: float) -> Certificate:
 
 
 def imbalance_of(problem: NuProblem, alpha: Array, h: Array) -> Imbalance:
-    """The imbalance of all groups together. The head of this module derives it."""
+    """The imbalance of all groups together."""
     roots = problem.of_variables(np.sqrt(np.abs(np.asarray(problem.samples.diagonal))))
-    charges = [
-        _charge(problem, g, alpha[members], np.abs(h[members]), roots[members]) for g, members in enumerate(problem.members)
+    groups = [
+        GroupSums.of(alpha[members], problem.C[members], np.abs(h[members]), roots[members], problem.is_full(g))
+        for g, members in enumerate(problem.members)
     ]
-    return Imbalance(*(sum(values) for values in zip(*charges, strict=True)))
-
-
-def _charge(problem: NuProblem, g: int, alpha: Array, h: Array, roots: Array) -> Imbalance:
-    C = problem.C[problem.members[g]]
-    if problem.is_full(g) and np.all(alpha == C):
-        return Imbalance()
-    excess = float(alpha.sum()) - float(problem.totals[g])
-    moved = alpha if excess > 0.0 else C - alpha
-    room, scale = float(moved.sum()), float(C.sum())
-    if not room > abs(excess):
-        return Imbalance(fall=math.inf)
-    slope, reach = float(moved @ h) / room, float(moved @ roots) / room
-    # The sum and the total are known to a few units in the last place; near zero the other direction may be the right one.
-    hidden = gamma(float(PAIRWISE_ROUNDINGS)) * scale
-    worst = max(slope, float(h.max(initial=0.0))), max(reach, float(roots.max(initial=0.0)))
-
-    def fall(r: float, slope: float, reach: float) -> float:
-        return r * slope + (r * reach) ** 2
-
-    return Imbalance(0.0, fall(abs(excess), slope, reach), fall(hidden, *worst), abs(excess) * reach + hidden * worst[1])
+    return joined_charges(groups, problem.totals)
 
 
 def violation(problem: NuProblem, alpha: Array, outputs: Array) -> float:
@@ -189,6 +183,8 @@ def threshold_bound(problem: NuProblem, verdict: NuVerdict) -> float:
     if not (problem.kernel.is_positive_semidefinite and math.isfinite(verdict.certificate.distance_bound)):
         return math.inf
     samples = problem.samples
+    if verdict.kinks is not None and samples.kernel.is_gaussian and samples.held is not None:
+        return _uniform_bound(problem, verdict, verdict.kinks, samples.held.error)
     with np.errstate(all="ignore"):
         entry_error = samples.held.error if samples.held else samples.kernel.rounding_error(samples.points, samples.points)
         lengths = np.sqrt(np.maximum(np.asarray(samples.diagonal) + entry_error, 0.0)) * OUTWARDS
@@ -207,3 +203,15 @@ def _bound_of_group(problem: NuProblem, g: int, kinks: Array, reach: Array, thet
     interval = offset_interval(kinks[members], problem.C[members], float(problem.totals[g]), reach[members])
     farthest = max(interval.high - theta, theta - interval.low)
     return float(farthest * OUTWARDS) if math.isfinite(farthest) else math.inf
+
+
+def _uniform_bound(problem: NuProblem, verdict: NuVerdict, kinks: list[BestKinks], entry_error: float) -> float:
+    """The same where every length is one and the kinks on both sides of each threshold are known: every kink moves by as much,
+    beside its own rounding."""
+    reach = verdict.certificate.distance_bound * math.sqrt(1.0 + entry_error) * OUTWARDS + float(verdict.output_errors[0])
+    largest, found = float(np.abs(problem.targets).max()), []
+    for g, (low, high, greatest) in enumerate(kinks):
+        theta, moved = float(verdict.thresholds[g]), reach + 2.0 * UNIT_ROUNDOFF * (greatest + largest + reach)
+        farthest = moved if problem.is_full(g) else max(high + moved - theta, theta - (low - moved)) * OUTWARDS
+        found.append(farthest if math.isfinite(farthest) else math.inf)
+    return max(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,12 +11,14 @@ import numpy as np
 
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks, policy
 from maxmargin.estimators.pair_features import FeatureWeights, newton_pays
 from maxmargin.problem.feature_maps import feature_map
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.nu import NuProblem, check_nu
 from maxmargin.solvers.kernel.nu_smo import NuSMO
+from maxmargin.solving.at_once import at_once
 from maxmargin.solving.driver import Callback, Limits, drive
 from maxmargin.solving.nu_pair import PairSolution
 from maxmargin.solving.solution import Solution
@@ -28,7 +31,8 @@ def check(model: Any) -> None:
     """Check the parameters ``nu`` and ``solver``."""
     checks.number("nu", model.nu)
     check_nu(model.nu)
-    nu_solver(model)
+    if not _is_solver(model.solver):
+        checks.one_of("solver", model.solver, ("auto", "nu-smo"))
 
 
 def nu_solver(model: Any, share: float = 1.0) -> NuSMO:
@@ -38,11 +42,15 @@ def nu_solver(model: Any, share: float = 1.0) -> NuSMO:
 
 def made_nu_solver(solver: Any, cache_mb: float) -> NuSMO:
     """The solver of that name, or the object itself: a NuSMO, or one that saves the states of a NuSMO."""
-    if isinstance(getattr(solver, "solver", solver), NuSMO):
+    if _is_solver(solver):
         made: NuSMO = solver
         return made
     checks.one_of("solver", solver, ("auto", "nu-smo"))
     return NuSMO(cache_mb=cache_mb)
+
+
+def _is_solver(solver: Any) -> bool:
+    return isinstance(getattr(solver, "solver", solver), NuSMO)
 
 
 class LinearForm(NamedTuple):
@@ -58,6 +66,11 @@ def solve_with_pair(
 ) -> Solution:
     """The solution of SMO, or where it ends without a certificate and the kernel is linear, of the problem as a linear one. SMO
     goes on without a limit of epochs of its own only if that ends without a certificate, too."""
+    if limits.max_epochs == math.inf and callback is None:
+        with single_threaded_blas():
+            few = at_once(problem, _quick(solver, problem), limits.tol, stop)
+        if few is not None:
+            return _with_weights(problem, few, form)
     if not has_linear_form(problem):
         return _with_weights(problem, solve_nu(problem, solver, limits, callback, stop), form)
     most_epochs = min(limits.max_epochs, policy.NU.epochs_before_pair)
@@ -68,6 +81,13 @@ def solve_with_pair(
     if found.status.is_as_asked or stop.is_due or most_epochs == limits.max_epochs:
         return found
     return better_of(found, solve_nu(problem, solver, limits, callback, stop))
+
+
+def _quick(solver: NuSMO, problem: NuProblem) -> NuSMO:
+    """The solver with fewer rounds for few samples where Newton's method waits."""
+    if not (isinstance(solver, NuSMO) and has_linear_form(problem)):
+        return solver
+    return replace(solver, held=replace(solver.held, most_rounds=policy.NU.rounds_before_pair))
 
 
 def _with_weights(problem: NuProblem, found: Solution, form: LinearForm) -> Solution:

@@ -204,9 +204,11 @@ class NuPairs:
         return unsolved_nu(len(pair.samples), 2, self.solver, stop)
 
     def problem(self, pair: Pair) -> NuProblem:
-        matrix = None if self.shared is None else partial(self.shared.pair, pair.first, pair.second)
+        matrix = None if self.shared is None else partial(self.shared.pair, pair.first, pair.second, True)
         rows = Rows.from_matrix(pair.part(self.X, self.kernel), check=False) if matrix is None else pair.late_rows(self.X)
-        return nu_svc(rows, pair.signs, self.kernel, self.nu, self.costs[pair.samples], matrix)
+        is_even = self.costs.strides == (0,)
+        costs = float(self.costs[0]) if is_even else self.costs[pair.samples]
+        return nu_svc(rows, pair.signs, self.kernel, self.nu, costs, matrix)
 
     def finished(self, problem: Any, solution: Solution, limits: Limits) -> Solution:
         return solution

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,16 +233,16 @@ def _log2_scale(kernel: Kernel) -> float:
     return -kernel.gamma / math.log(2.0)  # type: ignore[attr-defined]
 
 
-def held_values(kernel: Kernel, points: Points) -> HeldValues:
+def held_values(kernel: Kernel, points: Points, is_whole: bool = False) -> HeldValues:
     """The matrix. Each value is computed once, for both of its places, unless rows are made on demand. A precomputed matrix is
-    copied."""
+    copied. ``is_whole``: the solver reads all rows, so they are all made now."""
     n = len(points)
     if kernel.is_given:
         padded, matrix = np.zeros((padded_size(n), padded_size(n))), points.matrix
         padded[:n, :n] = matrix.toarray() if sparse.issparse(matrix) else matrix
         return HeldValues.whole(padded, n, 0.0, 0)
     error, prepared = kernel.rounding_error(points, points), kernel.prepared(points)
-    bounds, function = ValueBounds.of(kernel, prepared), _waiting(kernel, prepared, n)
+    bounds, function = ValueBounds.of(kernel, prepared), None if is_whole else _waiting(kernel, prepared, n)
     padded = np.empty((padded_size(n), padded_size(n)))
 
     def fill() -> int:
@@ -340,22 +341,13 @@ class ClassValues:
                 self._squares[k] = known
             return known, evaluations
 
-    def pair(self, first: int, second: int) -> HeldValues:
+    def pair(self, first: int, second: int, is_whole: bool = False) -> HeldValues:
         """The matrix of all samples of the first class, then all of the second. It is valid until this thread asks for the next
-        pair."""
-        one, other = self.classes[first], self.classes[second]
-        middle, n = len(one), len(one) + len(other)
+        pair. ``is_whole``: the solver reads all rows, so they are all made now."""
+        middle, n = len(self.classes[first]), len(self.classes[first]) + len(self.classes[second])
         bounds = None if self.bounds is None else self.bounds[first].joined(self.bounds[second])
-        padded, memory = self._matrices(padded_size(n))
-
-        def fill() -> int:
-            (within, n_one), (within_other, n_other) = self.square(first), self.square(second)
-            padded[n:], padded[:, n:] = 0.0, 0.0
-            padded[:middle, :middle], padded[middle:n, middle:n] = within, within_other
-            _fill_across(self._kernel, one, other, padded, memory)
-            return len(one) * len(other) + n_one + n_other
-
-        if self.function is None:
+        padded, fill = self._matrices(padded_size(n))[0], partial(self._fill, first, second)
+        if is_whole or self.function is None:
             return HeldValues.whole(padded, n, self._error, fill(), bounds)
         if len(self.classes) <= policy.HELD.few_classes:
             part = Part.joined(self._part(first), self._part(second))
@@ -363,6 +355,16 @@ class ClassValues:
         evaluations = self.square(first)[1] + self.square(second)[1]
         rows = _rows_in(padded, n, self._part(first), self._part(second), middle, self.function)
         return HeldValues(rows, self._error, evaluations, fill, bounds)
+
+    def _fill(self, first: int, second: int) -> int:
+        """Compute the matrix of a pair, and return how many values were computed."""
+        (within, n_one), (within_other, n_other) = self.square(first), self.square(second)
+        middle, n = len(within), len(within) + len(within_other)
+        padded, memory = self._matrices(padded_size(n))
+        padded[n:], padded[:, n:] = 0.0, 0.0
+        padded[:middle, :middle], padded[middle:n, middle:n] = within, within_other
+        _fill_across(self._kernel, self.classes[first], self.classes[second], padded, memory)
+        return middle * (n - middle) + n_one + n_other
 
     def _part(self, k: int) -> Part:
         known = self._parts[k]

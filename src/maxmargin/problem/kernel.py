@@ -63,7 +63,8 @@ class FastValues(Protocol):
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
     """max D(alpha) over the box, and over sum_i s_i = 0 if ``has_offset``. Where several problems share parts of a kernel
-    matrix, ``matrix`` gives the whole matrix in float64. ``fast_values`` are for solvers only."""
+    matrix, ``matrix`` gives the whole matrix in float64. ``reads_all``: the solver for few samples reads all of its rows.
+    ``fast_values`` are for solvers only."""
 
     rows: Rows
     y: Array
@@ -71,12 +72,22 @@ class KernelProblem:
     kernel: Kernel
     has_offset: bool = True
     matrix: Callable[[], HeldValues] | None = field(default=None, repr=False, kw_only=True)
+    reads_all: bool = field(default=False, repr=False, kw_only=True)
     fast_values: FastValues | None = field(default=None, repr=False, kw_only=True)
     loss: Loss = field(default_factory=Hinge, kw_only=True)
 
     @classmethod
     def build(
-        cls, X: Any, y: Any, C: Any, kernel: Kernel, has_offset: bool = True, *, loss: Loss | None = None, check: bool = True
+        cls,
+        X: Any,
+        y: Any,
+        C: Any,
+        kernel: Kernel,
+        has_offset: bool = True,
+        *,
+        loss: Loss | None = None,
+        check: bool = True,
+        reads_all: bool = False,
     ) -> KernelProblem:
         """Check everything; a kernel that is not one of ours must inherit from ``Kernel``. ``check=False`` trusts that
         scikit-learn's ``check_array`` has seen X already."""
@@ -89,7 +100,7 @@ class KernelProblem:
         if loss.is_smooth:
             raise TypeError(f"A kernel problem takes a piecewise linear loss such as Hinge(); got {loss!r}.")
         y = targets_of(y, rows) if loss.is_regression else signs_of(y, rows)
-        problem = cls(rows, y, costs_of(C, rows), kernel, bool(has_offset), loss=loss)
+        problem = cls(rows, y, costs_of(C, rows), kernel, bool(has_offset), loss=loss, reads_all=reads_all)
         suited = kernel.suited_to(problem.points)
         return problem if suited is kernel else replace(problem, kernel=suited)
 
@@ -128,7 +139,8 @@ class KernelProblem:
         """The whole kernel matrix in float64, where the samples are few."""
         if self.matrix is not None:
             return self.matrix()
-        return held_values(self.kernel, self.points) if self.n_samples <= policy.HELD.most_samples else None
+        is_small = self.n_samples <= policy.HELD.most_samples
+        return held_values(self.kernel, self.points, self.reads_all) if is_small else None
 
     @cached_property
     def even(self) -> EvenProblem | None:

@@ -83,13 +83,21 @@ class NuProblem:
         """The variables of each group."""
         return [np.flatnonzero(self.group == g) for g in range(len(self.totals))]
 
+    @cached_property
+    def even_cost(self) -> float | None:
+        """The bound of every variable, where it is the same for all and positive."""
+        C = self.C
+        is_even = len(C) > 0 and C[0] > 0.0 and (C.strides == (0,) or bool((C == C[0]).all()))
+        return float(C[0]) if is_even else None
+
     @property
     def has_offset(self) -> bool:
         return True
 
     def coefficients(self, alpha: Array) -> Array:
         """The coefficients of phi(x) in w, one for each sample."""
-        return np.asarray((self.signs * alpha).reshape(self.n_copies, -1).sum(axis=0))
+        signed = self.signs * alpha
+        return np.asarray(signed if self.n_copies == 1 else signed.reshape(self.n_copies, -1).sum(axis=0))
 
     def of_variables(self, outputs: Array) -> Array:
         """Repeat numbers of samples for each variable."""
@@ -99,9 +107,15 @@ class NuProblem:
         """Whether alpha is in the box. The certificate deals with what the sums lack."""
         return bool(np.all((alpha >= 0.0) & (alpha <= self.C)))
 
+    @cached_property
+    def bounds_of_groups(self) -> list[float]:
+        """The sum of the bounds of each group."""
+        cost = self.even_cost
+        return [float(self.C[own].sum()) if cost is None else cost * len(own) for own in self.members]
+
     def is_full(self, g: int) -> bool:
         """Whether every variable of the group is at its bound, whatever the kernel is."""
-        return bool(self.totals[g] >= policy.NU.full_share * float(self.C[self.members[g]].sum()))
+        return bool(self.totals[g] >= policy.NU.full_share * self.bounds_of_groups[g])
 
     def nearest_feasible(self, alpha: Array) -> Array:
         """alpha clipped to its box, and each group scaled down or raised to its sum."""
@@ -115,7 +129,12 @@ class NuProblem:
     @cached_property
     def first_point(self) -> Array:
         """A feasible alpha with as few support vectors as can be: the first samples of each group are at their bounds."""
-        alpha = np.zeros(self.n_samples)
+        alpha, cost = np.zeros(self.n_samples), self.even_cost
+        if cost is not None:
+            for g, members in enumerate(self.members):
+                left = self.totals[g] - cost * np.arange(len(members))
+                alpha[members] = cost if self.is_full(g) else np.minimum(np.maximum(left, 0.0), cost)
+            return alpha
         for g, members in enumerate(self.members):
             upper = self.C[members]
             alpha[members] = np.clip(self.totals[g] - (np.cumsum(upper) - upper), 0.0, upper)
@@ -142,7 +161,7 @@ def _samples(X: Any, kernel: Kernel, matrix: Callable[[], HeldValues] | None = N
     rows = X if isinstance(X, Rows) else Rows.from_matrix(X)
     loss: Any = EpsilonInsensitive()
     if matrix is None:
-        return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=loss)
+        return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=loss, reads_all=True)
     zeros, ones = repeated(0.0, rows.n_samples), repeated(1.0, rows.n_samples)
     return KernelProblem(rows, zeros, ones, kernel, loss=loss, matrix=matrix)
 
@@ -160,10 +179,18 @@ def one_class(X: Any, kernel: Kernel, nu: float, weights: Any = 1.0) -> NuProble
     return NuProblem(samples, np.ones(n), np.zeros(n), C, np.zeros(n, np.int8), np.array([nu * C.sum()]))
 
 
+def class_weights(is_positive: Array, weights: Array) -> tuple[float, float]:
+    """The sums of the weights of both classes, S+ and S-."""
+    if weights.strides == (0,):
+        n_positive = int(np.count_nonzero(is_positive))
+        return n_positive * float(weights[0]), (len(is_positive) - n_positive) * float(weights[0])
+    return float(weights[is_positive].sum()), float(weights[~is_positive].sum())
+
+
 def largest_nu(y: Array, weights: Array) -> float:
     """The largest nu for which nu-SVC has a feasible point: 2 min(S+, S-) / S."""
-    positive, total = float(weights[y > 0].sum()), float(weights.sum())
-    return 2.0 * min(positive, total - positive) / total
+    sizes = class_weights(y > 0, weights)
+    return 2.0 * min(sizes) / sum(sizes)
 
 
 def nu_svc(
@@ -172,15 +199,14 @@ def nu_svc(
     """nu-SVC for labels -1 and 1. An infeasible nu is refused before any kernel value is computed. ``matrix`` gives the kernel
     values where they are known."""
     check_nu(nu)
-    samples, y = _samples(X, kernel, matrix), np.asarray(y)
-    C = np.array(costs_of(weights, samples.rows))
-    largest = largest_nu(y, C)
+    samples, is_positive = _samples(X, kernel, matrix), np.asarray(y) > 0
+    C = costs_of(weights, samples.rows)
+    group, sizes = (~is_positive).view(np.int8), class_weights(is_positive, C)
+    largest = 2.0 * min(sizes) / sum(sizes)
     if nu > largest * (1.0 + 1e-12):
         raise ValueError(f"nu={nu:g} is infeasible for these classes and weights; the largest nu that works is {largest:.9g}.")
-    signs, group = np.where(y > 0, 1.0, -1.0), np.where(y > 0, 0, 1).astype(np.int8)
-    bounds = np.array([C[group == g].sum() for g in (0, 1)])
-    totals = np.minimum(0.5 * nu * C.sum(), bounds)
-    return NuProblem(samples, signs, np.zeros(samples.n_samples), C, group, totals)
+    totals = np.minimum(0.5 * nu * sum(sizes), sizes)
+    return NuProblem(samples, 1.0 - 2.0 * group, np.zeros(samples.n_samples), C, group, totals)
 
 
 def nu_svr(X: Any, y: Any, kernel: Kernel, nu: float, C: Any = 1.0) -> NuProblem:

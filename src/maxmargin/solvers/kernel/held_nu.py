@@ -1,8 +1,7 @@
 r"""SMO for the problems with nu on a kernel matrix that is held whole in float64, and least squares for the free variables: for
 few samples, as ``maxmargin.solvers.kernel.held_smo`` is for the other problems.
 
-The variables have places: the first group comes first, then the second, each filled up to a multiple of RUN with variables that
-cannot move. A round is SMO until the violation is a small share of :math:`|D| / \sum_g T_g`, which bounds the relative gap, and
+A round is SMO until the violation is a small share of :math:`|D| / \sum_g T_g`, which bounds the relative gap, and
 then one linear system for the variables that SMO has left inside their box (papers/irwls_svc, Table 1, step 1), with a row for
 the sum of each group:
 
@@ -10,35 +9,31 @@ the sum of each group:
           \end{bmatrix}
 
 If s + d is inside the box, it is the optimum of that face. If not, SMO goes on. If a few rounds are not enough, the solver
-gives up."""
+gives up. ``maxmargin.solvers.kernel.held_nu_loops`` makes the steps of a round in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise, product
 from typing import ClassVar
 
 import numpy as np
 
 from maxmargin.certificate.certificate import relative
 from maxmargin.data.rows import Array
-from maxmargin.kernel_matrix.matrix import padded
 from maxmargin.problem.feature_maps import feature_map
-from maxmargin.problem.held_values import MULTIPLE
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, gap_and_dual, solve_with_offset
-from maxmargin.solvers.kernel.nu_loops import solve_in_groups
+from maxmargin.solvers.kernel.held_nu_loops import N_MASKS, GroupedProblem, RoundPlan, run_round
 
 
 @dataclass(frozen=True)
 class HeldNuPolicy:
     """How far SMO and least squares go where the whole kernel matrix is held."""
 
-    most_variables: int = 1024
-    """Variables up to which the matrix of all of them is held: 8 MB, as ``HeldPolicy.most_samples`` says of samples."""
+    most_samples: int = 1024
+    """Samples up to which their matrix is held: 8 MB, as ``HeldPolicy.most_samples`` says."""
     few_variables: int = 256
     """Problems with at most this many variables are solved to rounding error, whatever ``tol`` is: that costs next to nothing,
     and equal problems get equal answers."""
@@ -60,17 +55,12 @@ class HeldNuPolicy:
 
 @dataclass
 class HeldNuState:
-    """s_i = sigma_i alpha_i by places, in its box, and v = t - K s. ``order`` is the variable of each place, ``is_used`` says
-    whether the place has one, and ``groups`` are the places of each group."""
+    """s_i = sigma_i alpha_i in its box, and v = t - K s: ``local`` has them by samples and groups. ``places`` are the group and
+    the sample of each variable."""
 
-    K: Array
-    order: Array
-    is_used: Array
-    groups: list[slice]
-    y: Array
-    lower: Array
-    upper: Array
-    s: Array
+    local: GroupedProblem
+    masks: Array
+    places: tuple[Array, Array]
     total: float
     policy: HeldNuPolicy
     is_slow: Callable[[int], bool] = field(default=lambda steps: False)  # whether another method is worth it by now
@@ -90,21 +80,23 @@ class HeldNuState:
     ) -> HeldNuState | None:
         """The state at the problem's first point. It gives up when ``is_slow`` says so of its steps. None where
         the matrix is not held or not positive semidefinite."""
-        held = problem.samples.held if problem.n_samples <= policy.most_variables else None
+        n = problem.samples.n_samples
+        held = problem.samples.held if n <= policy.most_samples else None
         if held is None or not problem.kernel.is_positive_semidefinite:
             return None
-        order, is_used, groups = _places(problem.members)
-        K, signed = _matrix(held.padded, problem, order, is_used), problem.signed(None)
-        y, lower, upper, s = (np.where(is_used, each[order], 0.0) for each in signed)
-        state = cls(K, order, is_used, groups, y, lower, upper, s, float(problem.totals.sum()), policy, is_slow, _rank(problem))
-        state.survey()
-        return state
+        K = held.padded
+        vectors = np.zeros((9 + N_MASKS, len(K)))
+        diagonal, t, s, lower, upper = vectors[0], vectors[2], vectors[3:5], vectors[5:7], vectors[7:9]
+        places = problem.group.astype(np.int64), np.arange(problem.n_samples) % n
+        diagonal[:n], t[:n] = problem.samples.diagonal, problem.targets[:n]
+        bounds, s[places] = problem.signs * problem.C, problem.signs * problem.first_point
+        lower[places], upper[places] = np.minimum(bounds, 0.0), np.maximum(bounds, 0.0)
+        local = GroupedProblem(K, diagonal, vectors[1], t, s, lower, upper)
+        return cls(local, vectors[9:], places, float(problem.totals.sum()), policy, is_slow, _rank(problem))
 
     def __post_init__(self) -> None:
         self.share, self.target_share = self.policy.first_share, self.policy.safety
-        self.n = int(np.count_nonzero(self.is_used))
-        self.diagonal = np.diagonal(self.K).copy()
-        self.v = np.empty(0)
+        self.n = len(self.places[0])
 
     @property
     def active(self) -> int:
@@ -117,9 +109,7 @@ class HeldNuState:
     @property
     def alpha(self) -> Array:
         """alpha of all variables, in their own order."""
-        found = np.empty(self.n)
-        found[self.order[self.is_used]] = np.abs(self.s[self.is_used])
-        return found
+        return np.abs(self.local.s[self.places])
 
     def advance(self, budget: Budget) -> None:
         """Rounds until the gap is small enough, or the solver gives up, and does not look done. When the certificate was
@@ -134,104 +124,43 @@ class HeldNuState:
                 return
 
     def run_round(self) -> None:
-        """SMO, and the optimum of the face that it has found. |D| falls under way, and with it what SMO is asked for."""
-        most = self.steps + self.policy.steps_a_variable * self.policy.more_steps**self.rounds * self.n
-        violation = np.inf
-        while self.steps < most and violation > 2.0 * self.violation_asked:
-            violation = self.violation_asked
-            self.steps += self.run_smo(violation, most - self.steps)
-            self.survey()
-        if self.steps < most:
+        """SMO, and the optimum of the face that it has found."""
+        most = self.policy.steps_a_variable * self.policy.more_steps**self.rounds * self.n
+        steps = self._run(most)
+        if steps < most:
             self.share *= self.policy.next_share
         self.rounds += 1
-        self.leap()
+        if self.leap():
+            self._run(0)
 
-    @property
-    def violation_asked(self) -> float:
-        return self.share * abs(self.dual) / self.total
-
-    def run_smo(self, violation: float, max_steps: int) -> int:
-        local = LocalProblem(self.K, self.diagonal, self.v, self.s, self.lower, self.upper, 0.0)
-        if len(self.groups) == 1:
-            return int(solve_with_offset(local, local.masks, violation, max_steps))
-        return int(solve_in_groups(local, local.masks, self.groups[0].stop, violation, max_steps))
-
-    def survey(self) -> None:
-        """v anew, free of the rounding of the steps that led here, and the gap at the mean v of the free variables of each
-        group. Near the optimum no other threshold is much better."""
-        self.v = self.y - self.K @ self.s
-        is_free = (self.s > self.lower) & (self.s < self.upper)
-        self.gap = self.dual = 0.0
-        greatest = 0.0
-        for g in self.groups:
-            own = [each[g] for each in (self.v, self.y, self.s, self.lower, self.upper)]
-            b = float(own[0][is_free[g]].mean()) if is_free[g].any() else _between(*extremes(own[0], *own[2:], 0.0))
-            gap, dual = gap_and_dual(*own, b, 0.0)
-            self.gap, self.dual, greatest = self.gap + gap, self.dual + dual, max(greatest, abs(b))
+    def _run(self, most_steps: int) -> int:
+        """The steps of SMO. Without steps v is made anew, and the gap."""
+        plan = RoundPlan(self.share, self.total, most_steps)
+        steps, self.gap, self.dual, scale = run_round(self.local, self.masks, plan)
+        self.steps += steps
         self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual)
-        largest = float(np.abs(self.s).sum()) * float(self.diagonal.max()) + greatest + float(np.abs(self.y).max())
-        self.is_at_rounding = self.gap <= self.policy.noise * UNIT_ROUNDOFF * largest * float((self.upper - self.lower).sum())
+        self.is_at_rounding = self.gap <= self.policy.noise * UNIT_ROUNDOFF * scale
+        return int(steps)
 
-    def leap(self) -> None:
-        """Move to the optimum of the present face, if that is inside the box."""
-        free = ((self.s > self.lower) & (self.s < self.upper)).nonzero()[0]
-        m, k = len(free), len(self.groups)
-        system, right = np.zeros((m + k, m + k)), np.zeros(m + k)
-        system[:m, :m], right[:m] = self.K[np.ix_(free, free)], self.v[free]
-        for column, g in enumerate(self.groups, m):
-            system[:m, column] = system[column, :m] = (free >= g.start) & (free < g.stop)
-        moved = self.s[free] + _solution(system, right, is_singular=m - k > self.rank)[:m]
-        if m and np.all((moved > self.lower[free]) & (moved < self.upper[free])):
-            self.s[free] = moved
+    def leap(self) -> bool:
+        """Move to the optimum of the present face, if that is inside the box. False where it is not."""
+        s, lower, upper = self.local.s, self.local.lower, self.local.upper
+        groups, samples = free = ((s > lower) & (s < upper)).nonzero()
+        m = len(samples)
+        if not m:
+            return False
+        system, right = np.zeros((m + 2, m + 2)), np.zeros(m + 2)
+        system[:m, :m], right[:m] = self.local.K[samples[:, None], samples], self.local.v[samples]
+        n_first = m - int(np.count_nonzero(groups))
+        for column, own in ((m, slice(0, n_first)), (m + 1, slice(n_first, m))):
+            system[own, column] = system[column, own] = 1.0
+            system[column, column] = float(own.start == own.stop)  # a group without free variables
+        moved = s[free] + _solution(system, right, is_singular=m - 2 > self.rank)[:m]
+        is_inside = bool(((moved > lower[free]) & (moved < upper[free])).all())
+        if is_inside:
+            s[free] = moved
             self.steps += 1
-            self.survey()
-
-
-def _places(members: list[Array]) -> tuple[Array, Array, list[slice]]:
-    """The variable of each place, whether the place has one, and the places of each group."""
-    sizes = [padded(len(own)) for own in members]
-    order, is_used = np.zeros(sum(sizes), np.int64), np.zeros(sum(sizes), np.bool_)
-    starts = np.cumsum([0, *sizes])
-    for own, start in zip(members, starts, strict=False):
-        order[start : start + len(own)], is_used[start : start + len(own)] = own, True
-    return order, is_used, [slice(int(a), int(b)) for a, b in pairwise(starts)]
-
-
-def _matrix(values: Array, problem: NuProblem, order: Array, is_used: Array) -> Array:
-    """The kernel matrix of all places. It is that of the samples where each has one variable and all are in one group."""
-    if len(problem.members) == 1 and problem.n_copies == 1:
-        return values
-    samples, unused = order % problem.samples.n_samples, np.flatnonzero(~is_used)
-    K, runs = np.empty((len(order), len(order))), _runs(problem)
-    if runs:
-        for (rows, own_rows), (columns, own_columns) in product(runs, runs):
-            K[rows, columns] = values[own_rows, own_columns]
-    else:
-        for start in range(0, len(order), MULTIPLE):  # a third of the time of np.ix_, and little memory besides
-            strip = slice(start, start + MULTIPLE)
-            np.take(values[samples[strip]], samples, axis=1, out=K[strip], mode="clip")
-    K[unused] = 0.0
-    K[:, unused] = 0.0
-    return K
-
-
-def _runs(problem: NuProblem) -> list[tuple[slice, slice]]:
-    """The places of each group and its samples, where the samples of every group follow each other, as those of a pair of three
-    classes do, and those of a regression. Blocks are copied then, in a third of the time. Empty elsewhere."""
-    n, start, runs = problem.samples.n_samples, 0, []
-    for own in problem.members:
-        first, size = int(own[0]) % n if len(own) else 0, len(own)
-        if size and int(own[-1]) - int(own[0]) + 1 != size:
-            return []
-        runs.append((slice(start, start + size), slice(first, first + size)))
-        start += padded(size)
-    return runs
-
-
-def _between(top: float, bottom: float) -> float:
-    """A threshold between what can rise and what can fall."""
-    ends = [end for end in (top, bottom) if np.isfinite(end)]
-    return sum(ends) / len(ends) if ends else 0.0
+        return is_inside
 
 
 def _rank(problem: NuProblem) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,14 +75,17 @@ class Inside:
         self.problem, self.costs, self.working_set = problem, costs, working_set
         self.tried = 0
         self.factor: Array | None = None
-        is_open = any(not problem.is_full(g) for g in range(len(problem.totals)))
-        self.is_possible = problem.kernel.is_positive_semidefinite and is_open
+
+    @cached_property
+    def is_possible(self) -> bool:
+        is_open = any(not self.problem.is_full(g) for g in range(len(self.problem.totals)))
+        return self.problem.kernel.is_positive_semidefinite and is_open
 
     def pays(self, smo_steps: int) -> bool:
         """Whether SMO has taken as long already as this method would."""
         n = self.problem.n_samples
         columns = self.costs.columns_worth(n, self.costs.ns_a_step_and_sample * smo_steps * min(n, self.working_set))
-        if not self.is_possible or columns < max(self.costs.fewest_columns, 2 * self.tried):
+        if columns < max(self.costs.fewest_columns, 2 * self.tried) or not self.is_possible:
             return False
         self._look(columns)
         return self.factor is not None

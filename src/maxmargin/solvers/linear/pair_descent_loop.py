@@ -82,6 +82,12 @@ def place_rows(rows, w, band, placed, new_w, start, stop):
 
 
 @njit(inline="always")
+def lesser_of(one, other):
+    """Numba's own min is a function that takes time to compile."""
+    return one if one < other else other
+
+
+@njit(inline="always")
 def _cleared(rows, i, w):
     """The squares of the elements of w where x_i has elements, which become zero."""
     start, total = row_start(rows, i), 0.0
@@ -174,7 +180,7 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             p, q = below[k % size % n_below], above[(k % size + k // size * shift) % n_above]
             i, j = chosen[p], chosen[q]
             slope = row_dot(rows, j, w) - row_dot(rows, i, w)
-            room = min(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -min(alpha[i], upper[j] - alpha[j])
+            room = lesser_of(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -lesser_of(alpha[i], upper[j] - alpha[j])
             if slope == 0.0 or room == 0.0:
                 continue
             row_add(rows, i, 1.0, other)
@@ -187,8 +193,8 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             rest_of_i = _cleared(rows, i, other)
             curvature += rest_of_i if are_alike else 0.0
             step = slope / curvature if abs(slope) < abs(room) * curvature else room
-            alpha[i] = min(max(alpha[i] + step, 0.0), upper[i])
-            alpha[j] = min(max(alpha[j] - step, 0.0), upper[j])
+            alpha[i] = lesser_of(alpha[i] + step if alpha[i] + step > 0.0 else 0.0, upper[i])
+            alpha[j] = lesser_of(alpha[j] - step if alpha[j] > step else 0.0, upper[j])
             row_add(rows, i, step, w)
             row_add(rows, j, -step, w)
         n_read += 2.0 * size * task.sweeps

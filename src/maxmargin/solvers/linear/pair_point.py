@@ -11,12 +11,15 @@ import numpy as np
 from maxmargin.data.limits import check_point
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, Rows
+from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows
-from maxmargin.solvers.linear.pair_start_loops import Filling, SamplePlan, band_of_sample, fill_rows, sample_rows
+from maxmargin.solvers.linear.pair_start_loops import Filling, fill_rows
 from maxmargin.solvers.samples import one_of_each
 
 EVERYWHERE = (-np.inf, np.inf)
 """A band that holds every output."""
+MIXER, HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+"""An odd number whose bits look random, 2^64 divided by the golden ratio, and half of the bits."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class PairPolicy:
     than another look at all samples."""
     small_elements: int = 1 << 15
     """Elements n d up to which a problem is solved to rounding error whatever the target is, if ``least_read`` rows suffice."""
+    product_elements: int = 1_000_000
+    """Stored elements up to which the first mean is a product with all of X, which takes about a millisecond and compiles
+    nothing; a loop over one row out of ``mean_every`` takes a quarter of a second to compile."""
     small_spread: float = 1e-13
     """Difference of two outputs that counts as rounding, as a share of |w| |x|."""
     near_share: float = 0.1
@@ -177,26 +183,52 @@ class PairPoint:
             mean_every = 0
         working_set = _working_set(np.empty(n, np.uint64))
         placed = self._placed(working_set.chosen)
-        weight = sample_rows(self._compiled, SamplePlan(every, mean_every), placed, self.w)
+        weight = self._look_at_sample(working_set.chosen, every, mean_every)
         total = self.total / float(self.upper.sum()) * weight
         fill_rows(self._compiled, placed, Filling(total, n, working_set.below), self.w, np.ones(1))
         task = self._task(policy.sample_gap, total, n)
         found = descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task)
         self.n_read += n + found[2]
         half = 0.5 * self._share_near(n) * weight
-        return Sampled(self.w.copy(), band_of_sample(working_set, placed, total - half, total + half))
+        return Sampled(self.w.copy(), self._band_of_sample(working_set, total - half, total + half))
+
+    def _look_at_sample(self, chosen: Array, every: int, mean_every: int) -> float:
+        """Choose one sample out of each ``every``, at a place that looks random: rows may come in an order with a period.
+        Compute their outputs of w, or where ``mean_every`` is not zero, of the mean of one out of so many of the chosen ones.
+        Afterwards w is zero. Returns the sum of the bounds of the chosen ones."""
+        numbers = np.arange(len(chosen), dtype=np.uint64)
+        chosen[:] = numbers * np.uint64(every) + (numbers * MIXER >> HALF) % np.uint64(every)
+        part, upper = self.rows.matrix if every == 1 else self.rows.matrix[chosen], self.upper[chosen]
+        if mean_every:
+            self.w[:-1] = part[::mean_every].T @ upper[::mean_every]
+        self.outputs[chosen] = part @ self.w[:-1]
+        self.w[:] = 0.0
+        return float(upper.sum())
+
+    def _band_of_sample(self, working_set: WorkingSet, low: float, high: float) -> tuple[float, float]:
+        """The outputs at which the bounds of the sample add up to the two weights. The alpha of the sample become zero."""
+        self.alpha[working_set.chosen] = 0.0
+        least, greatest = (
+            best_offsets(working_set.outputs, self.upper[working_set.chosen], weight).high for weight in (low, high)
+        )
+        return (least if low > 0.0 else -math.inf), greatest
 
     def _mean(self, every: int) -> Array:
         """A first direction: the mean of some samples."""
         scales, w = np.zeros(self.rows.n_samples), np.zeros(self.rows.n_features + 1)
         scales[::every] = self.upper[::every]
-        self._add(scales, w)
+        if self.rows.n_stored <= self.policy.product_elements:
+            w[:-1] = self.rows.matrix.T @ scales
+        else:
+            self._add(scales, w)
         self.n_read += len(scales) // every
         return w
 
     def _place(self, w: Array, band: tuple[float, float]) -> float:
         """Compute the outputs of w. Below the band alpha is at its bound, and in the band are the samples of the working set.
         Returns the sum of alpha."""
+        if band == EVERYWHERE:
+            return self._place_everywhere(w)
         n, step, total, parts = self.rows.n_samples, self._rows_a_chunk, 0.0, []
         memory = np.empty(n, np.uint64)
         self.w[:] = 0.0
@@ -209,6 +241,14 @@ class PairPoint:
         self.chosen = parts[0] if len(parts) == 1 else np.concatenate(parts)
         self.n_read += n
         return total
+
+    def _place_everywhere(self, w: Array) -> float:
+        """The same where the band holds every output: a product, for which nothing is compiled."""
+        self.w[:], self.alpha[:] = 0.0, 0.0
+        self.outputs[:] = self.rows.matrix @ w[:-1]
+        self.chosen = np.arange(self.rows.n_samples, dtype=np.uint64)
+        self.n_read += self.rows.n_samples
+        return 0.0
 
     def _fill(self, missing: float) -> None:
         """Raise alpha on the chosen samples, from the least output on, until the sum is right. Where they are many more than
@@ -272,7 +312,7 @@ class PairPoint:
         policy = self.policy
         is_small = n_samples * self.rows.n_features <= policy.small_elements
         spread = policy.small_spread if is_small else 0.0
-        most_read = max(policy.least_read, policy.most_read * n_samples)
+        most_read = float(max(policy.least_read, policy.most_read * n_samples))  # an int would compile the loop once more
         return Task(target, most_read, total, spread, self._sweeps, policy.halvings, policy.alike)
 
     @property

@@ -1,4 +1,4 @@
-"""The loops with which pair descent begins: a rough solution for some of the samples, and an alpha for all of them."""
+"""The loops with which pair descent begins: an alpha for all samples."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.data.row_loops import row_add, row_dot
+from maxmargin.data.row_loops import row_add
 from maxmargin.data.rows import Array
 from maxmargin.solvers.linear.pair_descent_loop import OPTIONS
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
-MIXER, HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
-"""An odd number whose bits look random, 2^64 divided by the golden ratio, and half of the bits."""
 
 
 class Filling(NamedTuple):
@@ -24,18 +22,12 @@ class Filling(NamedTuple):
     order: Array
 
 
-class SamplePlan(NamedTuple):
-    """Which rows ``sample_rows`` takes, and which of these are in the mean."""
-
-    every: int
-    mean_every: int
-
-
 @njit(inline="always")
 def _key_of_middle(keys, order, left, right):
     """The middle one of three keys: one from each end, and one between them."""
     one, two, three = keys[order[left]], keys[order[(left + right) // TWO]], keys[order[right - ONE]]
-    return max(min(one, two), min(max(one, two), three))
+    low, high = (one, two) if one < two else (two, one)  # Numba's own min and max are functions that take time to compile
+    return low if three < low else (three if three < high else high)
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
@@ -75,43 +67,6 @@ def select_by_weight(order, n, keys, upper, weight):
 
 
 @njit(**OPTIONS)
-def sample_rows(rows, plan, placed, w):
-    """Choose one sample out of each ``every``, at a place that looks random: rows may come in an order with a period. Compute
-    their outputs of w. Where ``mean_every`` is not zero, the mean of one out of so many of the chosen ones takes the place of
-    w. Afterwards w is zero. Returns the sum of the bounds of the chosen ones."""
-    upper, outputs, chosen = placed.upper, placed.outputs, placed.chosen
-    every, mean_every, weight = np.uint64(plan.every), np.uint64(plan.mean_every), 0.0
-    for k in range(np.uint64(len(chosen))):
-        i = k * every + (k * MIXER >> HALF) % every
-        chosen[k] = i
-        weight += upper[i]
-        if mean_every != ZERO and k % mean_every == ZERO:
-            row_add(rows, i, upper[i], w)
-    for i in chosen:
-        outputs[i] = row_dot(rows, i, w)
-    for j in range(len(w)):
-        w[j] = 0.0
-    return weight
-
-
-@njit(**OPTIONS)
-def band_of_sample(working_set, placed, low, high):
-    """The outputs at which the bounds of the sample add up to the two weights. The alpha of the sample become zero."""
-    chosen, outputs, order, own = working_set.chosen, working_set.outputs, working_set.below, working_set.squares
-    n = np.uint64(len(chosen))
-    for k in range(n):
-        order[k], own[k] = k, placed.upper[chosen[k]]
-        placed.alpha[chosen[k]] = 0.0
-    least, greatest = -np.inf, np.inf
-    for side in range(2):
-        weight = low if side == 0 else high
-        place, _ = select_by_weight(order, n, outputs, own, weight)
-        found = outputs[order[place]] if place < n else np.inf
-        least, greatest = (found if low > 0.0 else least, greatest) if side == 0 else (least, found)
-    return least, greatest
-
-
-@njit(**OPTIONS)
 def fill_rows(rows, placed, filling, w, ones):
     """Raise alpha on the chosen samples, from the least output on, by ``missing`` together, and add them to w. Where the chosen
     are more than twice ``size``, those nearest to the last that was raised come first in ``order``. Returns how many stay
@@ -124,12 +79,14 @@ def fill_rows(rows, placed, filling, w, ones):
     place, before = select_by_weight(order, n, outputs, upper, missing)
     for k in range(place + ONE if place < n else n):
         i = order[k]
-        alpha[i] = upper[i] if k < place else min(max(0.0, missing - before), upper[i])
+        rest = missing - before if missing > before else 0.0
+        alpha[i] = upper[i] if k < place or rest > upper[i] else rest
         row_add(rows, i, alpha[i], w)
     if n <= TWO * kept:
         return n
     half = kept // TWO
-    first = min(place - half if place > half else ZERO, n - kept)
+    first = place - half if place > half else ZERO
+    first = first if first < n - kept else n - kept
     for is_second in range(2):
         size, before_it = (first + kept, first) if is_second == 1 else (n, first + kept)
         select_by_weight(order, size, outputs, ones, np.float64(before_it))

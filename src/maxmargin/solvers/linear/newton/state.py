@@ -322,8 +322,14 @@ class NewtonState(Iteration):
         yield from ()
         return self.scale.stiffness
 
-    def _looks_stiff(self) -> Asking[bool]:
-        return self.problem.penalizes_intercept and (yield from super()._looks_stiff())
+    @property
+    def _may_be_stiff(self) -> bool:
+        """With a free intercept: from then on, while no more samples have an alpha than there are weights. Where labels cannot
+        be separated, X'alpha is nearly zero, and so few rows are independent: more of them have an alpha there."""
+        if self.problem.penalizes_intercept:
+            return super()._may_be_stiff
+        is_late = self.inner_steps >= self.policy.stiff_steps and not self.is_stiff
+        return is_late and bool(np.count_nonzero(self.alpha) <= self.problem.n_weights)
 
     def _stand_at_anchor(self) -> Asking[None]:
         np.copyto(self.alpha, self.anchor)

@@ -83,7 +83,7 @@ def validated(estimator: Any, X: Any, y: Any, *, takes_indicator: bool = False) 
     if _is_plain(X, y):
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
-        return X, y
+        return sound(X), y
     is_table = takes_indicator and _is_table(y)
     settings: dict[str, Any] = {"multi_output": True} if is_table else {}
     X, y = validate_data(
@@ -159,7 +159,10 @@ def _check_indicator(y: Any) -> None:
 
 
 def _is_plain(X: Any, y: Any) -> bool:
-    """Whether X is a finite C-ordered array of floats, and y holds labels that need no further check."""
+    """Whether X is a finite C-ordered array or CSR matrix of floats, and y holds labels that need no further check."""
+    if _is_plain_csr(X):
+        has_labels = type(y) is np.ndarray and y.shape == X.shape[:1] and _are_plainly_classes(y)
+        return has_labels and _is_finite(X.data)
     return _is_plain_array(X, y) and _are_plainly_classes(y) and _is_finite(X)
 
 

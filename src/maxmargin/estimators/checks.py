@@ -74,16 +74,17 @@ def seconds_from(max_seconds: Any) -> float:
     return float(max_seconds)
 
 
-def validated(estimator: Any, X: Any, y: Any, *, takes_indicator: bool = False) -> tuple[Any, Array]:
+def validated(estimator: Any, X: Any, y: Any, *, takes_indicator: bool = False, makes_rows: bool = False) -> tuple[Any, Array]:
     """X and y as scikit-learn's ``validate_data`` and ``check_classification_targets`` return them, with the attributes that
-    they set. Those functions take half a millisecond, so arrays that they would not change are checked here instead."""
+    they set. Those functions take half a millisecond, so arrays that they would not change are checked here instead. A caller
+    that ``makes_rows`` of X before anything else has its indices looked at there."""
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import validate_data
 
     if _is_plain(X, y):
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
-        return sound(X), y
+        return (X if makes_rows else sound(X)), y
     is_table = takes_indicator and _is_table(y)
     settings: dict[str, Any] = {"multi_output": True} if is_table else {}
     X, y = validate_data(

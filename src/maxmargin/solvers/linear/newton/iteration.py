@@ -125,6 +125,11 @@ class Iteration(Standing):
     def _go_to_best(self) -> None:
         """Go back to the best w so far. The certificate found a larger gap than the solver."""
 
+    @property
+    def _is_polishing(self) -> bool:
+        """Whether the target is met, and no certificate was refused."""
+        return False
+
     def _centres(self) -> bool:
         """Begin anew with centred columns where that helps, and say whether it was done. Partitions keep their columns."""
         return False
@@ -226,13 +231,14 @@ class Iteration(Standing):
         """Handle an inner problem in which no step lowers F, and alpha is still not good enough for an outer step: rounding
         hides the gain. First w is computed anew, then columns far from zero are centred. If the dual value rises, or does so
         after a refinement in higher precision, the outer step is taken, and the penalty may grow: a refined pair has solved its
-        inner problem. Otherwise a smaller penalty makes the inner problem easier."""
+        inner problem. Otherwise a smaller penalty makes the inner problem easier. Where the target is met already, the answer
+        is as precise as float64 lets it be."""
         if self._has_converged:
             self._end()
         elif not self.is_washed:
             self.hessian.is_careful = True
             yield from self._wash()
-        elif np.isinf(self.penalty):
+        elif np.isinf(self.penalty) or self._is_polishing:
             self._end()
         elif not self._centres():
             yield from self._retreat_in_these_columns(factor)

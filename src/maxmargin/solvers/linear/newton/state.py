@@ -341,6 +341,10 @@ class NewtonState(Iteration):
         self.best_pair.gap = np.inf
         np.copyto(self.w, self.best_w)
 
+    @property
+    def _is_polishing(self) -> bool:
+        return self.kept is not None and self.refusals == 0
+
     def _centres(self) -> bool:
         """Centre the columns if some are far from zero for their spread. It is done where rounding hides progress, not before:
         in most data a penalised intercept is small beside w . x, and centred columns only add rounding error."""

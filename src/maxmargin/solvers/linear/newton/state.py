@@ -328,8 +328,10 @@ class NewtonState(Iteration):
         be separated, X'alpha is nearly zero, and so few rows are independent: more of them have an alpha there."""
         if self.problem.penalizes_intercept:
             return super()._may_be_stiff
-        is_late = self.inner_steps >= self.policy.stiff_steps and not self.is_stiff
-        return is_late and bool(np.count_nonzero(self.alpha) <= self.problem.n_weights)
+        n_weights = self.problem.n_weights
+        if self.is_stiff or self.inner_steps < self.policy.stiff_steps or n_weights < self.policy.stiff_weights:
+            return False
+        return bool(np.count_nonzero(self.alpha) <= n_weights)
 
     def _stand_at_anchor(self) -> Asking[None]:
         np.copyto(self.alpha, self.anchor)

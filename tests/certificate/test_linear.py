@@ -24,6 +24,15 @@ from maxmargin.solving.driver import solve
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
 from tests.raw_catalogue import table
 
+
+@pytest.fixture(scope="module", autouse=True, params=[LinearJudgePolicy().many_rows, 1], ids=["numpy", "compiled"])
+def many_rows(request):
+    """Every statement holds for both passes over the margins, that in NumPy and the compiled one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("maxmargin.certificate.policy.LINEAR", LinearJudgePolicy(many_rows=request.param))
+        yield request.param
+
+
 problems = pytest.mark.parametrize("problem_name", PROBLEMS)
 losses = pytest.mark.parametrize("loss_name", LOSSES)
 
@@ -216,7 +225,7 @@ def test_support_and_bound_are_counted():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, dtype, is_sparse):
+def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, many_rows, dtype, is_sparse):
     from scipy import sparse
 
     X, y = labelled(500, 9, 1.0, 0)
@@ -226,7 +235,8 @@ def test_threads_and_blocks_do_not_change_the_verdict(monkeypatch, dtype, is_spa
     once = certify(problem, w, alpha)
     monkeypatch.setattr("maxmargin.data.threads.POLICY", ThreadPolicy(elements_a_thread=1))
     monkeypatch.setattr("maxmargin.data.threads.available_cores", lambda: 3)
-    monkeypatch.setattr("maxmargin.certificate.policy.LINEAR", LinearJudgePolicy(rows_a_block=17, rows_of_residuals=17))
+    blocks = LinearJudgePolicy(rows_a_block=17, rows_of_residuals=17, many_rows=many_rows)
+    monkeypatch.setattr("maxmargin.certificate.policy.LINEAR", blocks)
     threaded = certify(problem, w, alpha)
     assert abs(once.gap - threaded.gap) <= once.rounding_error + threaded.rounding_error
     assert threaded.primal == pytest.approx(once.primal, rel=1e-13)

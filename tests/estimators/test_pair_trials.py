@@ -162,6 +162,7 @@ def test_a_warm_start_begins_at_the_last_alpha(digits):
 def test_a_trial_takes_no_longer_than_its_share_of_newton(monkeypatch):
     assert trial_steps(400, 10, 10) > 400
     assert trial_steps(1000, 20_000, 100) == 0  # the kernel matrix alone takes longer
+    assert trial_steps(8, 10, 10) < trial_steps(40, 10, 10)  # with few samples what a round takes besides its steps decides
     few = trial_steps(400, 10, 10)
     monkeypatch.setattr(policy, "FEATURES", replace(policy.FEATURES, trial_share=0.25))
     assert trial_steps(400, 10, 10) < 0.6 * few

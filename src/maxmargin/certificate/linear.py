@@ -28,7 +28,7 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Imbalance, refusal
-from maxmargin.certificate.linear_sums import DualTotals, PartSums, PassOutput, shared_sums
+from maxmargin.certificate.linear_sums import DualTotals, PartSums, PassOutput, has_compiled_sums, shared_sums
 from maxmargin.certificate.linear_verdict import (
     Comparison,
     Moved,
@@ -98,7 +98,7 @@ class Judge:
         totals = shared_sums(self.problem, self._crew, output)
         linear = self._linear(output.alpha, float(output.w[-1]) * self.problem.intercept_scaling)
         rests = None if output.rests is None else output.rests[0]
-        if self.problem.loss.is_regression:
+        if has_compiled_sums(self.problem):
             dual = DualTotals.of_rows(totals, len(output.alpha), linear)
         else:
             dual = DualTotals.of(self.problem, output.alpha, linear)

@@ -21,7 +21,10 @@ from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, SquaredHinge
 
+HINGE, SQUARED_HINGE = Hinge().margin_pieces(), SquaredHinge().margin_pieces()
+"""The losses that ``margin_loops.py`` knows."""
 ROWS_A_COLUMN = 16
 """Terms that are added one after the other before the rest is added in pairs: at most so many roundings besides those of
 ``np.sum``, which makes fewer than 32 of up to 2^18 terms. Part of a proof: see ``PAIRWISE_ROUNDINGS``."""
@@ -48,7 +51,7 @@ class DualTotals(NamedTuple):
 
     @classmethod
     def of_rows(cls, rows: RowTotals, n_samples: int, linear: float) -> DualTotals:
-        """The same from a pass over the residuals of a regression, which has counted already."""
+        """The same from a compiled pass over residuals or margins, which has counted already."""
         return cls(n_samples, rows.total, rows.excess, linear, int(rows.n_support), int(rows.n_at_bound))
 
     def plus(self, other: DualTotals) -> DualTotals:
@@ -132,8 +135,8 @@ def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTo
 
 
 class RowTotals(NamedTuple):
-    """The sums of a pass over some of the rows, besides their part of w(alpha). In regression the pass also adds up what
-    ``DualTotals`` asks of alpha, and counts the alpha outside of their box."""
+    """The sums of a pass over some of the rows, besides their part of w(alpha). Where ``has_compiled_sums`` says so, the pass
+    also adds up what ``DualTotals`` asks of alpha. In regression it counts the alpha outside of their box."""
 
     loss: float
     conjugate: float
@@ -169,11 +172,20 @@ class RowSums(NamedTuple):
     weights: Array
 
 
+def has_compiled_sums(problem: LinearProblem) -> bool:
+    """Whether a compiled loop adds up over the samples: in regression, and for many samples with one of the two usual losses.
+    Then it also adds up and counts what ``DualTotals`` asks of alpha."""
+    if problem.loss.is_regression:
+        return True
+    is_usual = problem.loss.margin_pieces() in (HINGE, SQUARED_HINGE)
+    return is_usual and problem.offset_prices is None and problem.n_samples >= policy.LINEAR.many_rows
+
+
 def _sum_over_rows(problem: LinearProblem, output: PassOutput, start: int, stop: int) -> RowTotals:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``output.weights``, and what that lacks to
     ``output.rests``: it is None where float64 is enough."""
     output.weights[:] = 0.0
-    most = policy.LINEAR.rows_of_residuals if problem.loss.is_regression else policy.LINEAR.rows_a_block
+    most = policy.LINEAR.rows_of_residuals if has_compiled_sums(problem) else policy.LINEAR.rows_a_block
     size = max(1, min(most, stop - start))
     block_pass = _BlockPass.of(problem, output, size)
     found = [block_pass.sums(slice(first, min(first + size, stop))) for first in range(start, stop, size)]
@@ -207,7 +219,9 @@ class _BlockPass(NamedTuple):
         signed = np.ascontiguousarray(alpha) if is_plain else alpha * problem.signs[block]
         pair = JudgedPair(output.w, bias_weight, signed)
         scale = self.judge_rows(problem.compiled_rows, block.start, block.stop, pair, sums)
-        return self._of_residuals(block, sums, scale) if is_plain else self._of_margins(block, sums, scale)
+        if not has_compiled_sums(problem):
+            return self._of_margins(block, sums, scale)
+        return self._of_residuals(block, sums, scale) if is_plain else self._of_many_margins(block, sums, scale)
 
     def _of_margins(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
         """Two classes."""
@@ -216,6 +230,20 @@ class _BlockPass(NamedTuple):
         targets, roundings = np.abs(problem.targets[block]), operations(problem.compiled_rows, block)
         errors = residual_errors(outputs, sums.magnitudes, targets, roundings, is_precise=self.is_precise)
         return RowTotals(*_sums_over_margins(problem, block, outputs, errors, self.output.alpha[block]), scale)
+
+    def _of_many_margins(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
+        """Two classes, by one compiled pass over the margins and five sums, as in ``_of_residuals``."""
+        from maxmargin.certificate.margin_loops import MarginSamples, judge_margins
+
+        problem, alpha, margins = self.problem, self.output.alpha[block], sums.outputs
+        n_columns, signs = -(-len(alpha) // ROWS_A_COLUMN), problem.signs[block]
+        terms, totals = np.zeros((2, 5, n_columns))
+        several = _each((problem.C[block], operations(problem.compiled_rows, block)), n_columns)
+        np.multiply(margins, signs, out=margins)
+        samples = MarginSamples(_read_only(alpha), *several)
+        counts = judge_margins(margins, sums.magnitudes, samples, problem.loss.is_smooth, self.is_precise, terms, totals)
+        loss, conjugate, gap, error, total = np.add.reduce(totals, axis=1).tolist()
+        return RowTotals(loss, conjugate, gap, error, scale, total, float(np.sum(alpha * signs)), *counts)
 
     def _of_residuals(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
         """Regression, by one compiled pass over the residuals and six sums. A sum is made of columns of few samples each, so

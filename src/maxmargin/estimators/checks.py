@@ -74,16 +74,17 @@ def seconds_from(max_seconds: Any) -> float:
     return float(max_seconds)
 
 
-def validated(estimator: Any, X: Any, y: Any, *, takes_indicator: bool = False) -> tuple[Any, Array]:
+def validated(estimator: Any, X: Any, y: Any, *, takes_indicator: bool = False, makes_rows: bool = False) -> tuple[Any, Array]:
     """X and y as scikit-learn's ``validate_data`` and ``check_classification_targets`` return them, with the attributes that
-    they set. Those functions take half a millisecond, so arrays that they would not change are checked here instead."""
+    they set. Those functions take half a millisecond, so arrays that they would not change are checked here instead. A caller
+    that ``makes_rows`` of X before anything else has its indices looked at there."""
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import validate_data
 
     if _is_plain(X, y):
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
-        return X, y
+        return (X if makes_rows else sound(X)), y
     is_table = takes_indicator and _is_table(y)
     settings: dict[str, Any] = {"multi_output": True} if is_table else {}
     X, y = validate_data(
@@ -159,7 +160,10 @@ def _check_indicator(y: Any) -> None:
 
 
 def _is_plain(X: Any, y: Any) -> bool:
-    """Whether X is a finite C-ordered array of floats, and y holds labels that need no further check."""
+    """Whether X is a finite C-ordered array or CSR matrix of floats, and y holds labels that need no further check."""
+    if _is_plain_csr(X):
+        has_labels = type(y) is np.ndarray and y.shape == X.shape[:1] and _are_plainly_classes(y)
+        return has_labels and _is_finite(X.data)
     return _is_plain_array(X, y) and _are_plainly_classes(y) and _is_finite(X)
 
 

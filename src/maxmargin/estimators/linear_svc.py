@@ -125,7 +125,7 @@ class LinearSVC(ClassifierMixin, Presented, LinearClassifier, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
         with fit_task(self, X, y, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X, y = checks.validated(self, X, y, takes_indicator=True)
+            X, y = checks.validated(self, X, y, takes_indicator=True, makes_rows=True)
             return self._train(X, y, sample_weight, limits), limits
 
     def fit_blocks(self, blocks: Any, *, memory: Any = None, checkpoint: Any = None) -> LinearSVC:

@@ -40,7 +40,7 @@ def trial_steps(n: int, n_inputs: int, n_features: int) -> int:
     costs, own = LinearCosts(), policy.FEATURES
     matrix_ns = own.ns_a_feature * n_inputs * n * n / 2.0
     left = own.trial_share * costs.newton_by_size(n, n_features + 1, own.newton_steps) - matrix_ns
-    return int(max(0.0, left) / (own.ns_a_step_and_sample * n))
+    return int(max(0.0, left) / (own.ns_a_step_and_sample * n + own.ns_a_step_of_one / n))
 
 
 @dataclass(frozen=True, eq=False)

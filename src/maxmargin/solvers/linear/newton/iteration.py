@@ -53,7 +53,7 @@ class Iteration(Standing):
         self.inner_steps = self.retreats = self.refusals = 0
         self.idle = IdleRounds(self.policy.idle_share)
         self.looks_done = self.is_stuck = self.is_at_rounding = self.is_at_end = self.is_washed = self.is_refined = False
-        self.caution, self.least_primal, self.is_stiff = 1.0, np.inf, False
+        self.caution, self.least_primal, self.is_stiff, self.noted_dual = 1.0, np.inf, False, 0.0
 
     # -- what the samples are asked ----------------------------------------------------------------------------------------
 
@@ -125,6 +125,11 @@ class Iteration(Standing):
     def _go_to_best(self) -> None:
         """Go back to the best w so far. The certificate found a larger gap than the solver."""
 
+    @property
+    def _is_polishing(self) -> bool:
+        """Whether the target is met, and no certificate was refused."""
+        return False
+
     def _centres(self) -> bool:
         """Begin anew with centred columns where that helps, and say whether it was done. Partitions keep their columns."""
         return False
@@ -176,7 +181,7 @@ class Iteration(Standing):
             yield from self._move_along(direction)
             self.is_at_rounding |= before == (self.inner_gap, self.pair_gap)
         self._note_progress()
-        if self.inner_steps == self.policy.stiff_steps and (yield from self._looks_stiff()):
+        if self._may_be_stiff and (yield from self._looks_stiff()):
             yield from self._begin_with_proximal_term()
         self._note_target(target)
 
@@ -188,7 +193,11 @@ class Iteration(Standing):
         return self.regulariser
 
     def _note_progress(self) -> None:
+        """A fall of the gap is progress. In a stiff problem the primal value stays far above the dual one for long, and a rise
+        of the dual value is progress, too."""
         idle_steps = self.idle.note(self.gap)
+        if self.is_stiff and self.anchor_dual * self.policy.idle_share > self.noted_dual:
+            self.noted_dual, self.idle.count = self.anchor_dual, 0
         self.hessian.is_careful |= idle_steps >= self.policy.careful_steps
         if idle_steps >= self.policy.idle_steps:
             self._end()
@@ -222,13 +231,14 @@ class Iteration(Standing):
         """Handle an inner problem in which no step lowers F, and alpha is still not good enough for an outer step: rounding
         hides the gain. First w is computed anew, then columns far from zero are centred. If the dual value rises, or does so
         after a refinement in higher precision, the outer step is taken, and the penalty may grow: a refined pair has solved its
-        inner problem. Otherwise a smaller penalty makes the inner problem easier."""
+        inner problem. Otherwise a smaller penalty makes the inner problem easier. Where the target is met already, the answer
+        is as precise as float64 lets it be."""
         if self._has_converged:
             self._end()
         elif not self.is_washed:
             self.hessian.is_careful = True
             yield from self._wash()
-        elif np.isinf(self.penalty):
+        elif np.isinf(self.penalty) or self._is_polishing:
             self._end()
         elif not self._centres():
             yield from self._retreat_in_these_columns(factor)
@@ -280,6 +290,11 @@ class Iteration(Standing):
         return w
 
     # -- stiff problems ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _may_be_stiff(self) -> bool:
+        """Whether it is time to ask that."""
+        return self.inner_steps == self.policy.stiff_steps
 
     def _looks_stiff(self) -> Asking[bool]:
         """Whether C |x|^2 is so large that only the kinks decide, but not beyond float64, and the answer is still far away."""

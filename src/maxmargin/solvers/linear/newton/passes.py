@@ -136,7 +136,10 @@ def passes_for(problem: LinearProblem, curve: Curve | Tube, policy: NewtonPolicy
 
 def has_few_elements(problem: LinearProblem, policy: HessianPolicy) -> bool:
     """Whether a problem is small."""
-    most = policy.small_regression_elements if problem.loss.is_regression else policy.small_elements
+    if problem.loss.is_regression:
+        most = policy.small_regression_elements
+    else:
+        most = policy.small_elements if problem.penalizes_intercept else policy.small_free_elements
     return problem.n_samples * problem.n_weights <= most
 
 

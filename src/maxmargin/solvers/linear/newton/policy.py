@@ -14,6 +14,10 @@ class HessianPolicy:
 
     small_elements: int = 100_000
     """Elements n d, zeros counted, up to which a problem is small: its passes are made in NumPy, without compilation."""
+    small_free_elements: int = 30_000
+    """``small_elements`` with a free intercept, for which there is no compiled call: Python asks for each pass. On 30 generated
+    problems of 200 to 5,000 samples and 5 to 90 features, C = 1 and 100, compiled passes took 0.5 to 1.0 of the seconds of
+    those in NumPy once they were compiled, 0.6 in the mean from 1,400 samples on."""
     small_regression_elements: int = 10_000
     """``small_elements`` in regression, whose line searches are longer. On abalone (37,593 elements, epsilon_insensitive, C
     from 0.001 to 100) a fit takes 14 to 75 ms in NumPy and to rounding, 1.3 to 26 ms with compiled loops and to 1e-6."""
@@ -116,6 +120,10 @@ class NewtonPolicy:
     stiff_steps: int = 5
     """Newton steps after which that is decided. With squared hinge noisy labels take 4 to 6 steps in all, separable ones 50 to
     240."""
+    stiff_weights: int = 32
+    """Weights from which that is asked with a free intercept. Samples found one by one take about as many steps as there are
+    weights, or several times as many; a new beginning takes 25 to 60 steps. On wine (14 weights, C = 1000) three pairs took 68
+    steps without it and 102 with it."""
     stiff_dual: float = 0.5
     """Share of the least primal value below which the best dual value is, where that is decided. An estimate: on separable
     labels a dual value after five steps is near zero, and on a9a at C = 1000 a late step had a negative one by chance."""

@@ -25,17 +25,18 @@ def count_elements(rows, counts):
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
 def list_elements(rows, signs, places, samples, values):
-    """The elements of the columns that have a place: element number ``places[j]`` on is column j's, and its place moves on. A
-    column whose place is negative is left out. Values are sigma_i x_ij."""
+    """The elements of the columns that have a place: element number ``places[j]`` on is column j's, and its place moves on. The
+    place of all other columns is the last one, which nobody reads and which does not move on: to test each element would make
+    the processor guess. Values are sigma_i x_ij."""
+    last = samples.shape[0] - 1
     for i in range(np.uint64(rows.indptr.shape[0] - 1)):
         start = row_start(rows, i)
         for k in range(row_length(rows, i)):
             j = column_of(rows, start, k)
             place = places[j]
-            if place >= 0:
-                samples[place] = i
-                values[place] = signs[i] * value_of(rows, start, k)
-                places[j] = place + 1
+            samples[place] = i
+            values[place] = signs[i] * value_of(rows, start, k)
+            places[j] = place + (place < last)
 
 
 @njit(inline="always")

@@ -47,8 +47,8 @@ class RareColumns:
         count_elements(rows, counts)
         columns = np.flatnonzero((counts > 0) & (counts <= most))
         starts = np.concatenate([[0], np.cumsum(counts[columns])])
-        samples, values = np.empty(starts[-1], np.int64), np.empty(starts[-1])
-        places = np.full(len(counts), -1)
+        samples, values = np.empty(starts[-1] + 1, np.int64), np.empty(starts[-1] + 1)
+        places = np.full(len(counts), starts[-1])
         places[columns] = starts[:-1]
         list_elements(rows, problem.signs, places, samples, values)
         return cls(Elements(columns, starts, samples, values))

@@ -322,8 +322,16 @@ class NewtonState(Iteration):
         yield from ()
         return self.scale.stiffness
 
-    def _looks_stiff(self) -> Asking[bool]:
-        return self.problem.penalizes_intercept and (yield from super()._looks_stiff())
+    @property
+    def _may_be_stiff(self) -> bool:
+        """With a free intercept: from then on, while no more samples have an alpha than there are weights. Where labels cannot
+        be separated, X'alpha is nearly zero, and so few rows are independent: more of them have an alpha there."""
+        if self.problem.penalizes_intercept:
+            return super()._may_be_stiff
+        n_weights = self.problem.n_weights
+        if self.is_stiff or self.inner_steps < self.policy.stiff_steps or n_weights < self.policy.stiff_weights:
+            return False
+        return bool(np.count_nonzero(self.alpha) <= n_weights)
 
     def _stand_at_anchor(self) -> Asking[None]:
         np.copyto(self.alpha, self.anchor)
@@ -334,6 +342,10 @@ class NewtonState(Iteration):
     def _go_to_best(self) -> None:
         self.best_pair.gap = np.inf
         np.copyto(self.w, self.best_w)
+
+    @property
+    def _is_polishing(self) -> bool:
+        return self.kept is not None and self.refusals == 0
 
     def _centres(self) -> bool:
         """Centre the columns if some are far from zero for their spread. It is done where rounding hides progress, not before:

@@ -35,6 +35,10 @@ from maxmargin.solving.incumbent import status_of
 from maxmargin.solving.solution import Progress, Solution, Status
 
 
+Places = list[tuple[int, Array]]
+"""Numbers of partitions, and places of rows in each."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What every problem of a fit is told. ``room_bytes`` is the memory for rows of one problem, and zero where the rows are
@@ -304,12 +308,18 @@ class PassesRun:
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
     def _in_memory(self) -> Solving[bool]:
-        """Fit in memory where all rows fit: they are read once, an ordinary solver fits them, and one more pass computes the
-        certificate. Whether the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
+        """Fit in memory where all rows fit: they are read once, and an ordinary solver fits them. It ends with a certificate
+        over all rows, which is that of this fit. Only where it falls short, the partitions get the alpha and judge it. Whether
+        the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
         self.stage, self.reason = "auto", "all rows fit in memory"
         remainder: Remainder = yield from self.asked(Pass(gather_part))
-        w = self._finished(remainder, self.tol, is_warm=False)
-        if not (yield from self.judge(w)):
+        places = self._places(remainder)
+        solution = self._solved(remainder, self.tol, is_warm=False)
+        if self.active == self.shape.n_samples and solution.certificate.meets(self.tol):
+            self._note(solution.w, solution.certificate)
+            return True
+        self._give(places, solution)
+        if not (yield from self.judge(solution.w)):
             self.start, self.goes_on = self.w, True
         return self.certificate.meets(self.tol) or self.executor.is_sequential or self._limit() is not None
 
@@ -339,13 +349,21 @@ class PassesRun:
 
     def _finished(self, remainder: Remainder, tol: float, *, is_warm: bool) -> Array:
         """Solve the rows that are left, and give the partitions their alpha."""
+        places = self._places(remainder)
+        solution = self._solved(remainder, tol, is_warm=is_warm)
+        self._give(places, solution)
+        return solution.w
+
+    def _places(self, remainder: Remainder) -> Places:
+        """Where the rows that are in memory come from: the partition, and their places in it."""
         places = [(each.number, each.places) for each in remainder.chosen]
         self.active = sum(len(rows) for _, rows in places)
-        solution = self._solved(remainder, tol, is_warm=is_warm)
+        return places
+
+    def _give(self, places: Places, solution: Solution) -> None:
         edges = np.cumsum([len(rows) for _, rows in places])[:-1]
         alphas = np.split(solution.alpha[: self.active], edges)
         self.executor.give(self.which, [Given(*place, alpha) for place, alpha in zip(places, alphas, strict=True)])
-        return solution.w
 
     def _solved(self, remainder: Remainder, tol: float, *, is_warm: bool) -> Solution:
         """By an ordinary solver in memory. The rows of the remainder are given up as soon as the problem has copies of them."""

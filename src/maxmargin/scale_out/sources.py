@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data.rows import DTYPES, Array, sound
+from maxmargin.data.rows import DTYPES, Array, Rows, sound
 from maxmargin.io.files import MalformedFile, explained
 from maxmargin.io.npz import read_npz
 from maxmargin.io.svmlight import svmlight_windows
@@ -157,9 +157,8 @@ def _matrix(X: Any, dtype: Any) -> Any:
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions; its shape is {X.shape}.")
         return X
-    csr = sparse.csr_matrix(sound(X).astype(dtype))
-    csr.sum_duplicates()
-    return csr
+    csr = sparse.csr_matrix(sound(X).astype(dtype, copy=False))
+    return Rows.from_matrix(csr, check=False).matrix
 
 
 def _labels(y: Any, n_rows: int, start: int) -> Array:

@@ -61,8 +61,8 @@ def test_unequal_partitions_one_of_them_empty_and_one_of_one_class_give_the_opti
     )
     assert model.status_ is maxmargin.Status.CERTIFIED
     agrees(model, X, y, loss=loss)
-    assert model.n_passes_ == 3 if memory != 0 else model.n_passes_ > 3
-    assert min(model.n_bytes_) > 0
+    assert model.n_passes_ == 1 if memory != 0 else model.n_passes_ > 3
+    assert model.n_bytes_[1] > 0
 
 
 def test_several_classes_sample_weights_and_class_weights(client):
@@ -131,7 +131,7 @@ def test_a_bad_value_is_named_with_its_partition(client):
         LinearSVC(client=client).fit(X, y)
 
 
-@pytest.mark.parametrize(("loss", "memory", "at"), [("hinge", 0, 4), ("squared_hinge", 0, 4), ("hinge", None, 2)])
+@pytest.mark.parametrize(("loss", "memory", "at"), [("hinge", 0, 4), ("squared_hinge", 0, 4), ("hinge", None, 1)])
 def test_a_worker_that_is_killed_costs_progress_and_not_the_answer(loss, memory, at):
     """The nanny starts another worker, or the other one takes over: either way the certificate is that of the optimum."""
     X, y = data(900, 10)
@@ -144,12 +144,12 @@ def test_a_worker_that_is_killed_costs_progress_and_not_the_answer(loss, memory,
     ):
         processes = client.run(os.getpid)
 
-        def kill(executor, run):
-            def wrapped(passes):
+        def kill(executor, ask):
+            def wrapped(*arguments):
                 if executor.n_passes == at and not killed:
                     killed.append(executor.homes[0])
                     os.kill(processes[executor.homes[0]], signal.SIGKILL)
-                return run(passes)
+                return ask(*arguments)
 
             return wrapped
 
@@ -157,7 +157,7 @@ def test_a_worker_that_is_killed_costs_progress_and_not_the_answer(loss, memory,
         original = model._solved
 
         def solved(executor, n_bytes, limits):
-            executor.run = kill(executor, executor.run)
+            executor._ask = kill(executor, executor._ask)
             solutions = original(executor, n_bytes, limits)
             assert executor.generation >= 1
             return solutions

@@ -148,6 +148,12 @@ class MemoryShares:
 class WorkerPolicy:
     """How a client speaks with the workers of a Dask cluster."""
 
+    portion_bytes: int = 1 << 26
+    """About how many bytes of rows a message has at most, where a client collects all rows: a limit on the memory for messages.
+    A message takes 5 to 8 ms besides its bytes. With 108 and 128 MB from two workers, portions of 1, 8, 32 and 64 MB took 0.35,
+    0.15, 0.10 and 0.08 s, and 0.43, 0.33, 0.18 and 0.20 s."""
+    portions_ahead: int = 2
+    """Messages with rows that a worker has been asked for at a time: one is under way while the other is copied."""
     greeting_seconds: float = 2.0
     """How long a worker may take to answer a first direct message. After that, all messages go by way of the scheduler."""
 

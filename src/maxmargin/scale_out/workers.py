@@ -27,6 +27,8 @@ from maxmargin.scale_out.blocks import Block
 from maxmargin.scale_out.collecting import Crowd
 from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, give_part, visit
 from maxmargin.scale_out.policy import WORKERS
+from maxmargin.scale_out.portions import Portion, Stream, portion_of, stacked_portions
+from maxmargin.scale_out.stacking import Collected
 
 
 class Answered(NamedTuple):
@@ -49,6 +51,10 @@ class Keeper:
         with single_threaded_blas(), at_most_cores(self.n_threads):
             sums = {which: added(self._visits(which, passed)) for which, passed in passes.items()}
         return Answered(sums, size_of(sums))
+
+    def portion(self, k: int) -> Portion:
+        """Some of the rows, for a client that collects all of them."""
+        return portion_of(self.partitions, k)
 
     def _visits(self, which: int, passed: Pass) -> list[Any]:
         framing, memories = self.framings[which], self.memories
@@ -124,7 +130,7 @@ class OnWorkers:
         while left:
             check_point()
             posts = self._posts_of(left)
-            asked = [self._ask(post, passes) for post in posts]
+            asked = [self._ask(post, "answer", passes) for post in posts]
             for post, future in zip(posts, asked, strict=True):
                 result: Answered | None = self._outcome(post, future)
                 if result is None:
@@ -142,12 +148,32 @@ class OnWorkers:
         """One more round: alpha travels to the workers."""
         self.run({which: Pass(give_part, (list(alphas),))})
 
-    def _ask(self, post: Post, passes: dict[int, Pass]) -> Any:
+    def collected(self) -> Reply:
+        """All rows of all workers. If a worker dies on the way, the collection begins anew."""
+        self.n_passes += 1
+        found: Collected | None = None
+        while found is None:
+            check_point()
+            posts = self._posts_of(set(range(len(self.chunks))))
+            found = stacked_portions([self._stream(post) for post in posts])
+        self.n_bytes_received += found.block.nbytes
+        return Reply(found, self.generation)
+
+    def _stream(self, post: Post) -> Stream:
+        def wait(asked: Any) -> Portion | None:
+            portion: Portion | None = self._outcome(post, asked)
+            if portion is None:
+                self._lose(post)
+            return portion
+
+        return Stream(lambda k: self._ask(post, "portion", k), wait)
+
+    def _ask(self, post: Post, method: str, argument: Any) -> Any:
         """What will be the answer of a keeper; None if it is gone."""
         if post.actor is None:
             post.actor = self._outcome(post, post.future)
         try:
-            return None if post.actor is None else post.actor.answer(passes)
+            return None if post.actor is None else getattr(post.actor, method)(argument)
         except RuntimeError:  # the worker of this actor was lost
             return None
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from maxmargin.scale_out import policy, portions
 from maxmargin.scale_out.blocks import Block
-from maxmargin.scale_out.portions import Stream, portion_of, stacked_portions
-from maxmargin.scale_out.stacking import rows_between
+from maxmargin.scale_out.stacking import Piece, Size, Stack, portions_of, rows_between
 
 
 def blocks(kinds, has_weights=False):
@@ -27,45 +27,42 @@ def dense(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-def streams(workers, lost=None):
-    """Workers, each with numbered partitions. The ``lost`` one says nothing from its second portion on."""
-
-    def wait(asked):
-        which, k = asked
-        return None if which == lost and k == 1 else portion_of(workers[which], k)
-
-    return [Stream(lambda k, which=which: (which, k), wait) for which in range(len(workers))]
+def collected(parts, n_bytes=300):
+    """What a client makes of the portions that it asks for."""
+    sizes = [Size.of(block.X) for block in parts]
+    size = reduce(Size.plus, sizes)
+    stack, at = Stack(size), size.less_rows()
+    for number, start, stop in portions_of(sizes, n_bytes):
+        at = stack.write(Piece(number, start, rows_between(parts[number], start, stop)), at)
+    assert at == size
+    return stack.collected()
 
 
 @pytest.mark.parametrize("has_weights", [False, True])
 @pytest.mark.parametrize("kinds", [["dense"] * 4, ["csr"] * 4, ["float32"] * 3 + ["csr"], ["dense", "csr", "csr", "csr"]])
-def test_portions_of_workers_are_all_rows_with_their_labels_weights_and_places(kinds, has_weights, monkeypatch):
-    monkeypatch.setattr(portions, "WORKERS", policy.WorkerPolicy(portion_bytes=300))
+def test_portions_are_all_rows_with_their_labels_weights_and_places(kinds, has_weights):
     parts = blocks(kinds, has_weights)
-    found = stacked_portions(streams([{3: parts[3], 0: parts[0]}, {1: parts[1]}, {2: parts[2]}]))
-    order = [3, 0, 2]
-    assert len(found.places) > 6
-    assert np.array_equal(dense(found.block.X), np.concatenate([dense(parts[k].X) for k in order]))
+    found = collected(parts)
+    assert len(found.places) > 4
+    assert np.array_equal(dense(found.block.X), np.concatenate([dense(part.X) for part in parts]))
     assert sparse.issparse(found.block.X) == (kinds != ["dense"] * 4)
-    assert np.array_equal(found.block.y, np.concatenate([parts[k].y for k in order]))
-    weights = [np.ones(len(parts[k].y)) if parts[k].sample_weight is None else parts[k].sample_weight for k in order]
-    assert np.array_equal(found.block.sample_weight, np.concatenate(weights)) if has_weights else True
+    assert np.array_equal(found.block.y, np.concatenate([part.y for part in parts]))
     assert (found.block.sample_weight is None) != has_weights
+    if has_weights:
+        weights = [np.ones(len(part.y)) if part.sample_weight is None else part.sample_weight for part in parts]
+        assert np.array_equal(found.block.sample_weight, np.concatenate(weights))
     rows = np.concatenate([dense(parts[number].X)[places] for number, places in found.places])
     assert np.array_equal(rows, dense(found.block.X))
 
 
-def test_a_worker_that_is_lost_on_the_way_leaves_nothing_half_collected(monkeypatch):
-    monkeypatch.setattr(portions, "WORKERS", policy.WorkerPolicy(portion_bytes=300))
-    parts = blocks(["csr"] * 4)
-    workers = [{0: parts[0]}, {3: parts[3]}]
-    assert stacked_portions(streams(workers, lost=1)) is None
-    assert stacked_portions(streams(workers)) is not None
+def test_a_portion_has_at_most_about_the_bytes_that_were_asked_for_and_at_least_a_row():
+    sizes = [Size.of(block.X) for block in blocks(["dense"] * 4)]
+    assert [stop - start for _, start, stop in portions_of(sizes, 480)] == [10] * 4 + [7] + [8, 8, 9]
+    assert {stop - start for _, start, stop in portions_of(sizes, 1)} == {1}
 
 
 def test_collected_rows_that_claim_to_be_canonical_are():
-    parts = blocks(["csr"] * 4)
-    X = stacked_portions(streams([dict(enumerate(parts))])).block.X
+    X = collected(blocks(["csr"] * 4)).block.X
     assert sparse.csr_matrix((X.data, X.indices, X.indptr), X.shape).has_canonical_format
 
 

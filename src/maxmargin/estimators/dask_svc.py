@@ -95,10 +95,10 @@ class LinearSVC(linear_svc.LinearSVC):
         client = self._client()
         data = partitions_of(X, y, sample_weight)
         chunks = client.compute(data.blocks, sync=False)
-        n_rows, labels = gathered_labels(client, chunks)
+        sizes, labels = gathered_labels(client, chunks)
         classes = classes_from(labels)
         framings = framings_of_classes(self, classes, labels.sums, data.n_features)
-        executor = OnWorkers(client, chunks, n_rows, framings)
+        executor = OnWorkers(client, chunks, sizes, framings)
         try:
             solutions = self._solved(executor, labels.n_bytes, limits)
         finally:

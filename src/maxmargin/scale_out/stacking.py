@@ -4,6 +4,8 @@ The pieces may come from a disk or from a network. Nothing is in memory twice bu
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,13 +49,14 @@ class Size(NamedTuple):
             np.result_type(*kinds) if kinds else None,
         )
 
+    @property
+    def n_bytes(self) -> int:
+        """What elements and indices take."""
+        return self.n_stored * (self.values.itemsize + (0 if self.indices is None else self.indices.itemsize))
+
     def less_rows(self) -> Size:
         """The same for no rows."""
         return self._replace(n_rows=0, n_stored=0)
-
-
-NOTHING = Size(0, 0, 0, np.dtype(np.float32))
-"""The size of no rows: it changes no other size."""
 
 
 class Piece(NamedTuple):
@@ -134,3 +137,19 @@ def rows_between(block: Block, start: int, stop: int) -> Block:
         rows = X[start:stop]
     weights = None if block.sample_weight is None else block.sample_weight[start:stop]
     return Block(rows, block.y[start:stop], weights)
+
+
+class Portion(NamedTuple):
+    """Rows of a partition: its number, the first of them, and the one after the last."""
+
+    number: int
+    start: int
+    stop: int
+
+
+def portions_of(sizes: Sequence[Size], n_bytes: int) -> Iterator[Portion]:
+    """All rows of partitions of these sizes, in order, in portions of about ``n_bytes`` bytes at most."""
+    for number, size in enumerate(sizes):
+        n_pieces = min(size.n_rows, -(-size.n_bytes // n_bytes))
+        edges = np.linspace(0, size.n_rows, n_pieces + 1).astype(int).tolist()
+        yield from (Portion(number, *ends) for ends in pairwise(edges))

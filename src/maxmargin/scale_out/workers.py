@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,7 @@ from maxmargin.scale_out.blocks import Block
 from maxmargin.scale_out.collecting import Crowd
 from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, give_part, visit
 from maxmargin.scale_out.policy import WORKERS
-from maxmargin.scale_out.portions import Portion, Stream, portion_of, stacked_portions
-from maxmargin.scale_out.stacking import Collected
+from maxmargin.scale_out.stacking import Collected, Piece, Portion, Size, Stack, portions_of, rows_between
 
 
 class Answered(NamedTuple):
@@ -52,9 +52,9 @@ class Keeper:
             sums = {which: added(self._visits(which, passed)) for which, passed in passes.items()}
         return Answered(sums, size_of(sums))
 
-    def portion(self, k: int) -> Portion:
-        """Some of the rows, for a client that collects all of them."""
-        return portion_of(self.partitions, k)
+    def rows(self, portion: Portion) -> Block:
+        """Some rows, for a client that collects all of them."""
+        return rows_between(self.partitions[portion.number], portion.start, portion.stop)
 
     def _visits(self, which: int, passed: Pass) -> list[Any]:
         framing, memories = self.framings[which], self.memories
@@ -92,11 +92,12 @@ class Post:
 
 @dataclass
 class OnWorkers:
-    """Partitions on the workers of a Dask cluster. ``chunks`` are futures of :class:`Block`, in the order of the rows."""
+    """Partitions on the workers of a Dask cluster. ``chunks`` are futures of :class:`Block`, in the order of the rows,
+    and ``sizes`` are theirs."""
 
     client: Any
     chunks: list[Any]
-    n_rows: list[int]
+    sizes: list[Size]
     framings: Sequence[Framing]
     is_sequential: bool = False
     homes: dict[int, str] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class OnWorkers:
 
     @property
     def n_samples(self) -> int:
-        return sum(self.n_rows)
+        return sum(size.n_rows for size in self.sizes)
 
     def run(self, passes: dict[int, Pass]) -> dict[int, Reply]:
         """One message for each keeper. The partitions of a worker that died are asked again, wherever their chunks are then."""
@@ -154,19 +155,25 @@ class OnWorkers:
         found: Collected | None = None
         while found is None:
             check_point()
-            posts = self._posts_of(set(range(len(self.chunks))))
-            found = stacked_portions([self._stream(post) for post in posts])
+            found = self._stacked()
         self.n_bytes_received += found.block.nbytes
         return Reply(found, self.generation)
 
-    def _stream(self, post: Post) -> Stream:
-        def wait(asked: Any) -> Portion | None:
-            portion: Portion | None = self._outcome(post, asked)
-            if portion is None:
-                self._lose(post)
-            return portion
+    def _stacked(self) -> Collected | None:
+        """All rows in the order of the partitions; None if a worker was lost on the way. One portion is under way at a time:
+        two at a time take as long on one machine, and more memory."""
+        posts = {number: post for post in self._posts_of(set(range(len(self.chunks)))) for number in post.numbers}
+        size = reduce(Size.plus, self.sizes)
+        stack, at = Stack(size), size.less_rows()
 
-        return Stream(lambda k: self._ask(post, "portion", k), wait)
+        for portion in portions_of(self.sizes, WORKERS.portion_bytes):
+            post = posts[portion.number]
+            rows: Block | None = self._outcome(post, self._ask(post, "rows", portion))
+            if rows is None:
+                self._lose(post)
+                return None
+            at = stack.write(Piece(portion.number, portion.start, rows), at)
+        return stack.collected()
 
     def _ask(self, post: Post, method: str, argument: Any) -> Any:
         """What will be the answer of a keeper; None if it is gone."""

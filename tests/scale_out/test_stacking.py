@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from maxmargin.scale_out.blocks import Block
+from maxmargin.scale_out.blocks import Block, arrays_of
 from maxmargin.scale_out.stacking import Piece, Size, Stack, portions_of, rows_between
 
 
@@ -59,6 +59,21 @@ def test_a_portion_has_at_most_about_the_bytes_that_were_asked_for_and_at_least_
     sizes = [Size.of(block.X) for block in blocks(["dense"] * 4)]
     assert [stop - start for _, start, stop in portions_of(sizes, 480)] == [10] * 4 + [7] + [8, 8, 9]
     assert {stop - start for _, start, stop in portions_of(sizes, 1)} == {1}
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_a_piece_may_be_overwritten_once_it_is_written(kind):
+    """Blocks are read from a disk into the same buffer, one after the other."""
+    block = blocks([kind] * 4, has_weights=True)[0]
+    stack = Stack(Size.of(block.X))
+    piece = Block(block.X.copy(), block.y.copy(), block.sample_weight.copy())
+    stack.write(Piece(0, 0, piece), Size.of(block.X).less_rows())
+    for array in arrays_of(piece).values():
+        array[...] = 0
+    found = stack.collected().block
+    assert np.array_equal(dense(found.X), dense(block.X))
+    assert np.array_equal(found.y, block.y)
+    assert np.array_equal(found.sample_weight, block.sample_weight)
 
 
 def test_collected_rows_that_claim_to_be_canonical_are():

@@ -305,15 +305,17 @@ class PassesRun:
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
     def _in_memory(self) -> Solving[bool]:
-        """Fit in memory where all rows fit: they are read once, and an ordinary solver fits them. It ends with a certificate
-        over all rows, which is that of this fit. Only where it falls short, the partitions get the alpha and judge it. Whether
-        the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
+        """Fit in memory where all rows fit: they are read once, and an ordinary solver fits them. One more pass over a disk
+        computes the certificate. A client that has collected the rows of workers computes it itself, over all rows, in the
+        same way; only where it falls short, the workers get the alpha and judge it. Whether the fit is to end. (A worker that
+        has died meanwhile has lost its alpha.)"""
         self.stage, self.reason = "auto", "all rows fit in memory"
         collected: Collected = yield from self.asked(COLLECT)
         problem = self.framing.problem(collected.block)
         self.active = problem.n_samples
         solution = solved(problem, self.tol, self.plan.stop, self.plan.seed)
-        if self.active == self.shape.n_samples and solution.certificate.meets(self.tol):
+        is_proved = self.active == self.shape.n_samples and solution.certificate.meets(self.tol)
+        if is_proved and not self.executor.is_sequential:
             self._note(solution.w, solution.certificate)
             return True
         self._give(collected.places, solution)

@@ -14,6 +14,9 @@ class BlockPolicy:
     blocks_a_budget: int = 50
     """Blocks that a budget of memory would hold, at least, where blocks are written for one fit. Fits with many features mix
     the rows of many blocks, and a tenth to a half of the budget is for them."""
+    least_bytes: int = 1 << 14
+    """The least size in bytes of blocks that are written for one fit. A smaller budget is too little for any fit, which the fit
+    says; blocks of a row each would be written for minutes before."""
     most_classes: int = 10_000
     """Distinct labels up to which they are listed. Beyond that they are the targets of a regression."""
 

@@ -11,9 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
-from maxmargin.io.files import MalformedFile, explained
+from maxmargin.io.files import explained
 from maxmargin.io.npz import read_npz
 from maxmargin.io.svmlight import svmlight_windows
+from maxmargin.io.tables import TABLES, table_pieces
 from maxmargin.scale_out.blocks import Block, check_values
 
 
@@ -70,8 +71,9 @@ def _file(path: Path, reading: Reading) -> Source:
     if path.suffix == ".npz":
         X, y = read_npz(path, reading.dtype)
         return _array(X, reading._replace(y=y), stamp)
-    if path.suffix == ".parquet":
-        return Source(lambda skip: _parquet(path, reading, skip), stamp)
+    if path.suffix in TABLES:
+        return Source(lambda skip: _table(path, reading, skip), stamp)
+    _refuse(reading, f"a {path.suffix or 'text'} file", "label_column")
     return Source(lambda skip: _text(path, reading, skip), stamp)
 
 
@@ -108,25 +110,13 @@ def _slices(X: Any, y: Array, weights: Array | None, reading: Reading, skip: int
         yield checked(Block(X[part], y[part], None if weights is None else weights[part]), reading.dtype, start)
 
 
-def _parquet(path: Path, reading: Reading, skip: int) -> Iterator[Block]:
-    """Batches of rows: of each only as much is unpacked as a block holds."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ImportError("Reading .parquet files needs pyarrow: pip install maxmargin[files].") from None
-    if reading.label_column is None:
-        raise ValueError(f"Which column of {path} holds the labels? Name it: label_column.")
-    with explained(path, "it cannot be read as a table"), pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        if reading.label_column not in names:
-            raise MalformedFile(path, f"it has no column {reading.label_column!r}; it has {', '.join(map(repr, names[:8]))}")
-        n_rows, start = max(1, reading.block_bytes // (8 * max(1, len(names) - 1))), 0
-        for k, batch in enumerate(file.iter_batches(batch_size=n_rows)):
-            if k >= skip:
-                table = batch.to_pandas()
-                y = table.pop(reading.label_column).to_numpy()
-                yield checked(Block(table.to_numpy(dtype=reading.dtype), y), reading.dtype, start)
-            start += batch.num_rows
+def _table(path: Path, reading: Reading, skip: int) -> Iterator[Block]:
+    """Some rows at a time."""
+    start = 0
+    for k, (X, y) in enumerate(table_pieces(path, reading.label_column, reading.dtype, reading.block_bytes)):
+        if k >= skip:
+            yield checked(Block(X.to_numpy(), y), reading.dtype, start)
+        start += len(y)
 
 
 def _generated(source: Iterable[Any], skip: int, dtype: Any) -> Iterator[Block]:

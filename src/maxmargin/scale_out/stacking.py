@@ -87,13 +87,13 @@ class Stack:
         self.pieces: dict[int, tuple[int, int, Block]] = {}
 
     def write(self, piece: Piece, at: Size) -> Size:
-        """Copy a piece behind rows that take ``at``. Returns what the rows take with it."""
+        """Copy a piece behind rows that take ``at``. Returns what the rows take with it. The piece may be overwritten then."""
         X = piece.block.X
         if self.is_sparse:
             self._write_sparse(X if sparse.issparse(X) else _all_stored(X), at)
         else:
             self.values[at.n_rows : at.n_rows + X.shape[0]] = X
-        self.pieces[at.n_rows] = piece.number, piece.start, piece.block._replace(X=None)
+        self.pieces[at.n_rows] = piece.number, piece.start, _copied_labels(piece.block)
         return at.plus(Size.of(X))
 
     def _write_sparse(self, X: Any, at: Size) -> None:
@@ -114,6 +114,11 @@ class Stack:
         weights = np.concatenate([_weights(rest) for rest in rests]) if has_weights else None
         places = [(number, np.arange(start, start + len(rest.y))) for number, start, rest in pieces]
         return Collected(Block(X, np.concatenate([rest.y for rest in rests]), weights), places)
+
+
+def _copied_labels(block: Block) -> Block:
+    """The labels and weights of a block, without its rows."""
+    return Block(None, block.y.copy(), None if block.sample_weight is None else block.sample_weight.copy())
 
 
 def _all_stored(X: Array) -> Any:

@@ -120,6 +120,35 @@ def test_data_frames(client):
     assert model.feature_names_in_.tolist() == list("abcdefgh")
 
 
+def test_what_a_data_frame_has_besides_numbers_is_named_with_its_column(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, y = data()
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    labels = pd.Series(np.array(["no", "yes"])[(y > 0).astype(int)])
+    for column in (pd.Series(["Bob"] * 600), pd.Series(pd.date_range("2026-01-01", periods=600))):
+        other = dd.from_pandas(frame.assign(c=column), npartitions=2)
+        with pytest.raises(ValueError, match="Partition . of X and y: column 'c' does not hold numbers"):
+            LinearSVC(client=client).fit(other, dd.from_pandas(labels, npartitions=2))
+    with pytest.raises(ValueError, match="Partition 1 of X and y: A label is missing"):
+        missing = dd.from_pandas(labels.where(labels.index != 450), npartitions=2)
+        LinearSVC(client=client).fit(dd.from_pandas(frame, npartitions=2), missing)
+
+
+def test_a_data_frame_is_predicted_by_the_names_of_its_columns(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, y = data()
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdefgh")), npartitions=2)
+    labels = dd.from_pandas(pd.Series(y), npartitions=2)
+    model = LinearSVC(client=client).fit(frame, labels)
+    assert model.score(frame, labels) == model.to_local().score(frame.compute(), y)
+    with pytest.raises(ValueError, match="The columns of X must be those of fit, in the same order: 'a', 'b'"):
+        model.predict(frame[list("bacdefgh")])
+
+
 def test_a_bad_value_is_named_with_its_partition(client):
     X, y = data()
     X[450, 3] = np.nan

@@ -97,13 +97,22 @@ def _lengths(X: Any, name: str) -> list[int]:
 
 def block_of(X: Any, y: Any, weights: Any, number: int) -> Block:
     """What a worker makes of the chunks of one partition, checked."""
-    X = X.to_numpy() if hasattr(X, "to_numpy") else X
-    dtype = np.float32 if X.dtype == np.float32 else np.float64
-    matrix = X if sparse.issparse(X) else np.asarray(X)
     try:
+        X = _numbers(X) if hasattr(X, "dtypes") else X
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        matrix = X if sparse.issparse(X) else np.asarray(X)
         return checked(Block(matrix, np.asarray(y).reshape(-1), None if weights is None else np.asarray(weights)), dtype, 0)
     except ValueError as error:
         raise ValueError(f"Partition {number} of X and y: {error}") from None
+
+
+def _numbers(frame: Any) -> Array:
+    """The numbers of a data frame, all of whose columns must hold some."""
+    for name, kind in frame.dtypes.items():
+        if kind.kind not in "biuf":
+            raise ValueError(f"column {str(name)!r} does not hold numbers: its type is {kind}.")
+    numbers: Array = frame.to_numpy(na_value=np.nan) if frame.isna().any(axis=None) else frame.to_numpy()
+    return numbers
 
 
 def gathered_labels(client: Any, chunks: list[Any]) -> tuple[list[Size], Labels]:
@@ -146,7 +155,7 @@ def _predicted(X: Any, predict: Callable[[Any], Array]) -> Array:
 
 
 def computed(*collections: Any) -> Any:
-    """What the collections hold; what is no collection stays."""
+    """What the collections hold; what is no collection stays. Each is computed alone: of arrays beside series Dask warns."""
     from dask.base import compute
 
-    return compute(*collections)
+    return [compute(each)[0] for each in collections]

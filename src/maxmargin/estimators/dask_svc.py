@@ -136,11 +136,19 @@ class LinearSVC(linear_svc.LinearSVC):
         plain: linear_svc.LinearSVC = local
         return plain
 
+    def _local_for(self, X: Any) -> linear_svc.LinearSVC:
+        """The model that predicts chunks of X. Chunks of a data frame have no names, so that the names are compared here."""
+        local = self.to_local()
+        names = vars(local).pop("feature_names_in_", None) if hasattr(X, "to_dask_array") else None
+        if names is not None and [str(name) for name in X.columns] != names.tolist():
+            raise ValueError(f"The columns of X must be those of fit, in the same order: {', '.join(map(repr, names[:8]))}.")
+        return local
+
     def decision_function(self, X: Any) -> Any:
         """w . x + b; of a Dask collection a Dask array, which is computed when it is asked for."""
         from maxmargin.estimators.dask_data import is_dask, mapped
 
-        local = self.to_local()
+        local = self._local_for(X)
         n_columns = len(np.atleast_1d(self.intercept_))
         return mapped(X, local.decision_function, np.float64, n_columns) if is_dask(X) else local.decision_function(X)
 
@@ -148,7 +156,7 @@ class LinearSVC(linear_svc.LinearSVC):
         """The class with the greatest decision value; of a Dask collection a Dask array, computed when it is asked for."""
         from maxmargin.estimators.dask_data import is_dask, mapped
 
-        local = self.to_local()
+        local = self._local_for(X)
         return mapped(X, local.predict, self.classes_.dtype, 1) if is_dask(X) else local.predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

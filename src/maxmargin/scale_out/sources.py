@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -151,9 +152,20 @@ def _matrix(X: Any, dtype: Any) -> Any:
     return Rows.from_matrix(csr, check=False).matrix
 
 
+def _is_label(label: Any) -> bool:
+    return isinstance(label, (str, int, np.integer, np.bool_)) or (isinstance(label, float) and math.isfinite(label))
+
+
 def _labels(y: Any, n_rows: int, start: int) -> Array:
     y = np.asarray(y)
-    y = np.ascontiguousarray(y.astype(str) if y.dtype.kind == "O" else y)
+    if y.dtype.kind == "O":
+        missing = [k for k, label in enumerate(y.tolist()) if not _is_label(label)]
+        if missing:
+            raise ValueError(
+                f"A label is missing, or is neither a number nor a word: {y[missing[0]]!r} in row {start + missing[0]}."
+            )
+        y = y.astype(str)
+    y = np.ascontiguousarray(y)
     if y.shape != (n_rows,):
         raise ValueError(f"y must have one label for each of {n_rows} rows, from row {start} on; its shape is {y.shape}.")
     if y.dtype.kind not in "biufU":

@@ -129,10 +129,10 @@ def test_what_a_data_frame_has_besides_numbers_is_named_with_its_column(client):
     labels = pd.Series(np.array(["no", "yes"])[(y > 0).astype(int)])
     for column in (pd.Series(["Bob"] * 600), pd.Series(pd.date_range("2026-01-01", periods=600))):
         other = dd.from_pandas(frame.assign(c=column), npartitions=2)
-        with pytest.raises(ValueError, match="Partition . of X and y: column 'c' does not hold numbers"):
+        with pytest.raises(ValueError, match=r"Partition . of X and y: column 'c' does not hold numbers"):
             LinearSVC(client=client).fit(other, dd.from_pandas(labels, npartitions=2))
+    missing = dd.from_pandas(labels.where(labels.index != 450), npartitions=2)
     with pytest.raises(ValueError, match="Partition 1 of X and y: A label is missing"):
-        missing = dd.from_pandas(labels.where(labels.index != 450), npartitions=2)
         LinearSVC(client=client).fit(dd.from_pandas(frame, npartitions=2), missing)
 
 

@@ -136,9 +136,9 @@ class LinearSVC(linear_svc.LinearSVC):
         plain: linear_svc.LinearSVC = local
         return plain
 
-    def _local_for(self, X: Any) -> linear_svc.LinearSVC:
+    def _local_for(self, X: Any) -> Any:
         """The model that predicts chunks of X. Chunks of a data frame have no names, so that the names are compared here."""
-        local = self.to_local()
+        local: Any = self.to_local()
         names = vars(local).pop("feature_names_in_", None) if hasattr(X, "to_dask_array") else None
         if names is not None and [str(name) for name in X.columns] != names.tolist():
             raise ValueError(f"The columns of X must be those of fit, in the same order: {', '.join(map(repr, names[:8]))}.")

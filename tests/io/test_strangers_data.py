@@ -179,10 +179,10 @@ REFUSED_TABLES = {
     "more fields than names": ("a,kind\n1,2,x\n3,4,y\n", "Length of header"),
     "more fields than names later": ("a,b,kind\n1,2,x\n3,4,y,5\n", "Expected 3 fields in line 3, saw 4"),
     "a missing value": ("a,b,kind\n1,2,x\n3,,y\n", r"line 3: column 'b' holds a value that is missing"),
-    "a word": ("a,b,kind\n1,2,x\n3,?,y\n", "column 'b' does not hold numbers"),
+    "a word": ("a,b,kind\n1,2,x\n3,?,y\n", r"line 3: column 'b' holds '\?', which is not a number"),
     "infinity": ("a,b,kind\n1,2,x\n3,inf,y\n", "line 3: column 'b' holds a value that is missing or not finite"),
     "a missing label": ("a,b,kind\n1,2,x\n3,4,\n", "none may be missing"),
-    "a complex number": ("a,b,kind\n1,2j,x\n3,4,y\n", "column 'b' does not hold numbers"),
+    "a complex number": ("a,b,kind\n1,2j,x\n3,4,y\n", "line 2: column 'b' holds '2j', which is not a number"),
     "whole numbers beyond float64": ("a,b,kind\n1,9007199254740993,x\n3,4,y\n", "float64 would round"),
     "nothing": ("", "cannot be read as a table"),
 }

@@ -11,7 +11,8 @@ import pytest
 from scipy import sparse
 
 from maxmargin.io import Blocks, MalformedFile, to_blocks, write_svmlight
-from maxmargin.scale_out import writing
+from maxmargin.scale_out import policy, writing
+from maxmargin.scale_out.block_fit import block_bytes_for
 from maxmargin.scale_out.block_list import ALIGNMENT, LIST
 from maxmargin.scale_out.blocks import DamagedBlock, remove_blocks
 
@@ -40,16 +41,36 @@ def written_by(kind, X, y, folder):
         np.save(folder / "X.npy", X.toarray())
         np.save(folder / "y.npy", y)
         return to_blocks(folder / "X.npy", folder / "b", y=folder / "y.npy", block_bytes=2000)
-    if kind == "parquet":
+    if kind in ("parquet", "csv"):
         import pandas as pd
 
-        pd.DataFrame(X.toarray(), columns=list("abcdefg")).assign(label=y).to_parquet(folder / "data.parquet")
-        return to_blocks(folder / "data.parquet", folder / "b", label_column="label", block_bytes=2000)
+        table, path = pd.DataFrame(X.toarray(), columns=list("abcdefg")).assign(label=y), folder / f"data.{kind}"
+        table.to_parquet(path) if kind == "parquet" else table.to_csv(path, index=False)
+        return to_blocks(path, folder / "b", label_column="label", block_bytes=2000)
     pieces = ((X[start : start + 30], y[start : start + 30]) for start in range(0, X.shape[0], 30))
     return to_blocks(pieces, folder / "b", block_bytes=2000)
 
 
-@pytest.mark.parametrize("kind", ["text", "npz", "npy", "parquet", "generator"])
+def test_a_word_in_a_late_piece_of_a_table_is_named_with_its_line(tmp_path):
+    lines = ["a,b,label", *(f"{k},{0.5 * k},{k % 2}" for k in range(400))]
+    lines[300] = "1,n/a?,0"
+    (tmp_path / "data.csv").write_text("\n".join(lines))
+    with pytest.raises(MalformedFile, match=r"data\.csv, line 301: column 'b' holds 'n/a\?', which is not a number"):
+        to_blocks(tmp_path / "data.csv", tmp_path / "b", label_column="label", block_bytes=1000)
+
+
+def test_a_column_of_labels_is_for_tables(tmp_path):
+    (tmp_path / "data.txt").write_text("1 1:2\n-1 1:3\n")
+    with pytest.raises(ValueError, match="label_column does not belong to"):
+        to_blocks(tmp_path / "data.txt", tmp_path / "b", label_column="label")
+
+
+def test_a_tiny_budget_does_not_mean_a_block_for_each_row():
+    assert block_bytes_for(1000) == policy.BLOCKS.least_bytes
+    assert block_bytes_for("100M") == 2_000_000
+
+
+@pytest.mark.parametrize("kind", ["text", "npz", "npy", "parquet", "csv", "generator"])
 def test_blocks_of_every_source_hold_its_rows_in_order(kind, tmp_path):
     X, y = data()
     blocks = written_by(kind, X, y, tmp_path)

@@ -44,8 +44,10 @@ def test_few_rounds_of_a_smooth_loss_are_cheaper_than_the_rows():
     assert not collects(Crowd(2, 2), HINGE._replace(is_smooth=True))
 
 
-def test_rows_that_each_problem_would_collect_are_counted_for_each():
-    assert not collects(Crowd(2, 2), HINGE._replace(n_problems=10))
+def test_rows_are_collected_once_for_all_problems_but_fitted_once_for_each():
+    many = HINGE._replace(n_problems=10)
+    assert collects(Crowd(2, 2), many)
+    assert not collects(Crowd(20, 20), many)
 
 
 def test_a_network_without_cost_always_collects_for_a_client_with_as_many_cores():

@@ -61,8 +61,8 @@ def test_unequal_partitions_one_of_them_empty_and_one_of_one_class_give_the_opti
     )
     assert model.status_ is maxmargin.Status.CERTIFIED
     agrees(model, X, y, loss=loss)
-    assert model.n_passes_ == 3 if memory != 0 else model.n_passes_ > 3
-    assert min(model.n_bytes_) > 0
+    assert model.n_passes_ == 1 if memory != 0 else model.n_passes_ > 3
+    assert model.n_bytes_[1] > 0
 
 
 def test_several_classes_sample_weights_and_class_weights(client):
@@ -120,6 +120,35 @@ def test_data_frames(client):
     assert model.feature_names_in_.tolist() == list("abcdefgh")
 
 
+def test_what_a_data_frame_has_besides_numbers_is_named_with_its_column(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, y = data()
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    labels = pd.Series(np.array(["no", "yes"])[(y > 0).astype(int)])
+    for column in (pd.Series(["Bob"] * 600), pd.Series(pd.date_range("2026-01-01", periods=600))):
+        other = dd.from_pandas(frame.assign(c=column), npartitions=2)
+        with pytest.raises(ValueError, match=r"Partition . of X and y: column 'c' does not hold numbers"):
+            LinearSVC(client=client).fit(other, dd.from_pandas(labels, npartitions=2))
+    missing = dd.from_pandas(labels.where(labels.index != 450), npartitions=2)
+    with pytest.raises(ValueError, match="Partition 1 of X and y: A label is missing"):
+        LinearSVC(client=client).fit(dd.from_pandas(frame, npartitions=2), missing)
+
+
+def test_a_data_frame_is_predicted_by_the_names_of_its_columns(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, y = data()
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdefgh")), npartitions=2)
+    labels = dd.from_pandas(pd.Series(y), npartitions=2)
+    model = LinearSVC(client=client).fit(frame, labels)
+    assert model.score(frame, labels) == model.to_local().score(frame.compute(), y)
+    with pytest.raises(ValueError, match="The columns of X must be those of fit, in the same order: 'a', 'b'"):
+        model.predict(frame[list("bacdefgh")])
+
+
 def test_a_bad_value_is_named_with_its_partition(client):
     X, y = data()
     X[450, 3] = np.nan
@@ -131,7 +160,7 @@ def test_a_bad_value_is_named_with_its_partition(client):
         LinearSVC(client=client).fit(X, y)
 
 
-@pytest.mark.parametrize(("loss", "memory", "at"), [("hinge", 0, 4), ("squared_hinge", 0, 4), ("hinge", None, 2)])
+@pytest.mark.parametrize(("loss", "memory", "at"), [("hinge", 0, 4), ("squared_hinge", 0, 4), ("hinge", None, 1)])
 def test_a_worker_that_is_killed_costs_progress_and_not_the_answer(loss, memory, at):
     """The nanny starts another worker, or the other one takes over: either way the certificate is that of the optimum."""
     X, y = data(900, 10)
@@ -144,12 +173,12 @@ def test_a_worker_that_is_killed_costs_progress_and_not_the_answer(loss, memory,
     ):
         processes = client.run(os.getpid)
 
-        def kill(executor, run):
-            def wrapped(passes):
+        def kill(executor, ask):
+            def wrapped(*arguments):
                 if executor.n_passes == at and not killed:
                     killed.append(executor.homes[0])
                     os.kill(processes[executor.homes[0]], signal.SIGKILL)
-                return run(passes)
+                return ask(*arguments)
 
             return wrapped
 
@@ -157,7 +186,7 @@ def test_a_worker_that_is_killed_costs_progress_and_not_the_answer(loss, memory,
         original = model._solved
 
         def solved(executor, n_bytes, limits):
-            executor.run = kill(executor, executor.run)
+            executor._ask = kill(executor, executor._ask)
             solutions = original(executor, n_bytes, limits)
             assert executor.generation >= 1
             return solutions

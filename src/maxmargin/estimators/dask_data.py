@@ -11,6 +11,7 @@ from scipy import sparse
 from maxmargin.data.rows import Array
 from maxmargin.scale_out.blocks import Block
 from maxmargin.scale_out.sources import checked
+from maxmargin.scale_out.stacking import Size
 
 
 class Partitions(NamedTuple):
@@ -96,30 +97,39 @@ def _lengths(X: Any, name: str) -> list[int]:
 
 def block_of(X: Any, y: Any, weights: Any, number: int) -> Block:
     """What a worker makes of the chunks of one partition, checked."""
-    X = X.to_numpy() if hasattr(X, "to_numpy") else X
-    dtype = np.float32 if X.dtype == np.float32 else np.float64
-    matrix = X if sparse.issparse(X) else np.asarray(X)
     try:
+        X = _numbers(X) if hasattr(X, "dtypes") else X
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        matrix = X if sparse.issparse(X) else np.asarray(X)
         return checked(Block(matrix, np.asarray(y).reshape(-1), None if weights is None else np.asarray(weights)), dtype, 0)
     except ValueError as error:
         raise ValueError(f"Partition {number} of X and y: {error}") from None
 
 
-def gathered_labels(client: Any, chunks: list[Any]) -> tuple[list[int], Labels]:
-    """How many rows each partition has, and the labels of all: one small message from each partition."""
+def _numbers(frame: Any) -> Array:
+    """The numbers of a data frame, all of whose columns must hold some."""
+    for name, kind in frame.dtypes.items():
+        if kind.kind not in "biuf":
+            raise ValueError(f"column {str(name)!r} does not hold numbers: its type is {kind}.")
+    numbers: Array = frame.to_numpy(na_value=np.nan) if frame.isna().any(axis=None) else frame.to_numpy()
+    return numbers
+
+
+def gathered_labels(client: Any, chunks: list[Any]) -> tuple[list[Size], Labels]:
+    """What the rows of each partition take, and the labels of all: one small message from each partition."""
     found = client.gather(client.map(labels_of, chunks, pure=False))
     parts = [labels for _, labels in found if len(labels.classes)]
     if not parts:
         raise ValueError("X has no rows: there is nothing to fit.")
     classes, places = np.unique(np.concatenate([labels.classes for labels in parts]), return_inverse=True)
     sums = np.bincount(places, np.concatenate([labels.sums for labels in parts]), len(classes))
-    return [n for n, _ in found], Labels(classes, sums, sum(labels.n_bytes for _, labels in found))
+    return [size for size, _ in found], Labels(classes, sums, sum(labels.n_bytes for _, labels in found))
 
 
-def labels_of(block: Block) -> tuple[int, Labels]:
-    """What a worker says of the labels of one partition."""
+def labels_of(block: Block) -> tuple[Size, Labels]:
+    """What a worker says of the rows and labels of one partition."""
     classes, places = np.unique(block.y, return_inverse=True)
-    return len(block.y), Labels(classes, np.bincount(places, block.sample_weight, len(classes)), block.nbytes)
+    return Size.of(block.X), Labels(classes, np.bincount(places, block.sample_weight, len(classes)), block.nbytes)
 
 
 def mapped(X: Any, predict: Callable[[Any], Array], dtype: Any, n_columns: int) -> Any:
@@ -145,7 +155,7 @@ def _predicted(X: Any, predict: Callable[[Any], Array]) -> Array:
 
 
 def computed(*collections: Any) -> Any:
-    """What the collections hold; what is no collection stays."""
+    """What the collections hold; what is no collection stays. Each is computed alone: of arrays beside series Dask warns."""
     from dask.base import compute
 
-    return compute(*collections)
+    return [compute(each)[0] for each in collections]

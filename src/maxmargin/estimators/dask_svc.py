@@ -33,9 +33,9 @@ class LinearSVC(linear_svc.LinearSVC):
     partitions, or arrays. Each worker trains on the chunks that it holds. With few features the fit is Newton's method: every
     pass is a sum over the workers. With many features it is coordinate descent on each partition, and the step along the sum of
     all changes has the length that is best for the dual. If all rows fit into ``memory``, and collecting them takes less time
-    than rounds of messages, the client collects them and fits them itself. With many features it collects at least the rows
-    that can still move, once these fit. The certificate is one more pass over the workers. A worker that dies costs progress,
-    never correctness.
+    than rounds of messages, the client collects them, fits them itself, and computes the certificate of all rows. With many
+    features it collects at least the rows that can still move, once these fit. Where rows stay on their workers, the
+    certificate is one more pass over them. A worker that dies costs progress, never correctness.
 
     Parameters
     ----------
@@ -95,10 +95,10 @@ class LinearSVC(linear_svc.LinearSVC):
         client = self._client()
         data = partitions_of(X, y, sample_weight)
         chunks = client.compute(data.blocks, sync=False)
-        n_rows, labels = gathered_labels(client, chunks)
+        sizes, labels = gathered_labels(client, chunks)
         classes = classes_from(labels)
         framings = framings_of_classes(self, classes, labels.sums, data.n_features)
-        executor = OnWorkers(client, chunks, n_rows, framings)
+        executor = OnWorkers(client, chunks, sizes, framings)
         try:
             solutions = self._solved(executor, labels.n_bytes, limits)
         finally:
@@ -136,11 +136,19 @@ class LinearSVC(linear_svc.LinearSVC):
         plain: linear_svc.LinearSVC = local
         return plain
 
+    def _local_for(self, X: Any) -> Any:
+        """The model that predicts chunks of X. Chunks of a data frame have no names, so that the names are compared here."""
+        local: Any = self.to_local()
+        names = vars(local).pop("feature_names_in_", None) if hasattr(X, "to_dask_array") else None
+        if names is not None and [str(name) for name in X.columns] != names.tolist():
+            raise ValueError(f"The columns of X must be those of fit, in the same order: {', '.join(map(repr, names[:8]))}.")
+        return local
+
     def decision_function(self, X: Any) -> Any:
         """w . x + b; of a Dask collection a Dask array, which is computed when it is asked for."""
         from maxmargin.estimators.dask_data import is_dask, mapped
 
-        local = self.to_local()
+        local = self._local_for(X)
         n_columns = len(np.atleast_1d(self.intercept_))
         return mapped(X, local.decision_function, np.float64, n_columns) if is_dask(X) else local.decision_function(X)
 
@@ -148,7 +156,7 @@ class LinearSVC(linear_svc.LinearSVC):
         """The class with the greatest decision value; of a Dask collection a Dask array, computed when it is asked for."""
         from maxmargin.estimators.dask_data import is_dask, mapped
 
-        local = self.to_local()
+        local = self._local_for(X)
         return mapped(X, local.predict, self.classes_.dtype, 1) if is_dask(X) else local.predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

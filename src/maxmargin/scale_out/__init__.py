@@ -21,6 +21,7 @@ coordinate descent on partitions, for many features;                     ``desce
   the fit: rounds, looks for a better w, what can still move             ``wide.py``
 rows that a proof or a margin settles; the rest solved in memory         ``remainder.py``
 whether a client collects all rows from its workers                      ``collecting.py``
+all rows of partitions as one block                                      ``stacking.py``
 the whole fit, its checkpoint                                            ``fitting.py``, ``checkpoint.py``
 =======================================================================  ==========================================
 """

@@ -45,7 +45,7 @@ def bytes_from(memory: Any) -> int:
 
 def block_bytes_for(memory: Any) -> int:
     """The size of blocks that are written for one fit with this budget."""
-    return max(1, min(policy.BLOCKS.block_bytes, bytes_from(memory) // policy.BLOCKS.blocks_a_budget))
+    return max(policy.BLOCKS.least_bytes, min(policy.BLOCKS.block_bytes, bytes_from(memory) // policy.BLOCKS.blocks_a_budget))
 
 
 def client_bytes(memory: Any) -> float:

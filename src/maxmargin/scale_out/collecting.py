@@ -33,10 +33,9 @@ class Work(NamedTuple):
 
 
 def is_cheaper_to_collect(crowd: Crowd, work: Work, policy: CollectingPolicy = COLLECTING) -> bool:
-    """Whether the fit ends sooner if the client collects the rows first, once for each binary problem."""
-    n_bytes = work.n_bytes * work.n_problems
-    passes = policy.passes * policy.seconds_a_byte * n_bytes
+    """Whether the fit ends sooner if the client collects the rows first, once for all binary problems."""
+    passes = policy.passes * policy.seconds_a_byte * work.n_bytes * work.n_problems
     message = 4.0 * work.n_weights**2 * crowd.n_workers * work.n_problems / policy.bytes_a_second
     rounds = policy.smooth_rounds if work.is_smooth else policy.rounds
     stays = rounds * (policy.round_seconds + message) + passes / crowd.n_cores
-    return n_bytes / policy.collected_a_second + passes / available_cores() < stays
+    return work.n_bytes / policy.collected_a_second + passes / available_cores() < stays

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from maxmargin.scale_out.blocks import Block, Blocks
 from maxmargin.scale_out.hands import Hand
 from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, visit
 from maxmargin.scale_out.remainder import ROW_OVERHEAD, Recalled, recalled
+from maxmargin.scale_out.stacking import Collected, Piece, Size, Stack
 
 
 class InMemory:
@@ -39,6 +41,10 @@ class InMemory:
             contexts = [contextvars.copy_context() for _ in self.partitions]
             results = list(pool.map(lambda k: contexts[k].run(self._visit, k, passes), range(len(self.partitions))))
         return {which: Reply(added([result[which] for result in results]), 0) for which in passes}
+
+    def collected(self) -> Reply:
+        self.n_passes += 1
+        return Reply(stacked(enumerate(self.partitions), [Size.of(block.X) for block in self.partitions]), 0)
 
     def give(self, which: int, alphas: Sequence[Given]) -> None:
         _give(self.memories[which], alphas)
@@ -88,6 +94,12 @@ class OnDisk:
             totals[which] = added([totals[which], hand.play()])
         return {which: Reply(total, 0) for which, total in totals.items()}
 
+    def collected(self) -> Reply:
+        """One pass over the disk."""
+        self.n_passes += 1
+        order = range(len(self.blocks))
+        return Reply(stacked(self._read(list(order)), [Size.listed(self.blocks, k) for k in order]), 0)
+
     def give(self, which: int, alphas: Sequence[Given]) -> None:
         _give(self.memories[which], alphas)
 
@@ -132,6 +144,16 @@ class OnDisk:
     def alpha(self, which: int) -> Array:
         """The dual variables of one problem, in the order of the rows."""
         return np.concatenate([memory.alpha for memory in self.memories[which]])
+
+
+def stacked(blocks: Iterable[tuple[int, Block]], sizes: Sequence[Size]) -> Collected:
+    """The rows of numbered blocks in their order. ``sizes`` are those of the blocks."""
+    size = reduce(Size.plus, sizes)
+    stack, at = Stack(size), size.less_rows()
+    for number, block in blocks:
+        check_point()
+        at = stack.write(Piece(number, 0, block), at)
+    return stack.collected()
 
 
 def _give(memories: list[Memory], alphas: Sequence[Given]) -> None:

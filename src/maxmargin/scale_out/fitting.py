@@ -27,8 +27,9 @@ from maxmargin.scale_out.collecting import Crowd, Work, is_cheaper_to_collect
 from maxmargin.scale_out.guessing import Guessed, Sampling, guess_part, solved
 from maxmargin.scale_out.judging import judged, settled
 from maxmargin.scale_out.newton import NewtonByPasses
-from maxmargin.scale_out.passes import Deal, Executor, Framing, Given, Interrupted, Pass, Reply, Solving
-from maxmargin.scale_out.remainder import Remainder, Survey, gather_part, sample_part, settle_part, survey_part
+from maxmargin.scale_out.passes import COLLECT, Deal, Executor, Framing, Given, Interrupted, Pass, Reply, Solving
+from maxmargin.scale_out.remainder import Remainder, Survey, sample_part, settle_part, survey_part
+from maxmargin.scale_out.stacking import Collected
 from maxmargin.scale_out.wide import DescentByPasses
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.incumbent import status_of
@@ -115,12 +116,12 @@ class PassesRun:
 
     @property
     def _collects_all(self) -> bool:
-        """Whether all rows fit in memory, and are better solved there."""
-        if self.plan.total_bytes > self.plan.room_bytes:
+        """Whether all rows fit in memory, and are better solved there. All problems use the same rows, one after the other."""
+        n_problems, is_smooth = len(self.executor.framings), self.framing.loss.is_smooth
+        if self.plan.total_bytes > n_problems * self.plan.room_bytes:
             return False
         if not self._is_narrow or self.executor.is_sequential:
             return True
-        n_problems, is_smooth = len(self.executor.framings), self.framing.loss.is_smooth
         work = Work(self.shape.n_weights, self.plan.total_bytes, n_problems, is_smooth)
         return is_cheaper_to_collect(self.plan.crowd, work)
 
@@ -304,12 +305,21 @@ class PassesRun:
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
     def _in_memory(self) -> Solving[bool]:
-        """Fit in memory where all rows fit: they are read once, an ordinary solver fits them, and one more pass computes the
-        certificate. Whether the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
+        """Fit in memory where all rows fit: they are read once, and an ordinary solver fits them. One more pass over a disk
+        computes the certificate. A client that has collected the rows of workers computes it itself, over all rows, in the
+        same way; only where it falls short, the workers get the alpha and judge it. Whether the fit is to end. (A worker that
+        has died meanwhile has lost its alpha.)"""
         self.stage, self.reason = "auto", "all rows fit in memory"
-        remainder: Remainder = yield from self.asked(Pass(gather_part))
-        w = self._finished(remainder, self.tol, is_warm=False)
-        if not (yield from self.judge(w)):
+        collected: Collected = yield from self.asked(COLLECT)
+        problem = self.framing.problem(collected.block)
+        self.active = problem.n_samples
+        solution = solved(problem, self.tol, self.plan.stop, self.plan.seed)
+        is_proved = self.active == self.shape.n_samples and solution.certificate.meets(self.tol)
+        if is_proved and not self.executor.is_sequential:
+            self._note(solution.w, solution.certificate)
+            return True
+        self._give(collected.places, solution)
+        if not (yield from self.judge(solution.w)):
             self.start, self.goes_on = self.w, True
         return self.certificate.meets(self.tol) or self.executor.is_sequential or self._limit() is not None
 
@@ -342,10 +352,13 @@ class PassesRun:
         places = [(each.number, each.places) for each in remainder.chosen]
         self.active = sum(len(rows) for _, rows in places)
         solution = self._solved(remainder, tol, is_warm=is_warm)
+        self._give(places, solution)
+        return solution.w
+
+    def _give(self, places: list[tuple[int, Array]], solution: Solution) -> None:
         edges = np.cumsum([len(rows) for _, rows in places])[:-1]
         alphas = np.split(solution.alpha[: self.active], edges)
         self.executor.give(self.which, [Given(*place, alpha) for place, alpha in zip(places, alphas, strict=True)])
-        return solution.w
 
     def _solved(self, remainder: Remainder, tol: float, *, is_warm: bool) -> Solution:
         """By an ordinary solver in memory. The rows of the remainder are given up as soon as the problem has copies of them."""

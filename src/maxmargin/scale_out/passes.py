@@ -121,6 +121,14 @@ class Pass(NamedTuple):
     deal: Deal | None = None
 
 
+def _all_rows(part: Part) -> None:
+    """No task: executors have a method for it."""
+
+
+COLLECT = Pass(_all_rows)
+"""All rows, as one :class:`~maxmargin.scale_out.stacking.Collected`, the same for all problems."""
+
+
 class Reply(NamedTuple):
     """The sum of the results. ``generation`` rises when a partition has lost what it remembered."""
 
@@ -159,6 +167,9 @@ class Executor(Protocol):
     def run(self, passes: dict[int, Pass]) -> dict[int, Reply]:
         """One visit of every partition, for one pass of each problem."""
 
+    def collected(self) -> Reply:
+        """One visit of every partition, which copies all rows into this process: a ``Collected``."""
+
     def give(self, which: int, alphas: Sequence[Given]) -> None:
         """Let partitions take over the alpha of some of their samples."""
 
@@ -179,13 +190,23 @@ def run_together(executor: Executor, solvers: Sequence[Solving[T]], stop: Stop) 
                 ended[k] = end.value
         try:
             with stop.heard():
-                replies = dict(executor.run(waiting)) if waiting else {}
+                replies = dict(_replies(executor, waiting))
         except (OutOfTimeError, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt):
                 stop.set()
             return [ended[k] if k in ended else _end_of(solver) for k, solver in enumerate(solvers)]
         waiting = {}
     return [ended[k] for k in range(len(solvers))]
+
+
+def _replies(executor: Executor, waiting: dict[int, Pass]) -> dict[int, Reply]:
+    """What the partitions say. Rows are collected once for all problems that want them."""
+    passes = {k: passed for k, passed in waiting.items() if passed is not COLLECT}
+    replies = executor.run(passes) if passes else {}
+    if len(passes) == len(waiting):
+        return replies
+    collected = executor.collected()
+    return {**replies, **{k: collected for k in waiting if k not in passes}}
 
 
 def _end_of(solver: Solving[T]) -> T:

@@ -261,15 +261,6 @@ def _merged(problem: LinearProblem, alpha: Array) -> Merged:
     return Merged(costs.sum(axis=1), rows, costs @ problem.y.astype(np.float64))
 
 
-def gather_part(part: Part) -> Remainder:
-    """The task: all rows. Where they stay there is no need to copy them."""
-    problem, memory = part.problem, part.memory
-    matrix = problem.rows.matrix if part.stays else problem.rows.matrix.copy()
-    places = np.arange(problem.n_samples)
-    chosen = Chosen(part.number, places, matrix, np.array(problem.y), np.array(problem.C), memory.alpha)
-    return Remainder([chosen], _nothing_merged())
-
-
 def _nothing_merged() -> Merged:
     """No rows, for any number of features: with many features two rows of zeros would be a long message."""
     return Merged(np.zeros(2), np.zeros((2, 1)), np.zeros(2))

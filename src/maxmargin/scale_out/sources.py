@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin.data.rows import DTYPES, Array, sound
-from maxmargin.io.files import MalformedFile, explained
+from maxmargin.data.rows import DTYPES, Array, Rows, sound
+from maxmargin.io.files import explained
 from maxmargin.io.npz import read_npz
 from maxmargin.io.svmlight import svmlight_windows
+from maxmargin.io.tables import TABLES, table_pieces
 from maxmargin.scale_out.blocks import Block, check_values
 
 
@@ -70,8 +72,9 @@ def _file(path: Path, reading: Reading) -> Source:
     if path.suffix == ".npz":
         X, y = read_npz(path, reading.dtype)
         return _array(X, reading._replace(y=y), stamp)
-    if path.suffix == ".parquet":
-        return Source(lambda skip: _parquet(path, reading, skip), stamp)
+    if path.suffix in TABLES:
+        return Source(lambda skip: _table(path, reading, skip), stamp)
+    _refuse(reading, f"a {path.suffix or 'text'} file", "label_column")
     return Source(lambda skip: _text(path, reading, skip), stamp)
 
 
@@ -108,25 +111,13 @@ def _slices(X: Any, y: Array, weights: Array | None, reading: Reading, skip: int
         yield checked(Block(X[part], y[part], None if weights is None else weights[part]), reading.dtype, start)
 
 
-def _parquet(path: Path, reading: Reading, skip: int) -> Iterator[Block]:
-    """Batches of rows: of each only as much is unpacked as a block holds."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ImportError("Reading .parquet files needs pyarrow: pip install maxmargin[files].") from None
-    if reading.label_column is None:
-        raise ValueError(f"Which column of {path} holds the labels? Name it: label_column.")
-    with explained(path, "it cannot be read as a table"), pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        if reading.label_column not in names:
-            raise MalformedFile(path, f"it has no column {reading.label_column!r}; it has {', '.join(map(repr, names[:8]))}")
-        n_rows, start = max(1, reading.block_bytes // (8 * max(1, len(names) - 1))), 0
-        for k, batch in enumerate(file.iter_batches(batch_size=n_rows)):
-            if k >= skip:
-                table = batch.to_pandas()
-                y = table.pop(reading.label_column).to_numpy()
-                yield checked(Block(table.to_numpy(dtype=reading.dtype), y), reading.dtype, start)
-            start += batch.num_rows
+def _table(path: Path, reading: Reading, skip: int) -> Iterator[Block]:
+    """Some rows at a time."""
+    start = 0
+    for k, (X, y) in enumerate(table_pieces(path, reading.label_column, reading.dtype, reading.block_bytes)):
+        if k >= skip:
+            yield checked(Block(X.to_numpy(), y), reading.dtype, start)
+        start += len(y)
 
 
 def _generated(source: Iterable[Any], skip: int, dtype: Any) -> Iterator[Block]:
@@ -157,14 +148,24 @@ def _matrix(X: Any, dtype: Any) -> Any:
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions; its shape is {X.shape}.")
         return X
-    csr = sparse.csr_matrix(sound(X).astype(dtype))
-    csr.sum_duplicates()
-    return csr
+    csr = sparse.csr_matrix(sound(X).astype(dtype, copy=False))
+    return Rows.from_matrix(csr, check=False).matrix
+
+
+def _is_label(label: Any) -> bool:
+    return isinstance(label, (str, int, np.integer, np.bool_)) or (isinstance(label, float) and math.isfinite(label))
 
 
 def _labels(y: Any, n_rows: int, start: int) -> Array:
     y = np.asarray(y)
-    y = np.ascontiguousarray(y.astype(str) if y.dtype.kind == "O" else y)
+    if y.dtype.kind == "O":
+        missing = [k for k, label in enumerate(y.tolist()) if not _is_label(label)]
+        if missing:
+            raise ValueError(
+                f"A label is missing, or is neither a number nor a word: {y[missing[0]]!r} in row {start + missing[0]}."
+            )
+        y = y.astype(str)
+    y = np.ascontiguousarray(y)
     if y.shape != (n_rows,):
         raise ValueError(f"y must have one label for each of {n_rows} rows, from row {start} on; its shape is {y.shape}.")
     if y.dtype.kind not in "biufU":

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from maxmargin.scale_out.blocks import Block
 from maxmargin.scale_out.collecting import Crowd
 from maxmargin.scale_out.passes import Framing, Given, Memory, Pass, Reply, added, give_part, visit
 from maxmargin.scale_out.policy import WORKERS
+from maxmargin.scale_out.stacking import Collected, Piece, Portion, Size, Stack, portions_of, rows_between
 
 
 class Answered(NamedTuple):
@@ -49,6 +51,10 @@ class Keeper:
         with single_threaded_blas(), at_most_cores(self.n_threads):
             sums = {which: added(self._visits(which, passed)) for which, passed in passes.items()}
         return Answered(sums, size_of(sums))
+
+    def rows(self, portion: Portion) -> Block:
+        """Some rows, for a client that collects all of them."""
+        return rows_between(self.partitions[portion.number], portion.start, portion.stop)
 
     def _visits(self, which: int, passed: Pass) -> list[Any]:
         framing, memories = self.framings[which], self.memories
@@ -86,11 +92,12 @@ class Post:
 
 @dataclass
 class OnWorkers:
-    """Partitions on the workers of a Dask cluster. ``chunks`` are futures of :class:`Block`, in the order of the rows."""
+    """Partitions on the workers of a Dask cluster. ``chunks`` are futures of :class:`Block`, in the order of the rows,
+    and ``sizes`` are theirs."""
 
     client: Any
     chunks: list[Any]
-    n_rows: list[int]
+    sizes: list[Size]
     framings: Sequence[Framing]
     is_sequential: bool = False
     homes: dict[int, str] = field(default_factory=dict)
@@ -114,7 +121,7 @@ class OnWorkers:
 
     @property
     def n_samples(self) -> int:
-        return sum(self.n_rows)
+        return sum(size.n_rows for size in self.sizes)
 
     def run(self, passes: dict[int, Pass]) -> dict[int, Reply]:
         """One message for each keeper. The partitions of a worker that died are asked again, wherever their chunks are then."""
@@ -124,7 +131,7 @@ class OnWorkers:
         while left:
             check_point()
             posts = self._posts_of(left)
-            asked = [self._ask(post, passes) for post in posts]
+            asked = [self._ask(post, "answer", passes) for post in posts]
             for post, future in zip(posts, asked, strict=True):
                 result: Answered | None = self._outcome(post, future)
                 if result is None:
@@ -142,12 +149,38 @@ class OnWorkers:
         """One more round: alpha travels to the workers."""
         self.run({which: Pass(give_part, (list(alphas),))})
 
-    def _ask(self, post: Post, passes: dict[int, Pass]) -> Any:
+    def collected(self) -> Reply:
+        """All rows of all workers. If a worker dies on the way, the collection begins anew."""
+        self.n_passes += 1
+        found: Collected | None = None
+        while found is None:
+            check_point()
+            found = self._stacked()
+        self.n_bytes_received += found.block.nbytes
+        return Reply(found, self.generation)
+
+    def _stacked(self) -> Collected | None:
+        """All rows in the order of the partitions; None if a worker was lost on the way. One portion is under way at a time:
+        two at a time take as long on one machine, and more memory."""
+        posts = {number: post for post in self._posts_of(set(range(len(self.chunks)))) for number in post.numbers}
+        size = reduce(Size.plus, self.sizes)
+        stack, at = Stack(size), size.less_rows()
+
+        for portion in portions_of(self.sizes, WORKERS.portion_bytes):
+            post = posts[portion.number]
+            rows: Block | None = self._outcome(post, self._ask(post, "rows", portion))
+            if rows is None:
+                self._lose(post)
+                return None
+            at = stack.write(Piece(portion.number, portion.start, rows), at)
+        return stack.collected()
+
+    def _ask(self, post: Post, method: str, argument: Any) -> Any:
         """What will be the answer of a keeper; None if it is gone."""
         if post.actor is None:
             post.actor = self._outcome(post, post.future)
         try:
-            return None if post.actor is None else post.actor.answer(passes)
+            return None if post.actor is None else getattr(post.actor, method)(argument)
         except RuntimeError:  # the worker of this actor was lost
             return None
 

@@ -39,14 +39,14 @@ def to_blocks(
     Parameters
     ----------
     source : path, array, sparse matrix, or iterable
-        A file of svmlight text (also .gz, .bz2, .xz, .zst), .npz, .parquet or .npy; an array, which may be memory-mapped; or an
+        A file of svmlight text (also .gz, .bz2, .xz, .zst), .npz, .csv, .parquet or .npy; an array (also memory-mapped); or an
         iterable of tuples (X, y) or (X, y, sample_weight). A .npz file is read whole; all others are read piece by piece.
     folder : path
         Where the blocks go. It is made if it is not there.
     y, sample_weight : array, optional
         For an array or a .npy file: the labels (an array or the path of a .npy file) and the weights of the samples.
     label_column : str, optional
-        For .parquet: the column with the labels.
+        For .csv and .parquet: the column with the labels.
     n_features : int, optional
         For text: the width of X. Default: as many as the greatest index needs.
     zero_based : bool, default False

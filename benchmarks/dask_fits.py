@@ -4,9 +4,8 @@ Each worker is a process with one thread, and holds every second of the partitio
 objectives must agree within the target; the table has their relative difference. Rounds are passes over all partitions. Bytes
 are those that the client receives, counted by the executor. Of a round with Newton's method they are at most 4 d^2 from each
 worker, with d weights: the table has what that model says beside what was counted. By default the client may use half of the
-memory of its machine for rows. It collects them in one round where they are many features wide, or where a model of the costs
-says that this takes less time than rounds of Newton's method, and the fit is one in memory then. With ``--memory 0`` no row
-leaves its worker.
+memory of its machine for rows. It collects them in the first of three rounds where they are many features wide, or where a
+model of the costs says that this takes less time than rounds of Newton's method. With ``--memory 0`` no row leaves its worker.
 
     python -m benchmarks.dask_fits                      # everything but --memory 0: five minutes
     python -m benchmarks.dask_fits --sets covtype.binary.scale mnist --losses hinge

@@ -18,6 +18,7 @@ from distributed import Client, LocalCluster
 
 import maxmargin
 from maxmargin.dask import LinearSVC
+from maxmargin.scale_out.stacking import Stack
 
 SETTINGS = {"distributed.comm.timeouts.connect": "60s", "distributed.worker.daemon": True, "distributed.admin.tick.limit": "1h"}
 
@@ -61,8 +62,23 @@ def test_unequal_partitions_one_of_them_empty_and_one_of_one_class_give_the_opti
     )
     assert model.status_ is maxmargin.Status.CERTIFIED
     agrees(model, X, y, loss=loss)
-    assert model.n_passes_ == 1 if memory != 0 else model.n_passes_ > 3
+    assert 2 <= model.n_passes_ <= 3 if memory != 0 else model.n_passes_ > 3
     assert model.n_bytes_[1] > 0
+
+
+def test_rows_that_are_damaged_on_their_way_to_the_client_do_not_change_the_answer(client, monkeypatch):
+    X, y = data()
+    whole = Stack.collected
+
+    def damaged(stack):
+        found = whole(stack)
+        found.block.X[:30] *= -1.0
+        return found
+
+    monkeypatch.setattr(Stack, "collected", damaged)
+    model = LinearSVC(client=client, memory="1G", tol=1e-6).fit(da.from_array(X, chunks=(200, 8)), da.from_array(y, chunks=200))
+    assert model.n_passes_ > 3  # the workers refused what the client had found
+    agrees(model, X, y)
 
 
 def test_several_classes_sample_weights_and_class_weights(client):

@@ -305,19 +305,14 @@ class PassesRun:
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
     def _in_memory(self) -> Solving[bool]:
-        """Fit in memory where all rows fit: they are read once, and an ordinary solver fits them. One more pass over a disk
-        computes the certificate. A client that has collected the rows of workers computes it itself, over all rows, in the
-        same way; only where it falls short, the workers get the alpha and judge it. Whether the fit is to end. (A worker that
-        has died meanwhile has lost its alpha.)"""
+        """Fit in memory where all rows fit: they are read once, and an ordinary solver fits them. One more pass over the disk, or
+        one more round of the workers, computes the certificate from the rows where they are: a row that was damaged on its way
+        would be found. Whether the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
         self.stage, self.reason = "auto", "all rows fit in memory"
         collected: Collected = yield from self.asked(COLLECT)
         problem = self.framing.problem(collected.block)
         self.active = problem.n_samples
         solution = solved(problem, self.tol, self.plan.stop, self.plan.seed)
-        is_proved = self.active == self.shape.n_samples and solution.certificate.meets(self.tol)
-        if is_proved and not self.executor.is_sequential:
-            self._note(solution.w, solution.certificate)
-            return True
         self._give(collected.places, solution)
         if not (yield from self.judge(solution.w)):
             self.start, self.goes_on = self.w, True

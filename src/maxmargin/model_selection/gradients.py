@@ -218,7 +218,9 @@ class Gradients:
         one, two = self.slopes
         ends, H = self.ends, lift(one, two, True)
         C = 1.0 / ((1.0 - ends) / one.C + ends / two.C)
-        at_ends = C[:, None] * ((ends * (1.0 - ends))[:, None] * H + 2.0 * sums)
+        at_ends = 2.0 * sums
+        at_ends += (ends * (1.0 - ends))[:, None] * H
+        at_ends *= C[:, None]
         tilts = 0.25 * (C[1:] / C[:-1] - 1.0) * np.linalg.norm(np.diff(at_ends, axis=0), axis=1)
         rests = C[1:] * (0.25 * width**2 * float(np.linalg.norm(H)) + 2.0 * kinks) + tilts
         return at_ends, rests * OUTWARDS
@@ -226,10 +228,11 @@ class Gradients:
     def _sums(self, problem: LinearProblem, crossing: Crossing, scales: Array) -> Array:
         """sum_i scales_i y_i x_i, one row for each row of ``scales``."""
         rows, signed = problem.rows.matrix[crossing.samples], scales * crossing.signs
-        sums = np.asarray(signed @ rows)
-        if problem.intercept_scaling == 0.0:
-            return sums
-        return np.column_stack([sums, problem.intercept_scaling * signed.sum(axis=1)])
+        sums = np.empty((len(scales), problem.n_weights))
+        sums[:, : rows.shape[1]] = signed @ rows
+        if problem.intercept_scaling != 0.0:
+            sums[:, -1] = problem.intercept_scaling * signed.sum(axis=1)
+        return sums
 
     @property
     def fitted_share(self) -> float:

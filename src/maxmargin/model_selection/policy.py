@@ -46,6 +46,9 @@ class TrackPolicy:
     sweeps_a_step: float = 3.0
     """Sweeps of coordinate descent that one step of Newton's method may cost, by the cost model. From the state of another C a
     smooth loss takes 1 to 3 steps, and coordinate descent some ten sweeps. Not measured by itself."""
+    call_elements: int = 1 << 19
+    """Elements n d of dense rows up to which a solve with hinge loss is one compiled call. A pass over so many takes as long as
+    what a step takes in Python, about 0.15 ms; rows of more are left to a method whose passes skip samples."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from maxmargin.data.threads import Crew, single_threaded_blas
 from maxmargin.model_selection.race_fold import RaceFold
 from maxmargin.model_selection.range_scores import ROUNDING, Bounds, RangeScore
 from maxmargin.model_selection.sweeps import ErrorSweep, Interval, LabelSweep
-from maxmargin.model_selection.transfer import Between, Fit
+from maxmargin.model_selection.transfer import Fit
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class Race:
 
     def _stretch(self, low: float, high: float) -> Stretch:
         check_point()
-        pairs = [Between(fold.fits[low], fold.fits[high]) for fold in self.folds]
+        pairs = [fold.between(low, high) for fold in self.folds]
         is_inverse = self._has_gradients and self._is_inverse(low, high)
         found, pieces = self.sweep(Interval(low, high, self.enough, is_inverse))
         ceiling = min(self._known_ceiling(low, high), found + 0.5 * self.score.rounding)

@@ -187,13 +187,10 @@ class Gradients:
         return curved_norm(one.problem, chosen, 2.0 * one.problem.C[chosen], one.lengths[chosen]) if len(chosen) else None
 
     def sharper(self, norm: Ellipsoid) -> Enclosure:
-        """The enclosure in the norm of B, which is at least the identity: the other terms are no greater in it than their
-        length."""
+        """The enclosure in the norm of B. In the dual norm the other terms are at most |L^-1| times their length."""
         at_ends, rests = self._chords
-        found = norm.solve(at_ends)
-        return Enclosure(
-            0.5 * found.solutions, _on_parts((0.5 + found.error) * found.lengths) + (rests + self._errors) * OUTWARDS
-        )
+        found, others = norm.solve(at_ends), (rests + self._errors) * norm.inverse_norm
+        return Enclosure(0.5 * found.solutions, _on_parts((0.5 + found.error) * found.lengths) + others * OUTWARDS)
 
     @cached_property
     def _chords(self) -> tuple[Array, Array]:

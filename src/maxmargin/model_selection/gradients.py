@@ -52,6 +52,7 @@ import numpy as np
 from maxmargin.certificate.ellipsoid import Ellipsoid, curved_norm
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.rows import Array
+from maxmargin.model_selection import policy
 from maxmargin.model_selection.points import Weights
 from maxmargin.model_selection.transfer import Fit
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
@@ -176,15 +177,47 @@ class Gradients:
     @cached_property
     def sharper_norm(self) -> Ellipsoid | None:
         """The norm of B; None where no sample is sure to stay below the margin, or rounding allows no proof."""
-        one, two = self.fits
+        candidates, room, is_straight = self._below_margin
         farthest = 2.0 * float(self.ball.radii.max())  # the gradient is no longer, so that w* is no farther from w
-        reach = farthest * one.lengths + np.maximum(one.output_errors, two.output_errors)
+        by_ball = is_straight | (room > farthest * self.fits[0].lengths * OUTWARDS)
+        is_large = self.fits[0].problem.n_samples * len(self.slopes[0].w) > policy.GRADIENTS.most_elements
+        if is_large or np.count_nonzero(by_ball) >= policy.GRADIENTS.enough_by_ball * np.count_nonzero(candidates):
+            return self._norm_of(by_ball)
+        return self._settled_norm(candidates, room, is_straight)
+
+    @cached_property
+    def _below_margin(self) -> tuple[Array, Array, Array]:
+        """The samples that are below the margin, or outside of the tube, at both fits; how far at least, with room for
+        rounding; and whether the loss is curved everywhere."""
+        one, two = self.fits
         (at_one, _, is_straight), (at_two, _, _) = Bends.of(one), Bends.of(two)
         rounding = 8.0 * UNIT_ROUNDOFF * (np.abs(one.problem.targets) + np.maximum(np.abs(one.outputs), np.abs(two.outputs)))
-        is_curved = np.minimum(at_one, at_two) > reach * OUTWARDS + rounding
-        chosen = np.flatnonzero(is_curved.any(axis=0) | is_straight)
+        room = np.minimum(at_one, at_two).max(axis=0) - np.maximum(one.output_errors, two.output_errors) - rounding
+        straight = np.full(len(room), bool(is_straight))
+        return straight | (room > 0.0), room, straight
+
+    def _norm_of(self, is_curved: Array) -> Ellipsoid | None:
+        one, chosen = self.fits[0], np.flatnonzero(is_curved)
         assert isinstance(one.problem, LinearProblem)
         return curved_norm(one.problem, chosen, 2.0 * one.problem.C[chosen], one.lengths[chosen]) if len(chosen) else None
+
+    def _settled_norm(self, is_curved: Array, room: Array, is_straight: Array) -> Ellipsoid | None:
+        """The norm of B over samples that B itself proves to be below the margin. Let them be so within the distance rho of w
+        in that norm. The objective is then strongly convex there, so that its minimum there is no farther from w than the
+        length of the gradient. If that is less than rho, the minimum is inside, and hence it is w*. On raw columns the ball is
+        far too large to tell."""
+        rows = self.fits[0].problem.rows.matrix
+        for _ in range(policy.GRADIENTS.rounds):
+            norm = self._norm_of(is_curved)
+            if norm is None:
+                return None
+            chosen = np.flatnonzero(is_curved & ~is_straight)
+            reach = 2.0 * float(self.sharper(norm).radii.max()) * norm.reach(rows[chosen]) * OUTWARDS
+            if np.all(room[chosen] > reach * (1.0 + 1e-9)):
+                return norm
+            is_curved = is_curved.copy()
+            is_curved[chosen] = room[chosen] > policy.GRADIENTS.farther * reach
+        return None
 
     def sharper(self, norm: Ellipsoid) -> Enclosure:
         """The enclosure in the norm of B. In the dual norm the other terms are at most |L^-1| times their length."""

@@ -196,7 +196,7 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "on the code of these rows none of 300 on a1a, and, before its last change, which such large sets do not use, of 40 on "
         "ijcnn1, 40 on w7a, 60 on svmlight_example1 and 100 on a1a with hinge loss. "
         "a1a and ijcnn1 with hinge loss were looked at while the rulers were made. The rows are of 52ee4d4, that of "
-        "ijcnn1 with hinge loss of 4d28632.",
+        "ijcnn1 with hinge loss of uncommitted code between 4d28632 and it.",
         range_table(kept),
     ]
     return "\n\n".join(words) + "\n"

@@ -149,3 +149,23 @@ def test_an_answer_without_any_free_sample_is_held_by_the_ball_alone():
 def test_sharp_proofs_is_a_flag():
     with pytest.raises(ValueError, match="sharp_proofs must be True or False; got 'yes'"):
         LinearSVC(sharp_proofs="yes").fit([[0.0], [1.0]], [0, 1])
+
+
+def raw_table(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds since 1970, a salary, an age and a rate."""
+    rng = np.random.default_rng(seed)
+    salary, age, rate = rng.lognormal(10.8, 0.5, n), rng.integers(18, 70, n), rng.uniform(0.001, 0.05, n)
+    score = np.log(salary) - 10.8 + (age - 44) / 30 - 20.0 * (rate - 0.025) + 0.4 * rng.normal(size=n)
+    return np.column_stack([1.6e9 + rng.uniform(0.0, 3e7, n), salary, age, rate]), np.where(score > 0.0, 1, -1)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("seed", range(5))
+def test_on_raw_columns_the_optimum_lies_in_the_ellipsoid_and_its_reach_is_far_below_that_of_the_ball(loss, seed):
+    X, y = raw_table(150, seed)
+    problem = LinearProblem.build(X, y, 1.0, LOSSES[loss], 1.0)
+    rough = solve(problem, tol=1e-6)
+    found = assert_holds(problem, rough.w, rough.alpha, X)
+    assert found is not None
+    by_ball = rough.certificate.distance_bound * np.linalg.norm(X, axis=1)
+    assert np.median(found.reach(X) / by_ball) < 1e-3

@@ -15,7 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import SVC, SVCCV
-from maxmargin.data.limits import Stop
+from maxmargin.data.limits import OutOfTimeError, Stop
+from maxmargin.estimators.kernel_search import SharedSearch
 from maxmargin.estimators.search import GIVEN_UP, OUT_OF_TIME, Fold
 from maxmargin.solvers.kernel.fold_smo import FoldSMO
 from maxmargin.solving import driver
@@ -115,6 +116,11 @@ def test_the_limit_of_seconds_is_that_of_the_whole_search():
     assert search.predict(X).shape == y.shape
 
 
+def late(search):
+    """A search on a matrix that all folds share, for which there is no time."""
+    raise OutOfTimeError
+
+
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_values_that_were_tried_in_time_are_compared(n_jobs, monkeypatch):
     """The time is up after the fourth fit on a fold: with one value all folds were trained, with another one of them."""
@@ -125,6 +131,7 @@ def test_values_that_were_tried_in_time_are_compared(n_jobs, monkeypatch):
         n_fits.append(C)
         return train(fold, C, limits)
 
+    monkeypatch.setattr(SharedSearch, "run", late)
     monkeypatch.setattr(Fold, "train", counted)
     monkeypatch.setattr(Stop, "is_late", property(lambda stop: len(n_fits) >= 4))
     search = SVCCV(Cs=[0.1, 1.0, 10.0], cv=3, max_seconds=1e6, n_jobs=n_jobs)
@@ -138,10 +145,11 @@ def test_values_that_were_tried_in_time_are_compared(n_jobs, monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("max_seconds", [None, 1e6])
-def test_ctrl_c_ends_a_search_and_leaves_the_old_model(n_jobs, max_seconds, monkeypatch):
-    """A search that shares its kernel values, and one whose folds are fits of their own."""
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_ctrl_c_ends_a_search_and_leaves_the_old_model(n_jobs, max_seconds, tol, monkeypatch):
+    """A search that shares its kernel values, and with a small ``tol`` one whose folds are fits of their own."""
     X, y = make_classification(200, 5, flip_y=0.2, random_state=0)
-    search = SVCCV(Cs=[0.1, 1.0, 10.0], cv=3, n_jobs=n_jobs, max_seconds=max_seconds).fit(X, y)
+    search = SVCCV(Cs=[0.1, 1.0, 10.0], cv=3, n_jobs=n_jobs, max_seconds=max_seconds, tol=tol).fit(X, y)
     before = search.dual_coef_
     main, once = threading.main_thread().ident, threading.Semaphore(1)
 
@@ -162,3 +170,18 @@ def test_ctrl_c_ends_a_search_and_leaves_the_old_model(n_jobs, max_seconds, monk
     finally:
         signal.signal(signal.SIGINT, handler)
     assert search.dual_coef_ is before
+
+
+def test_a_limit_of_seconds_that_is_not_reached_changes_nothing():
+    X, y = make_classification(200, 5, flip_y=0.2, random_state=0)
+    free, limited = (SVCCV(Cs=[0.1, 1.0, 10.0], cv=3, max_seconds=each).fit(X, y) for each in (None, 1e6))
+    assert np.array_equal(free.scores_, limited.scores_)
+    assert np.array_equal(free.dual_coef_, limited.dual_coef_)
+
+
+def test_folds_are_trained_by_themselves_where_there_is_no_time_for_a_matrix_that_they_share(monkeypatch):
+    X, y = make_classification(200, 5, flip_y=0.2, random_state=0)
+    monkeypatch.setattr(SharedSearch, "run", late)
+    search = SVCCV(Cs=[0.1, 1.0, 10.0], gammas=[0.1, 1.0], cv=3, max_seconds=1e6).fit(X, y)
+    assert np.isfinite(search.best_score_)
+    assert not (search.outcomes_ == OUT_OF_TIME).any()

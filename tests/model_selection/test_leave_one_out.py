@@ -169,3 +169,19 @@ def test_what_it_cannot_do_is_said():
         maxmargin.leave_one_out(SVC())
     with pytest.raises(TypeError, match="LinearSVC"):
         maxmargin.leave_one_out("a9a", X, y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_on_raw_columns_all_labels_are_proved_and_are_those_of_brute_force(loss):
+    rng = np.random.default_rng(5)
+    n = 60
+    salary, rate = rng.lognormal(10.8, 0.5, n), rng.uniform(0.001, 0.05, n)
+    X = np.column_stack([1.6e9 + rng.uniform(0.0, 3e7, n), salary, rate])
+    y = np.where(np.log(salary) - 10.8 - 20.0 * (rate - 0.025) + 0.4 * rng.normal(size=n) > 0.0, 1, -1)
+    found = maxmargin.leave_one_out(LinearSVC(loss=loss), X, y)
+    assert found.is_proved.all()
+    assert not found.was_refitted.all()
+    for i in range(n):
+        others = np.arange(n) != i
+        alone = LinearSVC(loss=loss, tol=1e-10).fit(X[others], y[others])
+        assert (alone.predict(X[[i]])[0] != y[i]) == found.is_wrong[i]

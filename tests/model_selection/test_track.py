@@ -90,3 +90,27 @@ def test_a_track_without_cheap_steps_starts_from_a_multiple_of_alpha(monkeypatch
     for C in VALUES:
         solution = track.solve(C, Limits(1e-6), stop=Stop())
         assert certify(with_costs(problem, scaled_costs(problem.C, C)), solution.w, solution.alpha).meets(1e-6)
+
+
+def test_hinge_loss_on_few_dense_rows_is_solved_by_one_compiled_call_after_the_other() -> None:
+    track = Track(data("dense", Hinge()))
+    assert track.suits_call
+    first = track.solve(1.0, Limits(1e-6), stop=Stop())
+    kept = track.place
+    after = track.solve(2.0, Limits(1e-6), stop=Stop())
+    assert after.status is Status.CERTIFIED
+    assert after.epochs < Track(track.problem).solve(2.0, Limits(1e-6), stop=Stop()).epochs
+    assert kept is not None
+    assert np.array_equal(kept.w, first.w), "the answer is not a view of memory that the next solve changes"
+
+
+def test_a_call_that_rounding_ends_is_continued_by_the_careful_method() -> None:
+    rng = np.random.default_rng(1)
+    X = np.column_stack(
+        [1.6e9 + rng.uniform(0.0, 3e7, 1500), rng.lognormal(10.8, 0.5, 1500), rng.uniform(0.0, 0.05, (1500, 8))]
+    )
+    y = np.where(X[:, 1] * (1.0 + rng.normal(size=1500)) > np.median(X[:, 1]), 1, -1)
+    track = Track(LinearProblem.build(X, y, 1.0, Hinge(), 1.0))
+    assert track.suits_call
+    for C in (1e-3, 1.0, 10.0):
+        assert track.solve(C, Limits(1e-6), stop=Stop()).status is Status.CERTIFIED

@@ -36,6 +36,12 @@ are capped until the rounding of A and of its factorisation, in norm below
 :math:`e = (\gamma_{n+6} + 2 \gamma_{d+2}) (\operatorname{tr} A + d)` (Higham, Accuracy and Stability of Numerical Algorithms,
 sections 3.5 and 10.1), is below a hundredth; and A - 4eI is factorised in place of A: then LL' <= A for the computed L, and
 :math:`|x|_{A^{-1}} \le |L^{-1} x|`, the solution of a triangular system, whose error Higham's section 8.1 bounds.
+
+**Raw columns.** That cap leaves nothing of the curvature of columns such as seconds since 1970. But neither Cholesky's method
+nor its error depends on the scale of a column: with D the diagonal of A, each element jk of A is wrong by at most
+:math:`\gamma_{n+6} \sqrt{D_j D_k}`, and that of LL' by :math:`2 \gamma_{d+2} \sqrt{D_j D_k}`. A matrix with such elements is
+at most :math:`e' D`, with :math:`e' = d (\gamma_{n+6} + 2 \gamma_{d+2})`. So where the cap would change a q, A - 4e'D is
+factorised without it; the q are capped only where that matrix is not positive definite.
 """
 
 from __future__ import annotations
@@ -73,6 +79,8 @@ class Ellipsoid:
     factor: Array
     radius: float
     constant: float
+    inverse_norm: float = math.inf
+    """At least |L^-1|, where that is known."""
 
     def reach(self, X: Any) -> Array:
         """How far the exact decision values can be from those of w, for each row; not counting the rounding of the latter."""
@@ -130,12 +138,12 @@ class _Free:
     rho: Array
     gap: float
     delta: Array
-    delta_error: float
+    delta_errors: Array
 
     @classmethod
     def of(cls, problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate) -> _Free:
         gap = (certificate.gap + certificate.rounding_error) * OUTWARDS
-        excess, delta_error = _imbalance(problem, w, alpha)
+        excess, delta_errors = _imbalance(problem, w, alpha)
         loss: Any = problem.loss
         chosen = np.flatnonzero(loss.held_slack(alpha, alpha, problem.C) > 0.0)
         C, own = problem.C[chosen], alpha[chosen]
@@ -148,7 +156,7 @@ class _Free:
         least = own * (1.0 - excess)
         rho = loss.held_reach(gap, loss.held_slack(least, own, C))
         delta = (w - problem.weights(alpha))[: problem.n_penalised]
-        return cls(problem, chosen, least, own, margins - target, errors, rho * OUTWARDS, gap, delta, delta_error)
+        return cls(problem, chosen, least, own, margins - target, errors, rho * OUTWARDS, gap, delta, delta_errors)
 
     def curvatures(self) -> Array:
         """q_i, rounded downwards."""
@@ -159,41 +167,31 @@ class _Free:
 
     def ellipsoid(self) -> Ellipsoid | None:
         """The ellipsoid for the present rho."""
-        problem = self.problem
-        lengths = norms(problem.rows.matrix[self.chosen]) + problem.intercept_scaling
-        capped = _capped(self.curvatures(), lengths, problem.n_weights)
-        if capped is None:
-            return None
-        matrix, gradient = self._sums(capped.q)
-        factor = _factored(matrix, capped.shift)
-        return None if factor is None else self._around(factor, capped.q, gradient, lengths)
+        lengths = norms(self.problem.rows.matrix[self.chosen]) + self.problem.intercept_scaling
+        found = _factor_of(self.problem, self.chosen, self.curvatures(), lengths)
+        return None if found is None else self._around(found)
 
-    def _sums(self, q: Array) -> tuple[Array, Array]:
-        """A and g."""
-        problem = self.problem
+    def _around(self, found: _Factor) -> Ellipsoid | None:
+        problem, q = self.problem, found.q
         gradient = np.zeros(problem.n_weights)
         gradient[: problem.n_penalised] = self.delta
+        sizes = np.zeros(problem.n_weights)
+        sizes[: problem.n_penalised] = 0.5 * self.delta_errors
         pulls = 2.0 * q * self.offsets * problem.signs[self.chosen]
-        return _matrix_of(problem, self.chosen, q, pulls, gradient), gradient
-
-    def _around(self, factor: Array, q: Array, gradient: Array, lengths: Array) -> Ellipsoid | None:
-        inverse_norm = _inverse_norm(self.problem, factor)
-        if not _is_well_conditioned(factor, inverse_norm):
-            return None
-        shift = 0.5 * float(_lengths(factor, gradient[None, :])[0])
-        scale = float(q @ (np.abs(self.offsets) * lengths))
-        shift_error = (
-            math.sqrt(float(q @ np.square(self.errors)))  # |A^-1/2 X' Q e| <= |Q^1/2 e|
-            + inverse_norm * (gamma(len(q) + 8.0) * scale + 0.5 * self.delta_error)
-        )
+        for block, rows in _dense_blocks(problem.rows.matrix, self.chosen, problem.intercept_scaling):
+            gradient += pulls[block] @ rows
+            sizes += 0.5 * gamma(len(q) + 8.0) * (np.abs(pulls[block]) @ np.abs(rows))
+        shift = 0.5 * float(_lengths(found.L, gradient[None, :])[0])
+        shift_error = math.sqrt(float(q @ np.square(self.errors)))  # |A^-1/2 X' Q e| <= |Q^1/2 e|
+        shift_error += found.scaled_inverse_norm * float(np.linalg.norm(sizes / found.scales)) * OUTWARDS
         shift = min(shift + shift_error, math.sqrt(self.gap))  # F(0) - h^2 >= 0, and F(0) <= gap
         radius = (math.sqrt(max(0.0, min(self.gap, self.gap - self._least_value(q) + shift**2))) + shift) * OUTWARDS
-        constant = self.problem.intercept_scaling
-        return Ellipsoid(factor, radius, constant) if math.isfinite(radius) else None
+        return Ellipsoid(found.L, radius, problem.intercept_scaling) if math.isfinite(radius) else None
 
     def _least_value(self, q: Array) -> float:
         """F(0), rounded downwards."""
-        length = max(0.0, float(np.linalg.norm(self.delta)) * (1.0 - gamma(len(self.delta) + 4.0)) - self.delta_error)
+        error = float(np.linalg.norm(self.delta_errors)) * OUTWARDS
+        length = max(0.0, float(np.linalg.norm(self.delta)) * (1.0 - gamma(len(self.delta) + 4.0)) - error)
         offsets = np.maximum(0.0, np.abs(self.offsets) - self.errors)
         return (0.5 * length**2 + float(q @ np.square(offsets))) * (1.0 - gamma(len(q) + 8.0))
 
@@ -223,8 +221,48 @@ def _capped(q: Array, lengths: Array, size: int) -> _Capped | None:
     return _Capped(q, 4.0 * share * (trace + size))
 
 
-def _matrix_of(problem: LinearProblem, chosen: Array, q: Array, pulls: Array, gradient: Array) -> Array:
-    """The lower half of A. sum_i pulls_i x_i is added to ``gradient``."""
+class _Factor(NamedTuple):
+    """L with LL' <= A for curvatures q; |L^-1 v| is at most ``scaled_inverse_norm`` times the length of v with its elements
+    divided by ``scales``."""
+
+    L: Array
+    q: Array
+    scales: Array
+    scaled_inverse_norm: float
+
+    @property
+    def is_well_conditioned(self) -> bool:
+        size = float(np.linalg.norm(self.L / self.scales[:, None]))
+        return bool(gamma(len(self.L) + 2.0) * size * self.scaled_inverse_norm <= 0.5 * WELL_CONDITIONED)
+
+
+def _factor_of(problem: LinearProblem, chosen: Array, q: Array, lengths: Array) -> _Factor | None:
+    """The factor for these curvatures, or for those that rounding allows; None where rounding allows no proof."""
+    capped = _capped(q, lengths, problem.n_weights)
+    found = None
+    if capped is None or capped.q is not q:
+        found = _scaled_factor(problem, chosen, q)
+    if found is None and capped is not None:
+        L = _factored(_matrix_of(problem, chosen, capped.q), capped.shift)
+        found = None if L is None else _Factor(L, capped.q, np.ones(len(L)), _inverse_norm(problem, L))
+    return found if found is not None and found.is_well_conditioned else None
+
+
+def _scaled_factor(problem: LinearProblem, chosen: Array, q: Array) -> _Factor | None:
+    """The factor of A - 4 e' D; None where that is not positive definite, or hardly so."""
+    size = problem.n_weights
+    share = 4.0 * size * (gamma(len(q) + 6.0) + 2.0 * gamma(size + 2.0)) * OUTWARDS
+    matrix = _matrix_of(problem, chosen, q)
+    L = _factored(matrix, share * matrix.diagonal())
+    if L is None or not np.isfinite(L).all():
+        return None
+    scales = np.linalg.norm(L, axis=1)
+    found = _Factor(L, q, scales, _norm_of_inverse(L / scales[:, None]))
+    return found if found.is_well_conditioned else None
+
+
+def _matrix_of(problem: LinearProblem, chosen: Array, q: Array) -> Array:
+    """The lower half of A."""
     from scipy.linalg.blas import dsyrk
 
     size = problem.n_weights
@@ -233,12 +271,11 @@ def _matrix_of(problem: LinearProblem, chosen: Array, q: Array, pulls: Array, gr
     for block, rows in _dense_blocks(problem.rows.matrix, chosen, problem.intercept_scaling):
         scaled = rows * np.sqrt(q[block, None])
         matrix = dsyrk(1.0, scaled.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
-        gradient += pulls[block] @ rows
     return matrix
 
 
-def _factored(matrix: Array, shift: float) -> Array | None:
-    """L with LL' = A - shift I; None where A is not positive enough."""
+def _factored(matrix: Array, shift: Array | float) -> Array | None:
+    """L with LL' = A less ``shift`` on its diagonal; None where A is not positive enough."""
     from scipy import linalg
 
     matrix[np.diag_indices(len(matrix))] -= shift
@@ -256,44 +293,50 @@ def curved_norm(problem: LinearProblem, chosen: Array, q: Array, lengths: Array)
         return None
     with np.errstate(all="ignore"), single_threaded_blas():
         q = np.clip(np.nan_to_num(q), 0.0, GREATEST_CURVATURE) * (1.0 - 16.0 * UNIT_ROUNDOFF)
-        capped = _capped(q, lengths, problem.n_weights)
-        if capped is None:
+        found = _factor_of(problem, chosen, q, lengths)
+        if found is None:
             return None
-        matrix = _matrix_of(problem, chosen, capped.q, np.zeros(len(q)), np.zeros(problem.n_weights))
-        factor = _factored(matrix, capped.shift)
-        if factor is None or not _is_well_conditioned(factor, _inverse_norm(problem, factor)):
-            return None
-        return Ellipsoid(factor, 1.0, problem.intercept_scaling)
-
-
-def _is_well_conditioned(factor: Array, inverse_norm: float) -> bool:
-    return gamma(len(factor) + 2.0) * float(np.linalg.norm(factor)) * inverse_norm <= 0.5 * WELL_CONDITIONED
+        inverse_norm = found.scaled_inverse_norm
+        if not np.all(found.scales == 1.0):
+            inverse_norm = _norm_of_inverse(found.L, found.scales)
+        return Ellipsoid(found.L, 1.0, problem.intercept_scaling, inverse_norm)
 
 
 def _intercept(problem: LinearProblem, w: Array) -> Array:
     return np.array([w[-1] * problem.intercept_scaling if problem.intercept_scaling != 0.0 else 0.0])
 
 
-def _imbalance(problem: LinearProblem, w: Array, alpha: Array) -> tuple[float, float]:
-    """The share by which a feasible point's alpha can be smaller, as in the certificate; and how wrong delta can be."""
-    size = np.abs(alpha)
-    scale = float(size @ (norms(problem.rows.matrix) + problem.intercept_scaling))
-    error = gamma(problem.n_samples + 8.0) * scale + 4.0 * UNIT_ROUNDOFF * float(np.linalg.norm(w))
+def _imbalance(problem: LinearProblem, w: Array, alpha: Array) -> tuple[float, Array]:
+    """The share by which a feasible point's alpha can be smaller, as in the certificate; and how wrong delta can be, element by
+    element."""
+    size, d = np.abs(alpha), problem.n_penalised
+    sums = np.append(abs(problem.rows.matrix).T @ size, problem.intercept_scaling * size.sum())[:d]
+    errors = gamma(problem.n_samples + 8.0) * sums * OUTWARDS + 4.0 * UNIT_ROUNDOFF * np.abs(w[:d])
     total = float(size.sum())
     if problem.penalizes_intercept or total == 0.0:
-        return 0.0, error
+        return 0.0, errors
     excess = 2.0 * (abs(float(np.sum(alpha * problem.signs))) + gamma(PAIRWISE_ROUNDINGS) * total) / total
-    return excess, error + excess * scale
+    return excess, errors + excess * sums * OUTWARDS
 
 
 def _inverse_norm(problem: LinearProblem, factor: Array) -> float:
-    """An upper bound on |L^-1|."""
+    """An upper bound on |L^-1| of the factor of A - 4 e I."""
     if problem.penalizes_intercept:
         return 1.0 / math.sqrt(1.0 - 2.0 * GREATEST_SHIFT)  # LL' >= A - 4 e I - e I
-    inverse = _solved(factor, np.eye(len(factor)))
+    return _norm_of_inverse(factor)
+
+
+def _norm_of_inverse(factor: Array, scales: Array | None = None) -> float:
+    """An upper bound on |L^-1|; infinite where rounding hides it. ``scales`` are those of the rows, whose scale does not add to
+    the relative error of the inverse."""
+    rows = factor if scales is None else factor / scales[:, None]
+    inverse = _solved(rows, np.eye(len(factor)))
     norm = float(np.linalg.norm(inverse)) * OUTWARDS
-    error = gamma(len(factor) + 2.0) * float(np.linalg.norm(factor)) * norm
-    return norm / (1.0 - 2.0 * error) if error < 0.25 else math.inf
+    error = gamma(len(factor) + 4.0) * float(np.linalg.norm(rows)) * norm
+    if not error < 0.25:
+        return math.inf
+    own = norm if scales is None else float(np.linalg.norm(inverse / scales)) * OUTWARDS
+    return own / (1.0 - 2.0 * error)
 
 
 def _lengths(factor: Array, rows: Array) -> Array:

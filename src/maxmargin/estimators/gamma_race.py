@@ -64,13 +64,13 @@ class GammaRace:
         if len(gammas) == 1:
             return [0]
         Cs, search, (X, y, _) = np.geomspace(self.asked.low, self.asked.high, RacePolicy.first_knots), self.search, self.samples
-        search._memory = None
+        search._memory, search._has_time_to_share = None, True
         found = []
         for k, gamma in enumerate(gammas):
             stop = self.stop.share(policy.SEARCH.races_a_list * (len(gammas) - k))
             with stop.heard():
                 found.append(search._searched(X, y, self.folds, gamma, Cs, self.limits, -np.inf, stop))
-        del search._memory
+        del search._memory, search._has_time_to_share
         return [int(g) for g in np.argsort([-each.mean_scores.max() for each in found], kind="stable")]
 
     def _kernel_folds(self, gamma: float) -> list[KernelFold]:

@@ -47,12 +47,13 @@ class GammaSearching(Searching):
         folds = folds_of(self, model, X, y, sample_weight, given)
         searches: list[ListSearch] = []
         self._memory: Array | None = None
+        self._has_time_to_share = True
         for k, gamma in enumerate(gammas):
             best = max((search.best_low for search in searches), default=-np.inf)
             own = stop.share(len(gammas) - k)
             with own.heard():
                 searches.append(self._searched(X, y, folds, gamma, Cs, limits, best, own))
-        del self._memory
+        del self._memory, self._has_time_to_share
         self._keep_search(gammas, searches)
         return [solution for search in searches for solution in search.solutions]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.certificate.predictions import CertifiedLabels
-from maxmargin.data.limits import Stop
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.estimators import checks, policy
 from maxmargin.estimators.cross_validated import Samples, known_score, scorer_of
@@ -97,6 +97,10 @@ class FoldSVC(SVC):
         if near.any():
             values[near] = self._pair_values(X[near])[:, 0]
         return CertifiedLabels(self.classes_[(values > 0.0).astype(int)], np.zeros(len(values), bool))
+
+
+SearchArguments = tuple[list[Fold], Array, Limits, Any, Any, int | None, float]
+"""Folds, values of C, limits, scorer, metric, threads, and the best score so far."""
 
 
 class SVCCV(GammaSearching, SVC):
@@ -258,33 +262,45 @@ random_state, solver, fit_intercept, max_seconds
         kernel = model._kernel(X, None)
         name = known_score(self.scoring, BOUNDED)
         metric = bounded_metric(name, checks.classes_of(y)) if self.kernel != "precomputed" else None
-        shared = self._shared(X, y, kernel, metric, limits)
-        if shared is not None:
-            for fold in folds:
-                fold.estimator.set_params(gamma=float(gamma))._objects_ = None
-            arguments = (folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best, stop)
-            search = SharedSearch(
-                *arguments, matrix=shared, class_weight=self.class_weight, has_offset=self.fit_intercept
-            ).run()
-            self._memory = shared.whole
-            return search
+        for fold in folds:
+            fold.estimator.set_params(gamma=float(gamma))._objects_ = None
+        if self._has_time_to_share and self._may_share(X, y, kernel, metric, limits):
+            arguments = folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best
+            search = self._shared_search(X, kernel, arguments, stop)
+            if search is not None:
+                return search
         everyone, keeps = self._matrix(X, kernel, len(folds))
         for fold in folds:
-            estimator = fold.estimator.set_params(gamma=float(gamma))
-            estimator._objects_, estimator._warm_start = None, None
+            estimator = fold.estimator
+            estimator._warm_start = None
             estimator._values = FoldValues(everyone, fold.train_rows, keeps)
             estimator._test = fold.test_rows
             if everyone is not None:
                 estimator._diagonal = kernel.diagonal(Points.of(fold.X_test))
         return ListSearch(folds, Cs, limits, scorer_of(self), metric, self.n_jobs, best, stop).run()
 
-    def _shared(self, X: Any, y: Array, kernel: Kernel, metric: Any, limits: Limits) -> KernelMatrix | None:
-        """The float32 values of all samples, where the folds can be trained on them."""
+    def _may_share(self, X: Any, y: Array, kernel: Kernel, metric: Any, limits: Limits) -> bool:
+        """Whether the folds can be trained on the float32 values of all samples."""
         is_plain = kernel.is_gaussian and self.solver == "auto" and len(checks.classes_of(y)) == 2 and metric is not None
-        is_unlimited = math.isinf(limits.max_epochs) and math.isinf(limits.max_seconds)
-        if not (is_plain and is_unlimited and limits.tol >= SharedPolicy().least_tol):
+        if not (is_plain and math.isinf(limits.max_epochs) and limits.tol >= SharedPolicy().least_tol):
+            return False
+        return KernelMatrix(kernel, Points.of(X), np.float32).megabytes_to_hold <= self.cache_size
+
+    def _shared_search(self, X: Any, kernel: Kernel, arguments: SearchArguments, stop: Stop) -> ListSearch | None:
+        """The search on values that all folds share. It has scores at its end only, so that with a limit on the seconds it gets
+        a part of them. Where that is not enough, None: fold after fold is trained by itself, and so they are with the next
+        gammas."""
+        own = stop.share(1.0 / SharedPolicy().limited_share)
+        try:
+            with own.heard():
+                matrix = KernelMatrix.rounded(kernel, Points.of(X), self._memory)
+                search = SharedSearch(
+                    *arguments, own, matrix=matrix, class_weight=self.class_weight, has_offset=self.fit_intercept
+                ).run()
+        except OutOfTimeError:
+            if stop.is_told or stop.deadline == math.inf:
+                raise
+            self._memory, self._has_time_to_share = None, False
             return None
-        points = Points.of(X)
-        if KernelMatrix(kernel, points, np.float32).megabytes_to_hold > self.cache_size:
-            return None
-        return KernelMatrix.rounded(kernel, points, self._memory)
+        self._memory = matrix.whole
+        return search

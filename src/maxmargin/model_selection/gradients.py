@@ -52,6 +52,7 @@ import numpy as np
 from maxmargin.certificate.ellipsoid import Ellipsoid, curved_norm
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.rows import Array
+from maxmargin.model_selection import policy
 from maxmargin.model_selection.points import Weights
 from maxmargin.model_selection.transfer import Fit
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
@@ -176,24 +177,53 @@ class Gradients:
     @cached_property
     def sharper_norm(self) -> Ellipsoid | None:
         """The norm of B; None where no sample is sure to stay below the margin, or rounding allows no proof."""
-        one, two = self.fits
+        candidates, room, is_straight = self._below_margin
         farthest = 2.0 * float(self.ball.radii.max())  # the gradient is no longer, so that w* is no farther from w
-        reach = farthest * one.lengths + np.maximum(one.output_errors, two.output_errors)
+        by_ball = is_straight | (room > farthest * self.fits[0].lengths * OUTWARDS)
+        is_large = self.fits[0].problem.n_samples * len(self.slopes[0].w) > policy.GRADIENTS.most_elements
+        if is_large or np.count_nonzero(by_ball) >= policy.GRADIENTS.enough_by_ball * np.count_nonzero(candidates):
+            return self._norm_of(by_ball)
+        return self._settled_norm(candidates, room, is_straight)
+
+    @cached_property
+    def _below_margin(self) -> tuple[Array, Array, Array]:
+        """The samples that are below the margin, or outside of the tube, at both fits; how far at least, with room for
+        rounding; and whether the loss is curved everywhere."""
+        one, two = self.fits
         (at_one, _, is_straight), (at_two, _, _) = Bends.of(one), Bends.of(two)
         rounding = 8.0 * UNIT_ROUNDOFF * (np.abs(one.problem.targets) + np.maximum(np.abs(one.outputs), np.abs(two.outputs)))
-        is_curved = np.minimum(at_one, at_two) > reach * OUTWARDS + rounding
-        chosen = np.flatnonzero(is_curved.any(axis=0) | is_straight)
+        room = np.minimum(at_one, at_two).max(axis=0) - np.maximum(one.output_errors, two.output_errors) - rounding
+        straight = np.full(len(room), bool(is_straight))
+        return straight | (room > 0.0), room, straight
+
+    def _norm_of(self, is_curved: Array) -> Ellipsoid | None:
+        one, chosen = self.fits[0], np.flatnonzero(is_curved)
         assert isinstance(one.problem, LinearProblem)
         return curved_norm(one.problem, chosen, 2.0 * one.problem.C[chosen], one.lengths[chosen]) if len(chosen) else None
 
+    def _settled_norm(self, is_curved: Array, room: Array, is_straight: Array) -> Ellipsoid | None:
+        """The norm of B over samples that B itself proves to be below the margin. Let them be so within the distance rho of w
+        in that norm. The objective is then strongly convex there, so that its minimum there is no farther from w than the
+        length of the gradient. If that is less than rho, the minimum is inside, and hence it is w*. On raw columns the ball is
+        far too large to tell."""
+        rows = self.fits[0].problem.rows.matrix
+        for _ in range(policy.GRADIENTS.rounds):
+            norm = self._norm_of(is_curved)
+            if norm is None:
+                return None
+            chosen = np.flatnonzero(is_curved & ~is_straight)
+            reach = 2.0 * float(self.sharper(norm).radii.max()) * norm.reach(rows[chosen]) * OUTWARDS
+            if np.all(room[chosen] > reach * (1.0 + 1e-9)):
+                return norm
+            is_curved = is_curved.copy()
+            is_curved[chosen] = room[chosen] > policy.GRADIENTS.farther * reach
+        return None
+
     def sharper(self, norm: Ellipsoid) -> Enclosure:
-        """The enclosure in the norm of B, which is at least the identity: the other terms are no greater in it than their
-        length."""
+        """The enclosure in the norm of B. In the dual norm the other terms are at most |L^-1| times their length."""
         at_ends, rests = self._chords
-        found = norm.solve(at_ends)
-        return Enclosure(
-            0.5 * found.solutions, _on_parts((0.5 + found.error) * found.lengths) + (rests + self._errors) * OUTWARDS
-        )
+        found, others = norm.solve(at_ends), (rests + self._errors) * norm.inverse_norm
+        return Enclosure(0.5 * found.solutions, _on_parts((0.5 + found.error) * found.lengths) + others * OUTWARDS)
 
     @cached_property
     def _chords(self) -> tuple[Array, Array]:
@@ -218,7 +248,9 @@ class Gradients:
         one, two = self.slopes
         ends, H = self.ends, lift(one, two, True)
         C = 1.0 / ((1.0 - ends) / one.C + ends / two.C)
-        at_ends = C[:, None] * ((ends * (1.0 - ends))[:, None] * H + 2.0 * sums)
+        at_ends = 2.0 * sums
+        at_ends += (ends * (1.0 - ends))[:, None] * H
+        at_ends *= C[:, None]
         tilts = 0.25 * (C[1:] / C[:-1] - 1.0) * np.linalg.norm(np.diff(at_ends, axis=0), axis=1)
         rests = C[1:] * (0.25 * width**2 * float(np.linalg.norm(H)) + 2.0 * kinks) + tilts
         return at_ends, rests * OUTWARDS
@@ -226,10 +258,11 @@ class Gradients:
     def _sums(self, problem: LinearProblem, crossing: Crossing, scales: Array) -> Array:
         """sum_i scales_i y_i x_i, one row for each row of ``scales``."""
         rows, signed = problem.rows.matrix[crossing.samples], scales * crossing.signs
-        sums = np.asarray(signed @ rows)
-        if problem.intercept_scaling == 0.0:
-            return sums
-        return np.column_stack([sums, problem.intercept_scaling * signed.sum(axis=1)])
+        sums = np.empty((len(scales), problem.n_weights))
+        sums[:, : rows.shape[1]] = signed @ rows
+        if problem.intercept_scaling != 0.0:
+            sums[:, -1] = problem.intercept_scaling * signed.sum(axis=1)
+        return sums
 
     @property
     def fitted_share(self) -> float:

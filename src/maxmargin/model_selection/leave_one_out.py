@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate.ellipsoid import enclose
+from maxmargin.certificate.predictions import linear_values
 from maxmargin.certificate.rounding import OUTWARDS, SMALLEST, gamma
 from maxmargin.data.rows import Array
 from maxmargin.model_selection import policy
@@ -120,6 +122,8 @@ def leave_one_out(
     solution = solve_whole(problem, solver, tol)
     fit = fit_of(problem, solution, 1.0)
     ranges = _offset_ranges(fit) if has_free_offset(problem) else _closed_ranges(fit)
+    if isinstance(problem, LinearProblem):
+        ranges = _within_ellipsoid(problem, solution, ranges)
     was_moved = ~ranges.is_decided
     if isinstance(problem, KernelProblem):
         ranges = _walks_without(fit, ranges)
@@ -188,6 +192,27 @@ def _offset_ranges(fit: Fit) -> Range:
     return Range(low, high)
 
 
+def _within_ellipsoid(problem: LinearProblem, solution: Solution, ranges: Range) -> Range:
+    """The ranges of open samples by the ellipsoid of the fit, which raw columns are in need of. Without a sample whose alpha is
+    zero it holds as well, with a gap that is no greater. Without any other sample its margin is no greater than with it, if the
+    loss falls up to the margin one and stays zero."""
+    samples = np.flatnonzero(~ranges.is_decided)
+    found = enclose(problem, solution.w, solution.alpha, solution.certificate) if len(samples) else None
+    if found is None:
+        return ranges
+    rows, b = problem.rows.matrix[samples], np.array([solution.b])
+    outputs = linear_values(rows, solution.w[None, : problem.rows.n_features], b)
+    margins = problem.signs[samples] * outputs.values[:, 0]
+    reach = (found.reach(rows) + outputs.errors[:, 0]) * OUTWARDS
+    is_idle = solution.alpha[samples] == 0.0
+    ranges.low[samples] = np.where(is_idle, np.maximum(ranges.low[samples], margins - reach), ranges.low[samples])
+    stays_zero = float(problem.loss.slope(np.array([2.0]), np.array([1.0]))[0]) == 0.0
+    ranges.high[samples] = np.where(
+        is_idle | stays_zero, np.minimum(ranges.high[samples], margins + reach), ranges.high[samples]
+    )
+    return ranges
+
+
 def _walks_without(fit: Fit, ranges: Range) -> Range:
     """The ranges after the open support vectors of a kernel machine are left out one by one."""
     candidates = np.flatnonzero(~ranges.is_decided & (fit.alpha > 0.0))
@@ -235,14 +260,30 @@ def _refitted(fit: Fit, i: int, solver: Any) -> tuple[bool, bool]:
     problem = with_costs(fit.problem, costs)
     start = fit.alpha.copy()
     start[i] = 0.0
+    margin, reached = 0.0, math.inf
     for tol in policy.LEAVE_ONE_OUT.tolerances:
+        if reached <= tol:
+            continue  # the last refit was as good as this one would be
         solution = solve_whole(problem, solver, tol, start)
         margin, error = _margin(problem, solution, i)
-        reach = solution.certificate.distance_bound * fit.lengths[i] + solution.offset_bound + error
-        if abs(margin) > reach * OUTWARDS:
+        if abs(margin) > (_reach(problem, solution, fit, i) + error) * OUTWARDS:
             return margin <= 0.0, True
-        start = solution.alpha
+        if not solution.status.is_as_asked:
+            break  # rounding ends the refit, and would end the next one
+        start, reached = solution.alpha, solution.certificate.relative_gap
     return margin <= 0.0, False
+
+
+def _reach(problem: Problem, solution: Solution, fit: Fit, i: int) -> float:
+    """How far the output of sample i can be from that of the exact optimum: by the ball, or by the ellipsoid, which raw columns
+    are in need of."""
+    by_ball = solution.certificate.distance_bound * fit.lengths[i] + solution.offset_bound
+    if isinstance(problem, KernelProblem) or abs(_margin(problem, solution, i)[0]) > by_ball:
+        return float(by_ball)
+    ellipsoid = enclose(problem, solution.w, solution.alpha, solution.certificate)
+    if ellipsoid is None:
+        return float(by_ball)
+    return float(min(by_ball, ellipsoid.reach(problem.rows.matrix[[i]])[0]))
 
 
 def _margin(problem: Problem, solution: Solution, i: int) -> tuple[float, float]:

@@ -35,7 +35,7 @@ from maxmargin.data.threads import Crew, single_threaded_blas
 from maxmargin.model_selection.race_fold import RaceFold
 from maxmargin.model_selection.range_scores import ROUNDING, Bounds, RangeScore
 from maxmargin.model_selection.sweeps import ErrorSweep, Interval, LabelSweep
-from maxmargin.model_selection.transfer import Between, Fit
+from maxmargin.model_selection.transfer import Fit
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,8 @@ class Race:
     ends: tuple[float, float] = (0.0, 0.0)
     was_cut: bool = False
     """Whether the time was up."""
+    blunt: set[float] = field(default_factory=set)
+    """The knots whose fits rounding keeps from a smaller gap: they are not fitted again."""
     proved: dict[tuple[float, float], float] = field(default_factory=dict)
     """All ceilings that were ever proved, by the ends of their intervals."""
 
@@ -231,11 +233,13 @@ class Race:
         """Fit a knot again, to a smaller gap. False where no fit can be asked for less."""
         objective = max(_objective(fold.fits[C]) for fold in self.folds)
         reached = max(fold.fits[C].gap for fold in self.folds) / max(objective, 1e-300)
-        if reached <= 4.0 * self.policy.least_tol:
+        if reached <= 4.0 * self.policy.least_tol or C in self.blunt:
             return False
         self._train(C, max(self.policy.least_tol, factor * reached))
         now = max(fold.fits[C].gap for fold in self.folds) / max(objective, 1e-300)
         self.stretches = {ends: stretch for ends, stretch in self.stretches.items() if C not in ends}
+        if not now < 0.9 * reached:
+            self.blunt.add(C)
         return now < 0.9 * reached
 
     def _train(self, C: float, tol: float) -> None:
@@ -258,7 +262,7 @@ class Race:
 
     def _stretch(self, low: float, high: float) -> Stretch:
         check_point()
-        pairs = [Between(fold.fits[low], fold.fits[high]) for fold in self.folds]
+        pairs = [fold.between(low, high) for fold in self.folds]
         is_inverse = self._has_gradients and self._is_inverse(low, high)
         found, pieces = self.sweep(Interval(low, high, self.enough, is_inverse))
         ceiling = min(self._known_ceiling(low, high), found + 0.5 * self.score.rounding)

@@ -61,6 +61,7 @@ class RaceFold(ABC):
 
     has_gradients: bool = field(default=False, init=False)
     """Whether the gradient bounds the distance of the optimum: with squared hinge loss."""
+    _pair: Between | None = field(default=None, init=False, repr=False)
 
     @abstractmethod
     def train(self, C: float, tol: float, solver: Any) -> None:
@@ -69,6 +70,13 @@ class RaceFold(ABC):
     def in_order(self, knots: list[float]) -> list[float]:
         """The order in which the first knots are fitted, each from the one next to it."""
         return knots
+
+    def between(self, low: float, high: float) -> Between:
+        """Two fits, as a pair that is made once: its bound takes products of long vectors."""
+        first, second = self.fits[low], self.fits[high]
+        if self._pair is None or self._pair.first is not first or self._pair.second is not second:
+            self._pair = Between(first, second)
+        return self._pair
 
     @property
     @abstractmethod
@@ -111,7 +119,7 @@ class RaceFold(ABC):
         return tried, sign * one - slack, sign * two - slack
 
     def _by_ball(self, low: float, high: float, tried: Array, p0: Array, p1: Array) -> Open:
-        pair = Between(self.fits[low], self.fits[high])
+        pair = self.between(low, high)
         away = self._offset_within(pair)
         return open_interval(p0 - away, p1 - away, self.lengths[tried], parabola_of(pair))
 
@@ -120,7 +128,7 @@ class RaceFold(ABC):
 
     def sharpen(self, parts: Parts) -> Parts:
         """Try the samples that the ball leaves open again, by the rulers."""
-        pair, n_parts = Between(self.fits[parts.low], self.fits[parts.high]), policy.RULERS.parts
+        pair, n_parts = self.between(parts.low, parts.high), policy.RULERS.parts
         (by_ball,) = parts.opens
         is_open = by_ball.low <= by_ball.high
         opens = [by_ball.on_part(k, n_parts) for k in range(n_parts)]
@@ -139,7 +147,7 @@ class RaceFold(ABC):
 
     def enclosed(self, low: float, high: float, n_parts: int, is_inverse: bool = False) -> Enclosed:
         """Where the predictions of the validation samples are on each part between two knots, by the ball."""
-        pair = Between(self.fits[low], self.fits[high])
+        pair = self.between(low, high)
         values, slack = self._values(low, high, n_parts)
         ends = np.linspace(0.0, 1.0, n_parts + 1)
         gaps = [pair.greatest_gap_within(*part) for part in pairwise(ends.tolist())]
@@ -155,7 +163,7 @@ class RaceFold(ABC):
 
     def sharper_enclosed(self, low: float, high: float, n_parts: int, is_inverse: bool = False) -> Enclosed:
         """The same by the rulers, and infinite where there is none."""
-        pair = Between(self.fits[low], self.fits[high])
+        pair = self.between(low, high)
         values, slack = self._values(low, high, n_parts)
         first, last, reach = values[:-1].copy(), values[1:].copy(), np.full(values[1:].shape, np.inf)
         ruled = Rulers(pair, self.products, n_parts, self._offset_within(pair)).on_parts(np.arange(len(slack)))

@@ -142,7 +142,7 @@ class Counts:
         negative = others.negative + np.cumsum(np.where(is_positive, 0.0, changes))
         first = float(self.score.value(np.asarray(others.positive), np.asarray(others.negative), self.totals))
         values = self.score.value(positive, negative, self.totals)
-        return Steps(places.taken(order), first, np.diff(values, prepend=first))
+        return Steps(places.taken(order), first, values - np.concatenate([[first], values[:-1]]))
 
     def _others(self, samples: Array) -> Totals:
         """The weights of all samples but these."""

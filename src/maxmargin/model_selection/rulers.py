@@ -165,16 +165,16 @@ class Rulers:
 
     def _factors(self, K: Array, across: Array, ridge: Array) -> Array | None:
         """The factors of the ridge regression, a column for each validation sample."""
-        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+        from scipy.linalg.lapack import dpotrf, dpotrs
 
-        noise = policy.RULERS.noise * float(np.trace(K)) / len(K)
-        try:
-            factor = cho_factor(K + np.diag(ridge + noise), lower=True, check_finite=False)
-        except LinAlgError:
+        matrix = np.array(K, order="F")
+        matrix.flat[:: len(K) + 1] += ridge + policy.RULERS.noise * float(np.trace(K)) / len(K)
+        factor, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
+        if failed:
             return None
-        factors = cho_solve(factor, across.T, check_finite=False)
+        factors, _ = dpotrs(factor, across.T, lower=1)
         if self._is_free:
-            ones = cho_solve(factor, np.ones(len(K)), check_finite=False)
+            ones, _ = dpotrs(factor, np.ones(len(K)), lower=1)
             factors = factors + np.outer(ones / ones.sum(), 1.0 - factors.sum(axis=0))
         return factors if np.isfinite(factors).all() else None
 

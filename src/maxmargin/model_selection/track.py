@@ -15,10 +15,12 @@ from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array
 from maxmargin.model_selection import policy
 from maxmargin.model_selection.transfer import scaled_costs, with_costs
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.costs import LinearCosts
 from maxmargin.solvers.linear.newton.moving import MovableState, Moved, MovedNewton
 from maxmargin.solvers.linear.newton.newton import Newton
+from maxmargin.solvers.linear.newton.small_moving import KeptMemory, MovedSmallNewton
 from maxmargin.solvers.linear.switching import AutoPlan, SwitchingPolicy
 from maxmargin.solvers.registry import solver_named
 from maxmargin.solving.driver import Callback, Limits, drive
@@ -43,22 +45,45 @@ class Track:
     """Where the next solve starts."""
     _moved: Moved | None = field(default=None, repr=False)
     _stands_at: Place | None = field(default=None, repr=False)
+    _memory: KeptMemory | None = field(default=None, repr=False)
 
     def solve(self, C: float, limits: Limits, *, callback: Callback | None = None, seed: int = 0, stop: Stop) -> Solution:
         """Solve at C, from ``place``, which is then the answer."""
         problem = with_costs(self.problem, scaled_costs(self.problem.C, C))
         solution: Solution | None = None
-        if self.is_movable:
+        if self.suits_call:
+            solver = self._called(problem, C)
+            solution = drive(problem, solver, limits, warm_start=None, callback=callback, seed=seed, stop=stop)
+        elif self.is_movable:
             moved, factor = self._ready(C)
             self._moved = None  # an error, or a solve that is cut off, leaves no half-moved state behind
-            solver = MovedNewton(moved, factor)
-            solution = drive(problem, solver, limits, warm_start=None, callback=callback, seed=seed, stop=stop)
+            newton = MovedNewton(moved, factor)
+            solution = drive(problem, newton, limits, warm_start=None, callback=callback, seed=seed, stop=stop)
             self._moved = moved if solution.status.is_as_asked else None
         if solution is None or not (solution.status.is_as_asked or stop.is_due or solution.status is Status.EPOCH_LIMIT):
             start, named = self._start(C), solver_named(self.solver)
             solution = drive(problem, named, limits, warm_start=start, callback=callback, seed=seed, stop=stop)
         self.place = self._stands_at = Place(C, solution.w, solution.alpha)
         return solution
+
+    @cached_property
+    def suits_call(self) -> bool:
+        """Whether each solve is one compiled call."""
+        limits = policy.TRACK.call_elements, SwitchingPolicy.few_weights
+        return self.solver == "auto" and MovedSmallNewton.suits(self.problem, *limits)
+
+    def _called(self, problem: LinearProblem, C: float) -> MovedSmallNewton:
+        """The compiled call from ``place``, or from zero. An alpha at its bound stays there, and the others keep their
+        value."""
+        if self._memory is None:
+            self._memory = MovedSmallNewton.memory_of(problem)
+        if self.place is None:
+            return MovedSmallNewton(self._memory, np.zeros(problem.n_weights), np.zeros(problem.n_samples))
+        w, alpha, factor = self.place.w, self.place.alpha, C / self.place.C
+        if factor != 1.0:
+            was_high = alpha >= problem.box.U / factor * (1.0 - 4.0 * UNIT_ROUNDOFF)  # the bound itself is rounded
+            alpha = np.where(was_high, problem.box.U, np.minimum(alpha, problem.box.U))
+        return MovedSmallNewton(self._memory, w, alpha)
 
     @cached_property
     def is_movable(self) -> bool:

@@ -9,6 +9,7 @@ its order, wherever the samples are                            ``iteration.py``
 its samples in memory, and the best answer                     ``state.py``
 its tuning constants                                           ``policy.py``
 the whole method in one compiled call, for few features        ``small_newton.py``, ``small_newton_loop.py``
+the same samples at one cost after another                     ``moving.py``, ``small_moving.py``
 what it asks of the samples, in NumPy and compiled             ``passes.py``, ``pass_loops.py``
 what a loss gives the dual                                     ``curves.py``
 the matrix, and its factor                                     ``hessian.py``

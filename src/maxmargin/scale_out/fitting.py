@@ -305,9 +305,9 @@ class PassesRun:
     # -- the rest in memory ------------------------------------------------------------------------------------------------
 
     def _in_memory(self) -> Solving[bool]:
-        """Fit in memory where all rows fit: they are read once, and an ordinary solver fits them. One more pass over the disk, or
-        one more round of the workers, computes the certificate from the rows where they are: a row that was damaged on its way
-        would be found. Whether the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
+        """Fit in memory where all rows fit: they are read once, and an ordinary solver fits them. One more pass over the disk,
+        or one more round of the workers, computes the certificate from the rows where they are: a row that was damaged on its
+        way would be found. Whether the fit is to end. (A worker that has died meanwhile has lost its alpha.)"""
         self.stage, self.reason = "auto", "all rows fit in memory"
         collected: Collected = yield from self.asked(COLLECT)
         problem = self.framing.problem(collected.block)

@@ -260,7 +260,7 @@ class HeldState:
         """Active-set Newton where the samples are few and most near ones are free. False where it was not tried, or did not
         end."""
         cells = self.cells()
-        n_free = np.count_nonzero((cells.lower < self.s) & (self.s < cells.upper))
+        n_free = int(np.count_nonzero((cells.lower < self.s) & (self.s < cells.upper)))
         is_worth_it = self.n <= self.policy.few_samples and len(self.near(cells)) <= self.policy.sure_face * n_free
         if not is_worth_it or self.climb(cells, self.policy.systems_of_a_try):
             return is_worth_it

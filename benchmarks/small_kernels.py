@@ -62,7 +62,7 @@ class Samples(NamedTuple):
     y: Array
 
 
-def _copies(load: Callable[..., Any], n: int) -> Callable[[], Samples]:
+def copies(load: Callable[..., Any], n: int) -> Callable[[], Samples]:
     def make() -> Samples:
         X, y = load(return_X_y=True)
         return Samples(np.tile(X, (n, 1)), np.tile(y, n))
@@ -84,7 +84,7 @@ def _generated(n: int, d: int, n_classes: int, flip: float, seed: int) -> Callab
     return make
 
 
-def _file(name: str, n_features: int, n: int) -> Callable[[], Samples]:
+def file_rows(name: str, n_features: int, n: int) -> Callable[[], Samples]:
     def make() -> Samples:
         X, y = raw(name, n_features)
         return Samples(np.ascontiguousarray(X[:n].toarray()), y[:n])
@@ -97,19 +97,19 @@ def _moons() -> Samples:
 
 
 TUNED_ON = {
-    "digits": _copies(datasets.load_digits, 1),
-    "iris-x4": _copies(datasets.load_iris, 4),
-    "breast cancer": _copies(datasets.load_breast_cancer, 1),
+    "digits": copies(datasets.load_digits, 1),
+    "iris-x4": copies(datasets.load_iris, 4),
+    "breast cancer": copies(datasets.load_breast_cancer, 1),
     "generated 500": _generated(500, 10, 2, 0.01, 0),
     "generated 2000": _generated(2000, 20, 5, 0.05, 1),
     "generated 3000": _generated(3000, 20, 2, 0.1, 2),
 }
 KEPT_OUT = {
-    "wine-x4": _copies(datasets.load_wine, 4),
-    "pima": _file("pima", 8, 768),
-    "splice": _file("splice", 287, 1000),
-    "letter": _file("letter.scale", 16, 2600),
-    "usps": _file("usps", 256, 1500),
+    "wine-x4": copies(datasets.load_wine, 4),
+    "pima": file_rows("pima", 8, 768),
+    "splice": file_rows("splice", 287, 1000),
+    "letter": file_rows("letter.scale", 16, 2600),
+    "usps": file_rows("usps", 256, 1500),
     "generated 900": _generated(900, 40, 3, 0.02, 3),
     "generated 1600": _generated(1600, 12, 2, 0.05, 4),
     "moons": _moons,

@@ -23,8 +23,8 @@ from sklearn import datasets
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
-from benchmarks.kernel_problems import raw
 from benchmarks.measure import Table, arguments, fastest_of, geometric_mean, interleaved_by_length, provenance, write_report
+from benchmarks.small_kernels import Samples, copies, file_rows
 from maxmargin.certificate.nu import certify_nu
 from maxmargin.data.rows import Array
 from maxmargin.estimators.pairs import Pair, pair_weights
@@ -40,19 +40,6 @@ KERNELS = ("linear", "poly", "rbf")
 MODELS = ("NuSVC", "NuSVR", "OneClassSVM")
 
 
-class Samples(NamedTuple):
-    X: Array
-    y: Array
-
-
-def _built_in(load: Callable[..., Any], n: int | None = None) -> Callable[[], Samples]:
-    def make() -> Samples:
-        X, y = load(return_X_y=True)
-        return Samples(X[:n], y[:n])
-
-    return make
-
-
 def _generated(n: int, d: int, n_classes: int, seed: int) -> Callable[[], Samples]:
     """Columns of scales from 0.01 to 100, away from zero."""
 
@@ -64,26 +51,18 @@ def _generated(n: int, d: int, n_classes: int, seed: int) -> Callable[[], Sample
     return make
 
 
-def _file(name: str, n_features: int, n: int) -> Callable[[], Samples]:
-    def make() -> Samples:
-        X, y = raw(name, n_features)
-        return Samples(np.ascontiguousarray(X[:n].toarray()), y[:n])
-
-    return make
-
-
 TUNED_ON = {
-    "iris": _built_in(datasets.load_iris),
-    "wine": _built_in(datasets.load_wine),
-    "breast cancer": _built_in(datasets.load_breast_cancer),
-    "digits": _built_in(datasets.load_digits),
+    "iris": copies(datasets.load_iris, 1),
+    "wine": copies(datasets.load_wine, 1),
+    "breast cancer": copies(datasets.load_breast_cancer, 1),
+    "digits": copies(datasets.load_digits, 1),
     "generated 100": _generated(100, 10, 2, 0),
     "generated 400": _generated(400, 12, 3, 1),
 }
 KEPT_OUT = {
-    "diabetes": _built_in(datasets.load_diabetes),
-    "pima": _file("pima", 8, 768),
-    "splice": _file("splice", 287, 1000),
+    "diabetes": copies(datasets.load_diabetes, 1),
+    "pima": file_rows("pima", 8, 768),
+    "splice": file_rows("splice", 287, 1000),
     "generated 150": _generated(150, 20, 2, 2),
     "generated 800": _generated(800, 8, 4, 3),
 }

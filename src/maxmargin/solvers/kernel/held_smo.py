@@ -50,9 +50,11 @@ class HeldSMOPolicy:
     violations of 1e-2 and 1e-3: medians of 0.01 to 4 in nine of ten cases, and 17 in the tenth."""
     next_violation: float = 1.0 / 30.0
     """Factor on that violation in every round after the first."""
-    steps_a_sample: int = 30
-    """SMO steps in a round, per sample. Least squares cost less than more steps: with 50, seven classes of 330 samples and
-    C = 1000 took 1.4 times as long, and with 10, 1.6 times."""
+    steps_a_sample: int = 120
+    """SMO steps in a round, per sample, after which SMO is slow. Milliseconds with 30, 60, 120 and 240: breast_cancer with
+    C = 1e4 18, 10, 10, 10; seven classes of 1,155 samples and C = 1000 259, 208, 153, 153; make_moons with 240 samples and
+    C = 1e4 25, 23, 9, 10, with 800 samples 67, 84, 84, 84. Of 30 fits of raw and generated tables, C = 1e3 and 1e4, 120 was
+    slower than 30 by over a tenth in three, and faster by over a tenth in seventeen."""
     most_rounds: int = 4
     """Rounds before the solver for many samples takes over."""
     most_idle: int = 4

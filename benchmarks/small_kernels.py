@@ -118,10 +118,14 @@ HALVES = {"tuned on": TUNED_ON, "kept out": KEPT_OUT}
 TABLES = TUNED_ON | KEPT_OUT
 
 
+def with_columns(samples: Samples, is_scaled: bool) -> Samples:
+    """The samples as they come, or with standardised columns."""
+    return Samples(StandardScaler().fit_transform(samples.X), samples.y) if is_scaled else samples
+
+
 @cache
 def load(name: str, is_scaled: bool) -> Samples:
-    X, y = TABLES[name]()
-    return Samples(StandardScaler().fit_transform(X) if is_scaled else X, y)
+    return with_columns(TABLES[name](), is_scaled)
 
 
 class Cell(NamedTuple):

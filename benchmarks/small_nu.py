@@ -20,11 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import sklearn.svm
 from sklearn import datasets
-from sklearn.preprocessing import StandardScaler
 
 import maxmargin
 from benchmarks.measure import Table, arguments, fastest_of, geometric_mean, interleaved_by_length, provenance, write_report
-from benchmarks.small_kernels import Samples, copies, file_rows
+from benchmarks.small_kernels import Samples, copies, file_rows, with_columns
 from maxmargin.certificate.nu import certify_nu
 from maxmargin.data.rows import Array
 from maxmargin.estimators.pairs import Pair, pair_weights
@@ -72,8 +71,7 @@ TABLES = TUNED_ON | KEPT_OUT
 
 @cache
 def load(name: str, is_scaled: bool) -> Samples:
-    X, y = TABLES[name]()
-    return Samples(StandardScaler().fit_transform(X) if is_scaled else X, y)
+    return with_columns(TABLES[name](), is_scaled)
 
 
 class Cell(NamedTuple):

@@ -33,9 +33,9 @@ class LinearSVC(linear_svc.LinearSVC):
     partitions, or arrays. Each worker trains on the chunks that it holds. With few features the fit is Newton's method: every
     pass is a sum over the workers. With many features it is coordinate descent on each partition, and the step along the sum of
     all changes has the length that is best for the dual. If all rows fit into ``memory``, and collecting them takes less time
-    than rounds of messages, the client collects them, fits them itself, and computes the certificate of all rows. With many
-    features it collects at least the rows that can still move, once these fit. Where rows stay on their workers, the
-    certificate is one more pass over them. A worker that dies costs progress, never correctness.
+    than rounds of messages, the client collects them and fits them itself. With many features it collects at least the rows
+    that can still move, once these fit. The certificate is one more pass over the workers. A worker that dies costs progress,
+    never correctness.
 
     Parameters
     ----------

@@ -179,9 +179,9 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "fold in the same process or the next. One core of an AMD EPYC, ahead of the other work on the machine.",
         "\n".join(lines),
         f"Geometric mean of the ratios: {mean:.1f}. Least: {min(ratios, default=math.nan):.1f}. Where a score of theirs is "
-        "that of the first fold, their time is five times that of the first fold, without a last fit. The rows of covtype and "
-        "ijcnn1 and a9a with hinge loss are of 78b6232, those of mushrooms and w7a of 5dc8cc0, the others of e80f59a. Four of "
-        "scikit-learn's folds of news20_bigram with squared hinge loss ran beside tests on the other core.",
+        "that of the first fold, their time is five times that of the first fold, without a last fit. The row of covtype with "
+        "hinge loss is of 78b6232, those of news20_bigram are of e80f59a, the others of 5dc8cc0. Four of scikit-learn's folds "
+        "of news20_bigram with squared hinge loss ran beside tests on the other core.",
         "How far scikit-learn's models are from the optimum (`--judge`), on the first fold at its best C and at C = 316: the "
         "least relative gap that its model can have, its accuracy, and the accuracy of a model that is certified to 1e-8. "
         "Where the gap is large, its score says nothing of that C.",
@@ -193,11 +193,10 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "Numba's cache on disk; theirs follows in the same process. One run each, on a pinned core ahead of other work. "
         "a1a and svmlight_example1 were looked at while the bound was made. `python -m benchmarks.range_check` trains random "
         "values of C to 1e-10 on all folds and counts those above their ceiling: none of 1,000 on each of the five sets with "
-        "squared hinge loss, none of 200 on a1a and of 100 on ijcnn1 with hinge loss (a0cf38e; a1a with hinge loss before it); "
-        "on the code of these rows none of 300 on a1a, and, before its last change, which such large sets do not use, of 40 on "
-        "ijcnn1, 40 on w7a, 60 on svmlight_example1 and 100 on a1a with hinge loss. "
-        "a1a and ijcnn1 with hinge loss were looked at while the rulers were made. The rows are of 52ee4d4, that of "
-        "ijcnn1 with hinge loss of uncommitted code between 4d28632 and it.",
+        "squared hinge loss, on the code of these rows; on earlier code none of 200 on a1a and of 100 on ijcnn1 with hinge loss. "
+        "a1a and ijcnn1 with hinge loss were looked at while the rulers were made. The rows with squared hinge loss are of "
+        "5dc8cc0, that of a1a with hinge loss of 52ee4d4, that of ijcnn1 with hinge loss of uncommitted code between 4d28632 "
+        "and it.",
         range_table(kept),
     ]
     return "\n\n".join(words) + "\n"

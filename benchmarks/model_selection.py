@@ -193,7 +193,7 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
         "Numba's cache on disk; theirs follows in the same process. One run each, on a pinned core ahead of other work. "
         "a1a and svmlight_example1 were looked at while the bound was made. `python -m benchmarks.range_check` trains random "
         "values of C to 1e-10 on all folds and counts those above their ceiling: none of 1,000 on each of the five sets with "
-        "squared hinge loss, on the code of these rows; on earlier code none of 200 on a1a and of 100 on ijcnn1 with hinge loss. "
+        "squared hinge loss, on the code of these rows; on earlier code none of 200 on a1a and 100 on ijcnn1 with hinge loss. "
         "a1a and ijcnn1 with hinge loss were looked at while the rulers were made. The rows with squared hinge loss are of "
         "5dc8cc0, that of a1a with hinge loss of 52ee4d4, that of ijcnn1 with hinge loss of uncommitted code between 4d28632 "
         "and it.",

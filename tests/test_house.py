@@ -60,7 +60,7 @@ NUMBERS = {
     "solvers/presolve.py": {"MIXER"},
     "certificate/linear_sums.py": {"ROWS_A_COLUMN"},
     "solvers/samples.py": {"MIXER"},
-    "solvers/linear/newton/small_newton.py": {"LINE", "STRIP"},
+    "solvers/linear/newton/small_newton.py": {"LIGHT", "LINE", "STRIP"},
     "solvers/linear/newton/standing.py": {"ROUNDING"},
     "solvers/linear/pegasos.py": {"TINY"},
     "cli/outcome.py": {"CERTIFIED", "BAD_INPUT", "UNCERTIFIED"},

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC, Status
 from maxmargin.estimators import policy
-from maxmargin.estimators.pair_trials import trial_steps
+from maxmargin.estimators.pair_trials import ratio_of_scales, trial_steps
 from maxmargin.solving import at_once
 from tests.problem.test_feature_maps import unix_times
 
@@ -195,3 +195,16 @@ def test_a_trial_ends_where_the_certificate_of_an_answer_at_rounding_is_refused(
     model = SVC(kernel="linear").fit(X, Z[:, 1] > 0.0)
     assert model.status_ is Status.CERTIFIED
     assert len(counted) <= 4
+
+
+def test_columns_of_very_different_scales_are_not_tried():
+    X, y = load_wine(return_X_y=True)
+    assert ratio_of_scales(X) > 300.0
+    assert set(methods(SVC(kernel="linear").fit(X, y))) == {"newton"}
+    assert ratio_of_scales(X / X.std(axis=0)) == pytest.approx(1.0)
+
+
+def test_columns_that_hardly_vary_do_not_count(digits):
+    X = np.column_stack([digits[0], 1e-9 * np.arange(len(digits[0])), np.ones(len(digits[0]))])
+    assert ratio_of_scales(X) < 3.0
+    assert ratio_of_scales(np.ones((5, 3))) == 1.0

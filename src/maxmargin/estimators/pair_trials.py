@@ -1,9 +1,10 @@
 r"""Pairs of classes whose kernel has a finite feature map, tried by SMO on their kernel matrix before Newton's method on the
 features.
 
-On most tables SMO needs a step for every one or two samples, and Newton's method takes twenty times as long. On columns of very
-different scales SMO does not end. So a trial has a limit, a share of what Newton's method is expected to take, and what it
-finds counts only if the certificate of the kernel's own problem accepts it.
+On most tables SMO needs a step for every one or two samples, and Newton's method takes several times as long. On columns of
+very different scales SMO does not end. So a trial has a limit, a share of what Newton's method is expected to take, and what it
+finds counts only if the certificate of the kernel's own problem accepts it. There is no trial where the scales of the columns
+say that it would fail: the number of steps of a method of descent grows with the square of the ratio of two scales.
 
 **What is proved.** The certificate is that of w(alpha). The model predicts by the w that float64 makes of alpha. It is within
 :math:`(\gamma_n + e) \sum_i \alpha_i |\phi(x_i)|` of w(alpha), with e the relative error of the features, and that is added
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.limits import Stop
@@ -28,6 +30,7 @@ from maxmargin.problem.feature_maps import FeatureMap
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import SECOND_ORDER, Kernel
 from maxmargin.solvers.linear.costs import LinearCosts
+from maxmargin.solvers.linear.switching import SwitchingPolicy
 from maxmargin.solving.at_once import tried
 from maxmargin.solving.driver import Callback, Limits
 from maxmargin.solving.pair_batch import BatchGoal
@@ -39,8 +42,22 @@ def trial_steps(n: int, n_inputs: int, n_features: int) -> int:
     with ``n_inputs`` columns comes first."""
     costs, own = LinearCosts(), policy.FEATURES
     matrix_ns = own.ns_a_feature * n_inputs * n * n / 2.0
-    left = own.trial_share * costs.newton_by_size(n, n_features + 1, own.newton_steps) - matrix_ns
+    is_short = n_features + 1 <= SwitchingPolicy.few_weights
+    newton = costs.call_by_size if is_short else costs.newton_by_size
+    left = own.trial_share * newton(n, n_features + 1, own.newton_steps) - matrix_ns
     return int(max(0.0, left) / (own.ns_a_step_and_sample * n + own.ns_a_step_of_one / n))
+
+
+def ratio_of_scales(X: Any) -> float:
+    """The greatest standard deviation of a column of X over the median one, constant columns apart. One for a sparse X, which
+    is hardly ever a raw table. Not over the least: some columns that hardly vary, such as pixels at the edge of a picture, have
+    no part in the answer."""
+    if sparse.issparse(X):
+        return 1.0
+    with np.errstate(all="ignore"):
+        deviations = X.std(axis=0, dtype=np.float64)
+        deviations = deviations[deviations > 0.0]
+        return float(deviations.max() / np.median(deviations)) if len(deviations) else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +71,13 @@ class PairTrials:
     def where_it_pays(
         cls, X: Any, kernel: Kernel, costs: Array, has_offset: bool, solver: Any, codes: Array, map: FeatureMap
     ) -> PairTrials | None:
-        """The trials; None where the solver has no form for few samples, or a pair of classes is too large for its kernel
-        matrix to be held."""
+        """The trials; None where the solver has no form for few samples, a pair of classes is too large for its kernel matrix
+        to be held, or the scales of the columns differ too much for SMO."""
         sizes = np.bincount(codes)
-        if not solver.holds_values or int(np.sort(sizes)[-2:].sum()) > problem_policy.HELD.most_samples:
+        largest = int(np.sort(sizes)[-2:].sum())
+        if not solver.holds_values or largest > problem_policy.HELD.most_samples:
+            return None
+        if ratio_of_scales(X) ** 2 > trial_steps(largest, X.shape[1], map.n_features):
             return None
         n_threads = most_threads(number_of_pairs(len(sizes)))
         problems = KernelProblems.of(X, kernel, costs, has_offset, solver, codes, n_threads)

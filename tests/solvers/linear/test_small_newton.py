@@ -18,6 +18,7 @@ from maxmargin.solvers.linear.newton.small_newton import SmallNewton
 from maxmargin.solvers.linear.phases import newton_for
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
+from tests import raw_catalogue
 from tests.catalogue import labelled
 
 losses = pytest.mark.parametrize(
@@ -25,16 +26,19 @@ losses = pytest.mark.parametrize(
 )
 
 
-def problem_of(loss: Loss, C: object = 1.0, scaling: float = 1.0, n: int = 120, d: int = 6) -> LinearProblem:
+def problem_of(
+    loss: Loss, C: object = 1.0, scaling: float = 1.0, n: int = 120, d: int = 6, is_penalized: bool = True
+) -> LinearProblem:
     X, y = labelled(n, d, 1.0, 3)
-    return LinearProblem.build(X, y, C, loss, scaling)
+    return LinearProblem.build(X, y, C, loss, scaling, is_penalized)
 
 
 @losses
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("scaling", [0.0, 2.0])
-def test_one_call_is_certified_to_rounding_and_agrees_with_the_method_in_python(loss, C, scaling):
-    problem = problem_of(loss, C, scaling)
+@pytest.mark.parametrize(("scaling", "is_penalized"), [(0.0, True), (2.0, True), (2.0, False)])
+@pytest.mark.parametrize("n", [120, 4])
+def test_one_call_is_certified_to_rounding_and_agrees_with_the_method_in_python(loss, C, scaling, is_penalized, n):
+    problem = problem_of(loss, C, scaling, n, is_penalized=is_penalized)
     solver = SmallNewton()
     state = solver.init(problem, None, 0)
     solver.advance(problem, state, Budget(10**9, 1e-4))
@@ -44,6 +48,18 @@ def test_one_call_is_certified_to_rounding_and_agrees_with_the_method_in_python(
     assert certificate.relative_gap <= 1e-10
     other = solve(problem, Newton(), tol=1e-10).certificate
     assert certificate.primal == pytest.approx(other.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("table", ["mixed-scales-off-centre", "unix-times", "salaries", "collinear"])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
+def test_one_call_is_enough_for_raw_columns_beside_a_free_offset(table, loss):
+    X, y = raw_catalogue.table(table, 300)[:2]
+    problem = LinearProblem.build(X, np.where(y == y[0], 1, -1), 1.0, loss, 1.0, False)
+    solver = SmallNewton(Newton())
+    state = solver.init(problem, None, 0)
+    solver.advance(problem, state, Budget(10**9, 1e-3))
+    assert state.careful is None
+    assert certify(problem, *solver.candidate(problem, state)).meets(1e-3)
 
 
 @losses
@@ -112,9 +128,11 @@ def test_which_problems_are_solved_by_one_call():
         return type(newton_for(Auto().init(LinearProblem.build(X, y, 1.0, Hinge(), 1.0, is_penalized), None, 0).plan))
 
     assert chosen(200, 10) is SmallNewton
-    assert chosen(200, 10, is_penalized=False) is Newton  # the dual has a constraint
+    assert chosen(200, 10, is_penalized=False) is SmallNewton
+    assert chosen(5000, 60, is_penalized=False) is SmallNewton
+    assert chosen(5000, 60) is Newton  # coordinate descent comes first
     assert chosen(300, 150) is Newton  # the matrix is large
-    assert chosen(30, 100) is Newton  # few long rows are rotated
+    assert chosen(30, 100) is SmallNewton  # few long rows are rotated
 
 
 @pytest.mark.parametrize("labels", [np.int64, np.uint8, str, float])

@@ -103,10 +103,10 @@ class AutoPlan:
         """The reason to begin with Newton; None if there is none."""
         if self.is_small:
             return "a small problem is finished to rounding error"
-        if self.suits_one_call:
-            return "the features of a regression are few"
         if not self.problem.penalizes_intercept:
             return "the intercept is not penalised"
+        if self.suits_one_call:
+            return "the features of a regression are few"
         if self.suits_products and self._is_hard_for_coordinates:
             return "the loss is smooth, and there are more samples than features"
         if self.problem.loss.is_regression and self._is_smooth and self.is_narrow and self._is_hard_for_coordinates:
@@ -133,11 +133,12 @@ class AutoPlan:
 
     @kept
     def suits_one_call(self) -> bool:
-        """Whether one compiled call makes all steps of Newton's method: in a small problem, and in a regression with few
-        features."""
-        if not (self.is_short and self.problem.penalizes_intercept):
+        """Whether one compiled call makes all steps of Newton's method: in a small problem, in a regression with few features,
+        and in a classification with few features and a free intercept."""
+        is_penalised, is_regression = self.problem.penalizes_intercept, self.problem.loss.is_regression
+        if not self.is_short or (is_regression and not is_penalised) or self.problem.offset_prices is not None:
             return False
-        return self.is_small or (self.problem.loss.is_regression and self._is_nearly_dense)
+        return self.is_small or ((is_regression or not is_penalised) and self._is_nearly_dense)
 
     @property
     def suits_interior(self) -> bool:
@@ -156,7 +157,8 @@ class AutoPlan:
     @property
     def is_short(self) -> bool:
         """Whether w is so short that one compiled call does all of Newton's method."""
-        return self.problem.n_weights <= self.policy.few_weights and not is_rotated(self.problem)
+        is_even = not self.problem.loss.is_regression or not is_rotated(self.problem)
+        return self._newton_weights <= self.policy.few_weights and is_even
 
     @kept
     def is_narrow(self) -> bool:

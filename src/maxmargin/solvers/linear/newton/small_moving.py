@@ -45,10 +45,10 @@ class KeptState(SmallState):
         super().__init__(problem, None)
         self.kept, self.w, self.warm_start = memory, w, alpha
 
-    def _begun(self, solver: SmallNewton, target: float) -> Memory:
+    def _begun(self, solver: SmallNewton, budget: Budget) -> Memory:
         assert self.warm_start is not None
         policy = solver.careful.policy
-        self.kept.settings = self.kept.settings._replace(converged=max(policy.converged, policy.small_aim * target))
+        self.kept.settings = self.kept.settings._replace(converged=max(policy.converged, policy.small_aim * budget.target))
         penalty = solver.careful.penalty if self.w.any() else solver.careful.cold_penalty
         self.kept.move_to(self.problem, self.w, self.warm_start, penalty)
         return self.kept

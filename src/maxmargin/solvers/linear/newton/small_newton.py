@@ -17,6 +17,7 @@ from maxmargin.data.kept import kept
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.linear.newton.frame import reduced
 from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import has_few_elements, plain_curve_of
 from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
@@ -28,6 +29,9 @@ LINE = 8
 """Numbers in a line of the cache: a fact of the machine, not a setting."""
 STRIP = 128
 """Samples that are added to the matrix at a time: 9 kB for each 9 features, so that they stay in the near cache."""
+LIGHT = 2.0**-40
+"""What is added to the curvature along a free offset, as a share of that with all samples free: a thousand times its rounding
+error, so that the matrix is positive definite while no sample is free. Part of the layout of the loop."""
 POLISHING = Newton(polishes=True)
 
 
@@ -43,7 +47,7 @@ class SmallNewton:
 
     @kept
     def settings(self) -> Settings:
-        """The settings from w = 0 for the hinge loss."""
+        """The settings from w = 0 for the hinge loss, without those of the weights."""
         careful = self.careful
         policy, search = careful.policy, careful.policy.line_search
         return Settings(
@@ -51,6 +55,10 @@ class SmallNewton:
             epsilon=0.0,
             lower=0.0,
             upper=1.0,
+            n_penalised=0,
+            imbalance_cost=0.0,
+            imbalance_curvature=0.0,
+            light=0.0,
             penalty=careful.cold_penalty,
             anchor_dual=0.0,
             acceptance=careful.acceptance,
@@ -92,6 +100,7 @@ class SmallState:
 
     def __init__(self, problem: LinearProblem, warm_start: Array | None) -> None:
         self.problem, self.warm_start = problem, warm_start
+        self.reductions = [] if problem.loss.is_regression else reduced(problem)
         self.stage = Stage("newton")
         self.careful: NewtonState | None = None
         self.memory: Memory | None = None
@@ -118,31 +127,43 @@ class SmallState:
 
     def run(self, solver: SmallNewton, budget: Budget) -> None:
         """The compiled call, or the next part of it where the budget cut it short."""
-        policy, n = solver.careful.policy, self.problem.n_samples
+        policy, n, end = solver.careful.policy, self.problem.n_samples, self.own_steps + budget.steps
         if self.memory is None:
-            self.memory = self._begun(solver, budget.target)
-        most_steps = max(1, min(policy.small_steps - self.calls_steps, budget.steps // n))
+            self.memory = self._begun(solver, budget)
+        most_steps = max(1, min(policy.small_steps - self.calls_steps, (end - self.own_steps) // n))
         found = self.memory.solve(most_steps)
         self.calls_steps += found.steps
         self.own_steps += max(1, found.steps) * n
         self.gap, self.best_dual, self.active = found.gap, found.dual, found.n_free
-        self.alpha, self.w = self.memory.alpha, self.memory.weights.best_w
+        self.w, self.alpha = self._pair(self.memory)
         self.looks_done = self.meets(budget.target)
         if found.steps < most_steps or self.calls_steps >= policy.small_steps:
             self.memory = (
                 None  # else the budget has cut the call short. It goes on, even if a certificate is refused in between
             )
 
-    def _begun(self, solver: SmallNewton, target: float) -> Memory:
-        """The memory of the call: from the warm start, from the answer to some of the samples, or from zero."""
-        memory, policy = Memory.of(self.problem, solver.settings_for(self.problem, target)), solver.careful.policy
+    def _pair(self, memory: Memory) -> tuple[Array, Array]:
+        """The best pair of the call, for X as it is and, with a free offset, with a balanced alpha."""
+        w, alpha = memory.weights.best_w, memory.alpha
+        if not self.problem.penalizes_intercept:
+            alpha = self.problem.balanced(alpha)
+        for reduction in reversed(self.reductions):
+            w, alpha = reduction.expand(w, alpha)
+        return w, alpha
+
+    def _begun(self, solver: SmallNewton, budget: Budget) -> Memory:
+        """The memory of the call: from the warm start, from the answer to some of the samples, or from zero. One epoch of the
+        budget is left for all samples."""
+        problem, policy = self.reductions[-1].problem if self.reductions else self.problem, solver.careful.policy
+        memory = Memory.of(problem, solver.settings_for(problem, budget.target))
         if self.warm_start is not None:
-            memory.begin(self.problem, self.warm_start, solver.careful.penalty)
-        elif not has_few_elements(self.problem, policy.matrix) and memory.settings.penalty < np.inf:
-            n_some = self.problem.n_samples // policy.some_every
-            if n_some >= policy.some_samples * self.problem.n_weights:
+            memory.begin(problem, self.warm_start, solver.careful.penalty)
+        elif not has_few_elements(problem, policy.matrix) and memory.settings.penalty < np.inf:
+            n_some = problem.n_samples // policy.some_every
+            most_steps = min(policy.small_steps, policy.some_every * (budget.steps // problem.n_samples - 1))
+            if most_steps > 0 and n_some >= policy.some_samples * problem.n_weights:
                 some = memory.some(policy.some_every, policy.some_gap)
-                self.own_steps += n_some * some.solve(policy.small_steps).steps
+                self.own_steps += n_some * some.solve(most_steps).steps
                 memory.begin_near(some.weights.best_w, n_some)
         return memory
 
@@ -177,6 +198,9 @@ class Memory:
             penalty /= unit
         epsilon, lower, upper = terms.epsilon, terms.lower, terms.upper
         settings = settings._replace(hardness=hardness, epsilon=epsilon, lower=lower, upper=upper, penalty=penalty)
+        settings = settings._replace(n_penalised=problem.n_penalised)
+        if not problem.penalizes_intercept:
+            settings = with_free_offset(problem, settings, unit)
         return cls(signed_columns(problem), problem.C, terms.target, settings, unit)
 
     @property
@@ -237,6 +261,15 @@ class Found(NamedTuple):
     dual: float
     steps: int
     n_free: int
+
+
+def with_free_offset(problem: LinearProblem, settings: Settings, unit: float) -> Settings:
+    """The settings with what an imbalance e = sum_i alpha_i sigma_i costs. To balance alpha, some alpha_i change by e together.
+    That changes the linear terms of the dual by about e times the size of a slack, and w(alpha) by e times a row."""
+    scaling, a_row = problem.intercept_scaling, float(np.mean(problem.rows.squared_norms()))
+    light = LIGHT * float(problem.C.sum()) * scaling * scaling
+    curvature = 0.5 * a_row / (scaling * scaling)
+    return settings._replace(imbalance_cost=unit / scaling, imbalance_curvature=curvature, light=light)
 
 
 class UnitTerms(NamedTuple):

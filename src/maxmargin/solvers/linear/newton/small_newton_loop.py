@@ -39,15 +39,21 @@ OPTIONS: dict[str, Any] = {
 
 class Settings(NamedTuple):
     """What the loss gives the dual, C_i (p_i a_i - epsilon |a_i| - a_i^2 / (2 hardness)) with a_i = alpha_i / C_i between
-    ``lower`` and ``upper``; the settings of the proximal-point method: the first penalty, the dual value of the first anchor
-    (minus infinity where it is no dual point to improve on), when an inner problem is solved, and what multiplies the penalty
-    after an inner problem of at most 3, at most 8, at most 20 and more steps. The rest are fields of ``NewtonPolicy`` and
-    ``LineSearchPolicy``."""
+    ``lower`` and ``upper``; how many weights, from the first on, are penalised. The others, at most one, are of a free offset:
+    what an imbalance e of alpha is counted as, ``imbalance_cost`` |e| + ``imbalance_curvature`` e^2, where e is the element of
+    w(alpha) that should be zero, and ``light``, which times the rate is added to the diagonal of the matrix there. Then the
+    settings of the proximal-point method: the first penalty, the dual value of the first anchor (minus infinity where it is no
+    dual point to improve on), when an inner problem is solved, and what multiplies the penalty after an inner problem of at
+    most 3, at most 8, at most 20 and more steps. The rest are fields of ``NewtonPolicy`` and ``LineSearchPolicy``."""
 
     hardness: float
     epsilon: float
     lower: float
     upper: float
+    n_penalised: int
+    imbalance_cost: float
+    imbalance_curvature: float
+    light: float
     penalty: float
     anchor_dual: float
     acceptance: float
@@ -100,13 +106,16 @@ def solve_small(Z, samples, weights, settings):
     sigma_i x_i, with the constant feature. Returns the gap and the dual value of the best pair, the steps made, the samples
     free, and the penalty and the dual value of the anchor with which another call goes on.
 
-    Only for problems without an intercept or with a penalised one. An inner loop over all samples reads at most eight arrays
-    and writes at most one, in the order of memory: the compiler then works on several samples at once."""
+    With a free offset b alpha is not balanced. By weak duality D(alpha) - b* sum_i alpha_i sigma_i is at most the optimum. Its
+    estimate is with b in place of b*, less what it costs to balance alpha, which is counted in the gap. An inner loop over all
+    samples reads at most eight arrays and writes at most one, in the order of memory: the compiler then works on several
+    samples at once."""
     C, target, share, anchor, free, along, slack, new, best, chosen = samples
     w, w_alpha, direction, gradient, inverse, best_w, S, U, strip = weights
     hardness, epsilon, penalty, anchor_dual = settings.hardness, settings.epsilon, settings.penalty, settings.anchor_dual
     lower, upper, half, is_kinked = settings.lower, settings.upper, 0.5 / settings.hardness, settings.epsilon > 0.0
     d, n, size = np.uint64(len(w)), np.uint64(len(C)), np.uint64(strip.shape[1])
+    n_penalised = np.uint64(settings.n_penalised)
     gap, inner_gap, least_primal, best_gap, best_dual, t = np.inf, np.inf, np.inf, np.inf, 0.0, 0.0
     steps, inner_steps, idle, is_at_rounding, n_free = 0, 0, 0, False, 0.0
     while True:
@@ -168,10 +177,16 @@ def solve_small(Z, samples, weights, settings):
         inner_gap, primal, dual = 0.0, loss, linear
         for j in range(d):
             w[j] += t * direction[j]
-            direction[j] = w_alpha[j] - w[j]
-            inner_gap += 0.5 * direction[j] * direction[j]
-            primal += 0.5 * w[j] * w[j]
-            dual -= 0.5 * w_alpha[j] * w_alpha[j]
+            if j < n_penalised:
+                direction[j] = w_alpha[j] - w[j]
+                inner_gap += 0.5 * direction[j] * direction[j]
+                primal += 0.5 * w[j] * w[j]
+                dual -= 0.5 * w_alpha[j] * w_alpha[j]
+            else:
+                direction[j], off = w_alpha[j], abs(w_alpha[j])
+                imbalance = off * (settings.imbalance_cost + settings.imbalance_curvature * off)
+                inner_gap += imbalance
+                dual -= imbalance + w[j] * w_alpha[j]
         gap, t = gap_terms + inner_gap, 0.0
         least_primal = primal if primal < least_primal else least_primal
         if gap < settings.better_pair * best_gap:
@@ -200,13 +215,15 @@ def solve_small(Z, samples, weights, settings):
         if not gap > settings.converged * abs(dual) or steps >= settings.most_steps or idle >= settings.most_idle:
             break
         steps, inner_steps = steps + 1, inner_steps + 1
+        for j in range(d):
+            gradient[j] = 1.0 if j < n_penalised else rate * settings.light
         decrement = direct(rate, S, U, direction, gradient, inverse)
         is_at_rounding = not decrement > ROUNDING * least_primal
         if not (decrement > 0.0 and decrement < np.inf):
             continue
         # The t > 0 where F'(w + t direction), which rises with t, is 0: Newton from t = 1, kept between two bounds.
         linear, quadratic = 0.0, 0.0
-        for j in range(d):
+        for j in range(n_penalised):
             linear += w[j] * direction[j]
             quadratic += direction[j] * direction[j]
         for i in range(n):
@@ -258,13 +275,13 @@ def is_inside(it, lower, upper, is_kinked):
 
 @njit(inline="always")
 def direct(rate, S, U, direction, gradient, inverse):
-    """The direction -(1 + rate S)^-1 g takes the place of -g. Returns -g . direction, and zero where the matrix is not positive
-    definite. U, made row by row, has U' D^-1 U = 1 + rate S, where D is its diagonal."""
+    """The direction -(R + rate S)^-1 g takes the place of -g, and -g that of R, a diagonal matrix. Returns -g . direction, and
+    zero where the matrix is not positive definite. U, made row by row, has U' D^-1 U = R + rate S, where D is its diagonal."""
     d, decrement = np.uint64(len(direction)), 0.0
     for k in range(d):
         for i in range(k, d):
             U[k, i] = rate * S[i, k]
-        U[k, k] += 1.0
+        U[k, k] += gradient[k]
         value = direction[k]
         gradient[k] = value
         for earlier in range(k):

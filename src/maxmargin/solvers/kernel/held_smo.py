@@ -256,7 +256,7 @@ class HeldState:
         """The optimum of the face that SMO has found. Where that is outside of the box, the optimum of all samples near the
         margin, if it is time for that: in the last rounds, or if SMO is slow. Newton's method on a factor of the kernel matrix
         comes before that where SMO is slow and the rank is low, unless a short run finds it; and after it where the last round
-        finds no optimum. A problem with more free variables than compiled code takes is not easy."""
+        finds no optimum. A problem within the goal that takes more than rounds of compiled code is not easy."""
         outcome = self.settle(min(self.policy.most_free, self.n))
         self.is_easy &= outcome != MANY or self.relative_gap > goal
         if outcome == MOVED:
@@ -267,6 +267,9 @@ class HeldState:
         cells = self.cells()
         if outcome != MANY or not self.leap_by_elimination(cells):
             if not self.policy.climbs or (self.rounds < self.policy.climbing_round and not is_slow):
+                return
+            if self.relative_gap <= goal:
+                self.is_easy = False
                 return
             is_solved = is_slow and (self.climb_briefly() or self.run_newton(self.policy.most_columns(self.n)))
             if not (is_solved or self.climb(self.cells(), self.policy.most_systems)) and self.rounds >= self.policy.most_rounds:

@@ -4,7 +4,8 @@ features.
 On most tables SMO needs a step for every one or two samples, and Newton's method takes several times as long. On columns of
 very different scales SMO does not end. So a trial has a limit, a share of what Newton's method is expected to take, and what it
 finds counts only if the certificate of the kernel's own problem accepts it. There is no trial where the scales of the columns
-say that it would fail: the number of steps of a method of descent grows with the square of the ratio of two scales.
+say that it would fail: the number of steps of a method of descent grows with the square of the ratio of two scales. (That is
+asked of the linear kernel only. In powers of x times a small gamma, small columns have no part.)
 
 **What is proved.** The certificate is that of w(alpha). The model predicts by the w that float64 makes of alpha. It is within
 :math:`(\gamma_n + e) \sum_i \alpha_i |\phi(x_i)|` of w(alpha), with e the relative error of the features, and that is added
@@ -77,7 +78,7 @@ class PairTrials:
         largest = int(np.sort(sizes)[-2:].sum())
         if not solver.holds_values or largest > problem_policy.HELD.most_samples:
             return None
-        if ratio_of_scales(X) ** 2 > trial_steps(largest, X.shape[1], map.n_features):
+        if map.relative_error == 0.0 and ratio_of_scales(X) ** 2 > trial_steps(largest, X.shape[1], map.n_features):
             return None
         n_threads = most_threads(number_of_pairs(len(sizes)))
         problems = KernelProblems.of(X, kernel, costs, has_offset, solver, codes, n_threads)

@@ -133,12 +133,12 @@ class AutoPlan:
 
     @kept
     def suits_one_call(self) -> bool:
-        """Whether one compiled call makes all steps of Newton's method: in a small problem, in a regression with few features,
-        and in a classification with few features and a free intercept."""
-        is_penalised, is_regression = self.problem.penalizes_intercept, self.problem.loss.is_regression
-        if not self.is_short or (is_regression and not is_penalised) or self.problem.offset_prices is not None:
+        """Whether one compiled call makes all steps of Newton's method: in a small problem, and where the features are few in a
+        regression and with a free intercept."""
+        problem = self.problem
+        if not self.is_short or problem.offset_prices is not None:
             return False
-        return self.is_small or ((is_regression or not is_penalised) and self._is_nearly_dense)
+        return self.is_small or ((problem.loss.is_regression or not problem.penalizes_intercept) and self._is_nearly_dense)
 
     @property
     def suits_interior(self) -> bool:

@@ -103,12 +103,17 @@ def with_best_offset(problem: LinearProblem, w: Array, outputs: Array | None = N
 
 
 def reduced(problem: LinearProblem) -> list[Reduction]:
-    """The reductions that make Newton's matrix smaller or better conditioned: targets of size one in regression, centred
-    columns if the intercept is free, rotation of few long rows."""
+    """The reductions that make Newton's matrix smaller or better conditioned: targets of size one in regression, and those of
+    ``framed``."""
+    if not problem.loss.is_regression:
+        return framed(problem)
+    scaled = ScaledTargets.of(problem)
+    return [scaled, *framed(scaled.problem)]
+
+
+def framed(problem: LinearProblem) -> list[Reduction]:
+    """Centred columns if the intercept is free, and rotation of few long rows."""
     reductions: list[Reduction] = []
-    if problem.loss.is_regression:
-        reductions.append(ScaledTargets.of(problem))
-        problem = reductions[-1].problem
     centred = None if problem.penalizes_intercept or problem.offset_prices is not None else CentredColumns.of(problem)
     if centred is not None:
         reductions.append(centred)

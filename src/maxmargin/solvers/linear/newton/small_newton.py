@@ -17,7 +17,7 @@ from maxmargin.data.kept import kept
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.newton.frame import reduced
+from maxmargin.solvers.linear.newton.frame import framed
 from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import has_few_elements, plain_curve_of
 from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
@@ -100,7 +100,7 @@ class SmallState:
 
     def __init__(self, problem: LinearProblem, warm_start: Array | None) -> None:
         self.problem, self.warm_start = problem, warm_start
-        self.reductions = [] if problem.loss.is_regression else reduced(problem)
+        self.reductions = framed(problem)
         self.stage = Stage("newton")
         self.careful: NewtonState | None = None
         self.memory: Memory | None = None

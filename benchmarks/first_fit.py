@@ -27,6 +27,9 @@ CASES = {
     "SVC, dense 300 x 10": "SVC(), dense(300, 10)",
     "SVC, sparse 3,000 x 100": "SVC(), thin(3000, 100, 0.1)",
     "SVC, three classes 1,000 x 10": "SVC(), dense(1000, 10, 3)",
+    "SVC linear, dense 300 x 10": "SVC(kernel='linear'), dense(300, 10)",
+    "SVC linear, raw 700 x 10, seven classes": "SVC(kernel='linear'), raw(*dense(700, 10, 7))",
+    "SVC linear, raw 5,000 x 60": "SVC(kernel='linear'), raw(*dense(5000, 60))",
     "LinearOneClassSVM, dense 200 x 10": "LinearOneClassSVM(), away(*dense(200, 10))",
     "LinearOneClassSVM, dense 100,000 x 10": "LinearOneClassSVM(), away(*dense(100000, 10))",
     "LinearOneClassSVM, sparse 50,000 x 50": "LinearOneClassSVM(), thin(50000, 50, 0.1)",
@@ -34,6 +37,7 @@ CASES = {
     "NuSVR, dense 300 x 10": "NuSVR(), dense(300, 10)",
     "OneClassSVM, dense 300 x 10": "OneClassSVM(), dense(300, 10)",
     "SVR, dense 300 x 10": "SVR(), dense(300, 10)",
+    "SVR linear, dense 300 x 10": "SVR(kernel='linear'), dense(300, 10)",
     "LinearSVR, dense 5,000 x 60": "LinearSVR(), dense(5000, 60)",
     "LinearSVR, sparse 5,000 x 60": "LinearSVR(), thin(5000, 60, 0.2)",
 }
@@ -41,7 +45,7 @@ CASES = {
 FIT = """
 import json, sys, time, warnings
 import numpy as np, scipy.sparse, sklearn.svm, sklearn.utils.validation
-from benchmarks.first_fit import away, compilations, dense, thin
+from benchmarks.first_fit import away, compilations, dense, raw, thin
 from maxmargin import SVC, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 warnings.simplefilter("ignore")
 model, (X, y) = eval(sys.argv[1])
@@ -99,6 +103,14 @@ def dense(n_samples: int, n_features: int, n_classes: int = 2) -> tuple[Any, Any
 def away(X: Any, y: Any) -> tuple[Any, Any]:
     """The same rows away from zero: around zero, w = 0 is the answer of a one-class problem."""
     return X + 3.0, y
+
+
+def raw(X: Any, y: Any) -> tuple[Any, Any]:
+    """The same rows with columns of very different scales, some far from zero."""
+    import numpy as np
+
+    scales = 10.0 ** (np.arange(X.shape[1]) % 7 - 3.0)
+    return (X + np.arange(X.shape[1]) % 3) * scales, y
 
 
 def thin(n_samples: int, n_features: int, density: float) -> tuple[Any, Any]:

@@ -15,6 +15,9 @@ MOST_FUNCTIONS = {
     "SVC, dense 300 x 10": 8,
     "SVC, sparse 3,000 x 100": 12,
     "SVC, three classes 1,000 x 10": 8,
+    "SVC linear, dense 300 x 10": 4,
+    "SVC linear, raw 700 x 10, seven classes": 4,
+    "SVC linear, raw 5,000 x 60": 3,
     "LinearOneClassSVM, dense 200 x 10": 5,
     "LinearOneClassSVM, dense 100,000 x 10": 6,
     "LinearOneClassSVM, sparse 50,000 x 50": 6,
@@ -22,6 +25,7 @@ MOST_FUNCTIONS = {
     "NuSVR, dense 300 x 10": 4,
     "OneClassSVM, dense 300 x 10": 4,
     "SVR, dense 300 x 10": 5,
+    "SVR linear, dense 300 x 10": 4,
     "LinearSVR, dense 5,000 x 60": 3,
     "LinearSVR, sparse 5,000 x 60": 12,
 }

@@ -111,7 +111,7 @@ def test_which_regressions_are_solved_by_one_call():
     X, y = data_of(30_000)
     assert chosen(X, y) is SmallNewton
     assert chosen(X.astype(np.float32), y) is SmallNewton
-    assert chosen(X, y, is_penalized=False) is Newton  # the dual has a constraint
+    assert chosen(X, y, is_penalized=False) is SmallNewton
     assert chosen(np.ones((3000, 200)), y[:3000]) is Newton  # the matrix is large
     assert chosen(sparse.random(30_000, 60, 0.02, "csr", random_state=0), y) is Newton  # a dense copy would be far larger
 

@@ -198,10 +198,10 @@ class Memory:
             penalty /= unit
         epsilon, lower, upper = terms.epsilon, terms.lower, terms.upper
         settings = settings._replace(hardness=hardness, epsilon=epsilon, lower=lower, upper=upper, penalty=penalty)
-        settings = settings._replace(n_penalised=problem.n_penalised)
+        settings, Z = settings._replace(n_penalised=problem.n_penalised), signed_columns(problem)
         if not problem.penalizes_intercept:
-            settings = with_free_offset(problem, settings, unit)
-        return cls(signed_columns(problem), problem.C, terms.target, settings, unit)
+            settings = with_free_offset(problem, settings, Z[:-1, : problem.n_samples], unit)
+        return cls(Z, problem.C, terms.target, settings, unit)
 
     @property
     def alpha(self) -> Array:
@@ -263,12 +263,13 @@ class Found(NamedTuple):
     n_free: int
 
 
-def with_free_offset(problem: LinearProblem, settings: Settings, unit: float) -> Settings:
+def with_free_offset(problem: LinearProblem, settings: Settings, columns: Array, unit: float) -> Settings:
     """The settings with what an imbalance e = sum_i alpha_i sigma_i costs. To balance alpha, some alpha_i change by e together.
-    That changes the linear terms of the dual by about e times the size of a slack, and w(alpha) by e times a row."""
-    scaling, a_row = problem.intercept_scaling, float(np.mean(problem.rows.squared_norms()))
+    That changes the linear terms of the dual by about e times the size of a slack, and w(alpha) by e times a row x_i, of which
+    there is one in each of the columns."""
+    scaling = problem.intercept_scaling
     light = LIGHT * float(problem.C.sum()) * scaling * scaling
-    curvature = 0.5 * a_row / (scaling * scaling)
+    curvature = 0.5 * float(np.einsum("ij,ij->", columns, columns)) / (problem.n_samples * scaling * scaling)
     return settings._replace(imbalance_cost=unit / scaling, imbalance_curvature=curvature, light=light)
 
 

@@ -22,7 +22,7 @@ from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.at_once import at_once
 from maxmargin.solving.driver import Callback, Limits, drive
 from maxmargin.solving.nu_pair import PairSolution
-from maxmargin.solving.solution import Solution
+from maxmargin.solving.solution import Solution, Status
 
 Pair = Callable[[Solution], Solution]
 """Solves a problem as a linear one, and is given what SMO found."""
@@ -62,10 +62,13 @@ def _is_solver(solver: Any) -> bool:
 
 class LinearForm(NamedTuple):
     """A problem with the linear kernel as a linear one. ``judge`` gives what SMO found its own w on the features, with the
-    certificate of that pair; None where predictions by kernel sums will do."""
+    certificate of that pair; None where predictions by kernel sums will do. ``by_tubes`` solves the problem with any kernel in
+    another form, and ``without_tube`` in the simplest one; None where there is no such form."""
 
     solve: Pair
     judge: Pair | None = None
+    by_tubes: Pair | None = None
+    without_tube: Callable[[], Solution | None] | None = None
 
 
 def solve_with_pair(
@@ -79,7 +82,7 @@ def solve_with_pair(
         if few is not None:
             return _with_weights(problem, few, form)
     if not has_linear_form(problem):
-        return _with_weights(problem, solve_nu(problem, solver, limits, callback, stop), form)
+        return _with_weights(problem, _solve_kernel(problem, solver, limits, callback, stop, form), form)
     most_epochs = min(limits.max_epochs, policy.NU.epochs_before_pair)
     found = _with_weights(problem, solve_nu(problem, solver, replace(limits, max_epochs=most_epochs), callback, stop), form)
     if has_weights(found, form) or stop.is_due:
@@ -88,6 +91,18 @@ def solve_with_pair(
     if found.status.is_as_asked or stop.is_due or most_epochs == limits.max_epochs:
         return found
     return better_of(found, solve_nu(problem, solver, limits, callback, stop))
+
+
+def _solve_kernel(
+    problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop, form: LinearForm
+) -> Solution:
+    """The solution of SMO, or of the problem in another form where C is large or SMO gives up."""
+    without = form.without_tube() if form.without_tube is not None and not stop.is_due else None
+    if without is not None:
+        return without
+    found = solve_nu(problem, solver, limits, callback, stop)
+    is_open = found.status is Status.PRECISION_LIMIT and found.certificate.is_proof
+    return better_of(found, form.by_tubes(found)) if is_open and form.by_tubes is not None and not stop.is_due else found
 
 
 def _quick(solver: NuSMO, problem: NuProblem) -> NuSMO:

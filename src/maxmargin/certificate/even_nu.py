@@ -27,8 +27,7 @@ from maxmargin.certificate.nu_sum_loops import (
     EvenVariables,
     even_nu_sums,
 )
-from maxmargin.certificate.nu_sums import GroupSums, joined_charges
-from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma
+from maxmargin.certificate.nu_sums import ROUNDINGS, GroupSums, joined_charges
 from maxmargin.data.rows import Array
 from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs
@@ -100,7 +99,7 @@ def _certificate(
         dual=sums[LINEAR] - 0.5 * sqnorm + taken - priced,
         gap=sums[GAP],
         error=sums[ERROR],
-        roundings=gamma(float(PAIRWISE_ROUNDINGS)),
+        roundings=ROUNDINGS,
     )
     imbalance = joined_charges(groups, problem.totals)
     is_proof = sqnorm >= -(parts.error + imbalance.error + parts.roundings * parts.gap)

@@ -24,7 +24,7 @@ from maxmargin.certificate.certificate import relative
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.feature_maps import feature_map
-from maxmargin.problem.held_values import MULTIPLE
+from maxmargin.problem.held_values import MULTIPLE, padded_size
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, Stage
@@ -75,7 +75,8 @@ class HeldNuState:
     memory: Memory
     n: int  # variables
     n_samples: int
-    total: float
+    total: float  # of all alpha
+    room: float  # of all bounds
     policy: HeldNuPolicy
     is_slow: Callable[[int], bool] = field(default=lambda steps: False)  # whether another method is worth it by now
     rank: float = np.inf  # the most that the rank of K can be
@@ -108,14 +109,14 @@ class HeldNuState:
             np.minimum(start[-n:], 0.0, out=boxes[0, second])
             np.minimum(bounds[-n:], 0.0, out=boxes[1, second])
         memory = Memory.of(_spans(problem), len(K), min(policy.most_free, problem.n_samples))
-        total = float(problem.totals.sum())
-        return cls(K, vectors, boxes, memory, problem.n_samples, n, total, policy, is_slow, _rank(problem))
+        total, room = float(problem.totals.sum()), sum(problem.bounds_of_groups)
+        return cls(K, vectors, boxes, memory, problem.n_samples, n, total, room, policy, is_slow, _rank(problem))
 
     def __post_init__(self) -> None:
         self.share, self.target_share = self.policy.first_share, self.policy.safety
         self.chunk = self.policy.first_steps * self.n
-        self.size = self.total * float(self.vectors[0].max()) + float(np.abs(self.vectors[2]).max())
-        self.room = float(self.boxes[2].sum() - self.boxes[1].sum())
+        diagonal, _, targets = self.vectors
+        self.size = self.total * float(diagonal.max()) + max(float(targets.max()), -float(targets.min()))
 
     @property
     def active(self) -> int:
@@ -203,9 +204,11 @@ class HeldNuState:
 
 def _spans(problem: NuProblem) -> Array:
     """The runs of samples between the first and the last member of each group."""
-    run, n = MULTIPLE, problem.samples.n_samples
-    ends = [(own[0] % n // run, own[-1] % n // run + 1) if len(own) else (0, 0) for own in problem.members]
-    return np.array(ends, np.uint64) * np.uint64(run)
+    n, ends = problem.samples.n_samples, []
+    for own in problem.members:
+        first, last = (int(own[0]) % n, int(own[-1]) % n + 1) if len(own) else (0, 0)
+        ends.append((first - first % MULTIPLE, padded_size(last)))
+    return np.array(ends, np.uint64)
 
 
 def _rank(problem: NuProblem) -> float:

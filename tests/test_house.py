@@ -127,7 +127,7 @@ NUMBERS_OF_LOOPS = {
     "solving/pair_batch_loops.py": {"JUDGE_ROWS", "MASKS", "VECTORS"},
     "solvers/kernel/batched_smo_loops.py": {"LEAST_CURVATURE", "LEAST_DETERMINANT"},
     "certificate/nu_sum_loops.py": {"N_NUMBERS", "N_SUMS"},
-    "solvers/kernel/held_nu_loops.py": {"N_MASKS"},
+    "solvers/kernel/held_nu_loops.py": {"LEAST_DETERMINANT", "RIGHT"},
     "solvers/kernel/held_smo_loops.py": {"LEAST_PIVOT", "MANY", "MOVED", "OUTSIDE"},
     "solvers/kernel/irwls/active_set_newton_loop.py": {
         "LIMIT",

@@ -80,7 +80,15 @@ def test_its_bound_on_thresholds_holds_for_the_optimum_and_is_that_of_all_kinks(
     assert threshold_bound(problem, by_all) <= bound <= threshold_bound(problem, by_all) * (1.0 + 1e-9)
 
 
-def test_weights_and_many_variables_have_none():
+def test_weights_and_many_samples_have_none():
     assert even_nu_verdict(made("nu-svc"), made("nu-svc").first_point) is None
-    many = even("nu-svr", 513)
+    many = even("nu-svr", 1025)
     assert even_nu_verdict(many, many.first_point) is None
+
+
+def test_it_is_the_verdict_of_many_steps_with_as_many_samples_as_it_takes():
+    """A group then has 1,024 variables in 33 blocks of 32."""
+    problem = even("nu-svr", 1009)
+    found, slow = (judge(problem, problem.first_point).certificate for judge in (even_nu_verdict, certify_nu))
+    assert found.gap == pytest.approx(slow.gap, rel=1e-12)
+    assert found.rounding_error >= 0.99 * slow.rounding_error

@@ -190,3 +190,11 @@ def test_the_value_of_a_regression_is_not_taken_for_zero_because_kernel_values_a
     primal = 0.5 * w @ w + 0.8 * model.epsilon_ * len(y) + np.maximum(0.0, rest - model.epsilon_).sum()
     assert model.certificate_.primal == pytest.approx(primal, rel=1e-9)
     assert model.certificate_.rounding_error <= 1e-6 * primal
+
+
+def test_a_saturated_sigmoid_is_stationary_whatever_the_size_of_the_targets():
+    """The solver measures the violation in units of the targets, and the judge of a kernel without a proof in targets."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = 1e9 * (1.0 + rng.random((200, 3))), 1e5 * rng.integers(0, 3, 200) + rng.random(200)
+        assert NuSVR(kernel="sigmoid", gamma="auto").fit(X, y).status_ is Status.STATIONARY

@@ -1,4 +1,4 @@
-"""The verdict on a problem with nu from one compiled call, where the kernel matrix is held and all costs are equal.
+"""The verdict on a problem with nu from compiled sums, where the kernel matrix is held and all costs are equal.
 
 For a hundred samples the steps of ``maxmargin.certificate.nu`` take several times as long as the solver. Here errors are
 bounded by the lengths of the samples instead of sums of magnitudes, which is never less. So this verdict is only taken where it
@@ -6,6 +6,7 @@ is within the tolerance; else ``maxmargin.certificate.nu`` judges again."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -26,13 +27,12 @@ from maxmargin.certificate.nu_sum_loops import (
     EvenVariables,
     even_nu_sums,
 )
-from maxmargin.certificate.nu_sums import GroupSums, joined_charges
-from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma
+from maxmargin.certificate.nu_sums import ROUNDINGS, GroupSums, joined_charges
 from maxmargin.data.rows import Array
-from maxmargin.problem.dual_box import repeated
+from maxmargin.problem.held_values import HeldValues
 from maxmargin.problem.kernel_loops import SUMMED_SAMPLES, held_outputs
 from maxmargin.problem.nu import NuProblem
-from maxmargin.problem.offset import Interval, best_offsets
+from maxmargin.problem.offset import Interval, even_ranks
 
 
 class EvenVerdict(NamedTuple):
@@ -48,38 +48,50 @@ class EvenVerdict(NamedTuple):
 def even_nu_verdict(problem: NuProblem, alpha: Array) -> EvenVerdict | None:
     """Judge alpha. None where the problem is not of this kind, or alpha is outside its box."""
     held, cost, n = problem.samples.held, problem.even_cost, problem.samples.n_samples
-    is_even = cost is not None and len(alpha) <= SUMMED_SAMPLES and problem.kernel.is_positive_semidefinite
+    is_even = cost is not None and n <= SUMMED_SAMPLES and problem.kernel.is_positive_semidefinite
     if not is_even or cost is None or held is None or held.bounds is None or not (alpha.min() >= 0.0 and alpha.max() <= cost):
         return None
     coefficients, outputs, lengths = problem.coefficients(alpha), np.zeros(n), held.bounds.lengths
-    held_outputs(held.with_rows(coefficients.nonzero()[0]), coefficients, outputs)
-    kinks = problem.kinks(problem.of_variables(outputs))
-    totals, greatest = problem.totals.tolist(), float(np.abs(kinks).max())
-    best = [_best_kinks(kinks[own], cost, total, greatest) for own, total in zip(problem.members, totals, strict=True)]
-    thresholds = np.array([Interval(low, high).middle for low, high, _ in best])
+    held_outputs(_rows_of(held, coefficients), coefficients, outputs)
+    best = _best_kinks(problem, cost, problem.kinks(problem.of_variables(outputs)))
+    thresholds = [Interval(low, high).middle for low, high, _ in best]
     relative_error, own_error = even_errors(held.bounds.share, n)
     errors = (relative_error * float(np.abs(coefficients) @ lengths)) * lengths
-    found = np.zeros((2, len(best), N_NUMBERS))
-    variables = EvenVariables(problem.signs, problem.targets, problem.group, thresholds)
+    found, at = np.zeros((2, len(best), N_NUMBERS)), np.array(thresholds)
+    variables = EvenVariables(problem.signs, problem.targets, problem.group, at)
     even_nu_sums(outputs, alpha, variables, EvenBounds(cost, lengths, errors, own_error), found)
-    certificate = _certificate(problem, alpha, found[0], thresholds.tolist(), float(coefficients @ outputs))
-    return EvenVerdict(certificate, thresholds, best, outputs, errors)
+    certificate = _certificate(problem, alpha, found[0].tolist(), thresholds, float(coefficients @ outputs))
+    return EvenVerdict(certificate, at, best, outputs, errors)
 
 
-def _best_kinks(kinks: Array, cost: float, level: float, greatest: float) -> BestKinks:
-    """The kinks between which thresholds are optimal: their quantiles at ``level``."""
-    return BestKinks(*best_offsets(kinks, repeated(cost, len(kinks)), level), greatest)
+def _rows_of(held: HeldValues, coefficients: Array) -> Array:
+    """The kernel matrix, in which the rows of the support vectors are there."""
+    return held.rows.values if held.rows.is_there.all() else held.with_rows(coefficients.nonzero()[0])
 
 
-def _certificate(problem: NuProblem, alpha: Array, found: Array, thresholds: list[float], sqnorm: float) -> Certificate:
-    sums = found.sum(axis=0).tolist()
-    rows, lengths = found.tolist(), problem.samples.held.bounds.lengths  # type: ignore[union-attr]
-    groups, greatest, cost = [], float(lengths.max()), float(problem.even_cost or 0.0)
+def _best_kinks(problem: NuProblem, cost: float, kinks: Array) -> list[BestKinks]:
+    """The kinks between which thresholds are optimal, for each group: their quantiles at its sum."""
+    greatest, found = max(float(kinks.max()), -float(kinks.min())), []
+    for members, total in zip(problem.members, problem.totals.tolist(), strict=True):
+        own, n = kinks[members], len(members)
+        low, high = even_ranks(n, cost, total)
+        has_low, has_high = 0 <= low < n, high < n
+        own.partition([rank for rank in (low, high) if 0 <= rank < n] or 0)
+        ends = float(own[low]) if has_low else -math.inf, float(own[high]) if has_high else math.inf
+        found.append(BestKinks(*ends, greatest))
+    return found
+
+
+def _certificate(
+    problem: NuProblem, alpha: Array, rows: list[list[float]], thresholds: list[float], sqnorm: float
+) -> Certificate:
+    sums = [sum(column) for column in zip(*rows, strict=True)]
+    lengths, cost = problem.samples.held.bounds.lengths, float(problem.even_cost or 0.0)  # type: ignore[union-attr]
+    groups, greatest = [], float(lengths.max())
     for g, row in enumerate(rows):
-        is_full = row[AT_BOUND] == len(problem.members[g]) and problem.is_full(g)
-        costs = cost * len(problem.members[g])
-        taken_and_left = row[TAKEN : LEFT_REACH + 1]
-        groups.append(GroupSums._make([*taken_and_left, costs, row[GREATEST_H], greatest, is_full]))
+        size = len(problem.members[g])
+        is_full = row[AT_BOUND] == size and problem.is_full(g)
+        groups.append(GroupSums._make([*row[TAKEN : LEFT_REACH + 1], cost * size, row[GREATEST_H], greatest, is_full]))
     priced = sum(total * theta for total, theta in zip(problem.totals.tolist(), thresholds, strict=True))
     taken = sum(row[TAKEN] * theta for row, theta in zip(rows, thresholds, strict=True))
     parts = GapParts(
@@ -87,7 +99,7 @@ def _certificate(problem: NuProblem, alpha: Array, found: Array, thresholds: lis
         dual=sums[LINEAR] - 0.5 * sqnorm + taken - priced,
         gap=sums[GAP],
         error=sums[ERROR],
-        roundings=gamma(float(PAIRWISE_ROUNDINGS)),
+        roundings=ROUNDINGS,
     )
     imbalance = joined_charges(groups, problem.totals)
     is_proof = sqnorm >= -(parts.error + imbalance.error + parts.roundings * parts.gap)

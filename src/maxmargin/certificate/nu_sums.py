@@ -16,6 +16,9 @@ from maxmargin.certificate.certificate import Imbalance
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma
 from maxmargin.data.rows import Array
 
+ROUNDINGS = gamma(float(PAIRWISE_ROUNDINGS))
+"""The relative error of a sum by pairs."""
+
 
 class GroupSums(NamedTuple):
     """Sums over the variables of a group: of alpha_i and of c_i - alpha_i, each alone, times |h_i|, and times the root of
@@ -52,17 +55,13 @@ class GroupSums(NamedTuple):
         slope = (self.taken_h if is_over else self.left_h) / room
         reach = (self.taken_reach if is_over else self.left_reach) / room
         # The sum and the total are known to a few units in the last place; near zero the other direction may be the right one.
-        hidden = gamma(float(PAIRWISE_ROUNDINGS)) * self.costs
-        worst = max(slope, self.greatest_h), max(reach, self.greatest_root)
-
-        def fall(r: float, slope: float, reach: float) -> float:
-            return r * slope + (r * reach) ** 2
-
-        move = abs(excess) * reach + hidden * worst[1]
-        return Imbalance(0.0, fall(abs(excess), slope, reach), fall(hidden, *worst), move)
+        hidden = ROUNDINGS * self.costs
+        steepest, farthest = max(slope, self.greatest_h), max(reach, self.greatest_root)
+        move, most = abs(excess) * reach, hidden * farthest
+        return Imbalance(0.0, abs(excess) * slope + move**2, hidden * steepest + most**2, move + most)
 
 
 def joined_charges(groups: list[GroupSums], totals: Array) -> Imbalance:
     """The imbalance of all groups together."""
     charges = [group.charge(total) for group, total in zip(groups, totals.tolist(), strict=True)]
-    return Imbalance(*(sum(values) for values in zip(*charges, strict=True)))
+    return charges[0] if len(charges) == 1 else Imbalance(*map(sum, zip(*charges, strict=True)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.at_once import at_once
 from maxmargin.solving.driver import Callback, Limits, drive
 from maxmargin.solving.nu_pair import PairSolution
-from maxmargin.solving.solution import Solution
+from maxmargin.solving.solution import Solution, Status
 
 Pair = Callable[[Solution], Solution]
 """Solves a problem as a linear one, and is given what SMO found."""
@@ -46,19 +47,28 @@ def made_nu_solver(solver: Any, cache_mb: float) -> NuSMO:
         made: NuSMO = solver
         return made
     checks.one_of("solver", solver, ("auto", "nu-smo"))
+    return _default_solver(cache_mb)
+
+
+@lru_cache(maxsize=8)
+def _default_solver(cache_mb: float) -> NuSMO:
+    """The solver never changes, so that all fits can share it: to make one takes 7 microseconds."""
     return NuSMO(cache_mb=cache_mb)
 
 
 def _is_solver(solver: Any) -> bool:
-    return isinstance(getattr(solver, "solver", solver), NuSMO)
+    return not isinstance(solver, str) and isinstance(getattr(solver, "solver", solver), NuSMO)
 
 
 class LinearForm(NamedTuple):
     """A problem with the linear kernel as a linear one. ``judge`` gives what SMO found its own w on the features, with the
-    certificate of that pair; None where predictions by kernel sums will do."""
+    certificate of that pair; None where predictions by kernel sums will do. ``by_tubes`` solves the problem with any kernel in
+    another form, and ``without_tube`` in the simplest one; None where there is no such form."""
 
     solve: Pair
     judge: Pair | None = None
+    by_tubes: Pair | None = None
+    without_tube: Callable[[], Solution | None] | None = None
 
 
 def solve_with_pair(
@@ -72,7 +82,7 @@ def solve_with_pair(
         if few is not None:
             return _with_weights(problem, few, form)
     if not has_linear_form(problem):
-        return _with_weights(problem, solve_nu(problem, solver, limits, callback, stop), form)
+        return _with_weights(problem, _solve_kernel(problem, solver, limits, callback, stop, form), form)
     most_epochs = min(limits.max_epochs, policy.NU.epochs_before_pair)
     found = _with_weights(problem, solve_nu(problem, solver, replace(limits, max_epochs=most_epochs), callback, stop), form)
     if has_weights(found, form) or stop.is_due:
@@ -83,11 +93,23 @@ def solve_with_pair(
     return better_of(found, solve_nu(problem, solver, limits, callback, stop))
 
 
+def _solve_kernel(
+    problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop, form: LinearForm
+) -> Solution:
+    """The solution of SMO, or of the problem in another form where C is large or SMO gives up."""
+    without = form.without_tube() if form.without_tube is not None and not stop.is_due else None
+    if without is not None:
+        return without
+    found = solve_nu(problem, solver, limits, callback, stop)
+    is_open = found.status is Status.PRECISION_LIMIT and found.certificate.is_proof
+    return better_of(found, form.by_tubes(found)) if is_open and form.by_tubes is not None and not stop.is_due else found
+
+
 def _quick(solver: NuSMO, problem: NuProblem) -> NuSMO:
     """The solver with fewer rounds for few samples where Newton's method waits."""
     if not (isinstance(solver, NuSMO) and has_linear_form(problem)):
         return solver
-    return replace(solver, held=replace(solver.held, most_rounds=policy.NU.rounds_before_pair))
+    return replace(solver, held=replace(solver.held, most_steps=policy.NU.steps_before_pair))
 
 
 def _with_weights(problem: NuProblem, found: Solution, form: LinearForm) -> Solution:

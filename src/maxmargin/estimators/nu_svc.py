@@ -12,7 +12,7 @@ from maxmargin.certificate.predictions import Bounds
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
-from maxmargin.estimators import checks, nu_fit
+from maxmargin.estimators import checks, nu_fit, policy
 from maxmargin.estimators.kernel_settings import kernel_solver
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pairs import Pair, most_threads
@@ -21,7 +21,7 @@ from maxmargin.estimators.svc import SVC
 from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
-from maxmargin.problem.nu import NuProblem, largest_nu, nu_svc
+from maxmargin.problem.nu import NuProblem, nu_svc
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.driver import Limits
@@ -148,7 +148,8 @@ class NuSVC(SVC):
         return solutions
 
     def _problems(self, X: Any, kernel: Kernel, costs: Array, codes: Array, pairs: list[Pair]) -> Any:
-        largest = min(largest_nu(pair.signs, costs[pair.samples]) for pair in pairs)
+        weights = np.bincount(codes, costs)
+        largest = 2.0 * float(weights.min()) / float(weights.min() + weights.max())  # of the smallest class with the largest
         if self.nu > largest * (1.0 + 1e-12):
             raise ValueError(
                 f"nu={self.nu:g} is infeasible for these classes and weights; the largest nu that works is {largest:.9g}."
@@ -198,7 +199,8 @@ class NuPairs:
 
     @property
     def most_threads(self) -> int:
-        return available_cores()
+        is_short = self.shared is not None and self.shared.largest <= policy.JOBS.short_pair
+        return 1 if is_short else available_cores()
 
     def unsolved(self, pair: Pair, stop: Stop) -> Solution | None:
         return unsolved_nu(len(pair.samples), 2, self.solver, stop)

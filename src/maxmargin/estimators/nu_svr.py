@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from maxmargin.certificate.predictions import CertifiedValues
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
-from maxmargin.estimators import checks, nu_fit
+from maxmargin.estimators import checks, nu_fit, policy
 from maxmargin.estimators.fitted_kernel import FittedKernel
 from maxmargin.estimators.jobs import serialised, thread_count, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
@@ -23,6 +23,7 @@ from maxmargin.problem.nu import NuProblem, nu_svr
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.nu_pair import judged_nu_svr_pair, solve_nu_svr_pair
+from maxmargin.solving.nu_tube import has_small_targets, solve_nu_svr_tube, solve_without_tube
 from maxmargin.solving.solution import Solution
 
 
@@ -140,9 +141,16 @@ class NuSVR(RegressorMixin, Presented, FittedKernel, KernelMachine, BaseEstimato
         callback = serialised(self._watcher(), self.verbose)
         problem = self._problem(X, y, kernel, costs)
 
+        def without_tube() -> Solution | None:
+            is_definite = kernel.is_positive_semidefinite
+            is_worth_it = is_definite and has_small_targets(problem, policy.NU.small_targets)
+            return solve_without_tube(problem, limits, stop) if is_worth_it else None
+
         form = nu_fit.LinearForm(
             solve=lambda found: solve_nu_svr_pair(problem, found, limits, stop),
             judge=lambda found: judged_nu_svr_pair(problem, found, limits, stop),
+            by_tubes=lambda found: solve_nu_svr_tube(problem, found, limits, stop),
+            without_tube=without_tube,
         )
         return nu_fit.solve_with_pair(problem, solver, limits, callback, stop, form)
 

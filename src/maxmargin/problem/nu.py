@@ -131,9 +131,11 @@ class NuProblem:
         """A feasible alpha with as few support vectors as can be: the first samples of each group are at their bounds."""
         alpha, cost = np.zeros(self.n_samples), self.even_cost
         if cost is not None:
-            for g, members in enumerate(self.members):
-                left = self.totals[g] - cost * np.arange(len(members))
-                alpha[members] = cost if self.is_full(g) else np.minimum(np.maximum(left, 0.0), cost)
+            for g, (members, total) in enumerate(zip(self.members, self.totals.tolist(), strict=True)):
+                n_full = min(len(members), int(total / cost)) if not self.is_full(g) else len(members)
+                alpha[members[:n_full]] = cost
+                if n_full < len(members):
+                    alpha[members[n_full]] = min(max(total - cost * n_full, 0.0), cost)
             return alpha
         for g, members in enumerate(self.members):
             upper = self.C[members]
@@ -158,12 +160,19 @@ class NuProblem:
 
 
 def _samples(X: Any, kernel: Kernel, matrix: Callable[[], HeldValues] | None = None) -> KernelProblem:
-    rows = X if isinstance(X, Rows) else Rows.from_matrix(X)
+    """The samples with their kernel. Where X is ``Rows``, its numbers were checked before, and the kernel is in the form that
+    suits them; kernel values that are given are checked here."""
     loss: Any = EpsilonInsensitive()
-    if matrix is None:
+    if not isinstance(X, Rows) or (kernel.is_given and matrix is None):
+        rows = X if isinstance(X, Rows) else Rows.from_matrix(X)
         return KernelProblem.build(rows, np.zeros(rows.n_samples), 1.0, kernel, loss=loss, reads_all=True)
-    zeros, ones = repeated(0.0, rows.n_samples), repeated(1.0, rows.n_samples)
-    return KernelProblem(rows, zeros, ones, kernel, loss=loss, matrix=matrix)
+    zeros, ones = repeated(0.0, X.n_samples), repeated(1.0, X.n_samples)
+    return KernelProblem(X, zeros, ones, kernel, loss=loss, matrix=matrix, reads_all=True)
+
+
+def _total(costs: Array) -> float:
+    """The sum of the costs."""
+    return len(costs) * float(costs[0]) if costs.strides == (0,) else float(costs.sum())
 
 
 def check_nu(nu: Any) -> None:
@@ -175,8 +184,8 @@ def one_class(X: Any, kernel: Kernel, nu: float, weights: Any = 1.0) -> NuProble
     """The one-class problem of the rows of X, with one weight for all of them or one for each."""
     check_nu(nu)
     samples = _samples(X, kernel)
-    C, n = np.array(costs_of(weights, samples.rows)), samples.n_samples
-    return NuProblem(samples, np.ones(n), np.zeros(n), C, np.zeros(n, np.int8), np.array([nu * C.sum()]))
+    C, n = costs_of(weights, samples.rows), samples.n_samples
+    return NuProblem(samples, np.ones(n), np.zeros(n), C, np.zeros(n, np.int8), np.array([nu * _total(C)]))
 
 
 def class_weights(is_positive: Array, weights: Array) -> tuple[float, float]:
@@ -213,7 +222,9 @@ def nu_svr(X: Any, y: Any, kernel: Kernel, nu: float, C: Any = 1.0) -> NuProblem
     """nu-SVR: the tube is as wide as the share nu of the costs asks for."""
     check_nu(nu)
     samples, y = _samples(X, kernel), np.asarray(y, dtype=np.float64)
-    costs, n = np.array(costs_of(C, samples.rows)), samples.n_samples
-    group = np.repeat(np.array([0, 1], np.int8), n)
-    total = 0.5 * nu * costs.sum()
-    return NuProblem(samples, np.repeat([1.0, -1.0], n), np.tile(y, 2), np.tile(costs, 2), group, np.array([total, total]))
+    costs, n = costs_of(C, samples.rows), samples.n_samples
+    group, signs, targets = np.zeros(2 * n, np.int8), np.ones(2 * n), np.empty(2 * n)
+    group[n:], signs[n:], targets[:n], targets[n:] = 1, -1.0, y, y
+    total = 0.5 * nu * _total(costs)
+    both = repeated(float(costs[0]), 2 * n) if costs.strides == (0,) else np.tile(costs, 2)
+    return NuProblem(samples, signs, targets, both, group, np.array([total, total]))

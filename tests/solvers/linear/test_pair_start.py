@@ -11,7 +11,7 @@ from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
 from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
-from maxmargin.solvers.linear.pair_start_loops import select_by_weight
+from maxmargin.solvers.linear.pair_start import between, keys_at, lowest
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 
@@ -19,19 +19,31 @@ from maxmargin.solving.solution import Status
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 257])
 @pytest.mark.parametrize("n_values", [1, 3, 1000])
 @pytest.mark.parametrize("is_even", [True, False])
-def test_selection_by_weight_is_the_place_in_a_sorted_list(n, n_values, is_even):
+def test_the_lowest_keys_up_to_a_weight_are_the_first_of_a_sorted_list(n, n_values, is_even):
     rng = np.random.default_rng(n + n_values)
-    keys, weights = rng.integers(0, n_values, n).astype(float), rng.integers(0, 5, n).astype(float)
+    keys, weights = rng.integers(0, n_values, n).astype(float), rng.integers(0, 5, max(2, n))[:n].astype(float)
     upper = np.array([2.0]) if is_even else weights
     each = np.full(n, 2.0) if is_even else weights
-    for weight in (-1.0, 0.0, 0.5, 0.3 * each.sum(), each.sum() - 0.5, each.sum(), each.sum() + 1.0):
-        order = rng.permutation(n).astype(np.uint64)
-        place, before = select_by_weight(order, n, keys, upper, weight)
-        assert sorted(order.tolist()) == list(range(n))
-        assert before == each[order[:place]].sum()
-        assert before <= max(weight, 0.0)
-        assert place == n or before + each[order[place]] > weight
-        assert np.all(keys[order[:place]] <= keys[order[place:]].min(initial=np.inf))
+    if len(upper) == 1:
+        each = np.full(n, upper[0])
+    for weight in (0.0, 0.5, 0.3 * each.sum(), each.sum() - 0.5, each.sum(), each.sum() + 1.0):
+        numbers, before, has_next = lowest(keys, upper, weight)
+        taken = numbers[:-1] if has_next else numbers
+        assert len(set(numbers.tolist())) == len(numbers) == len(taken) + has_next
+        assert before == each[taken].sum() <= max(weight, 0.0)
+        assert (before + each[numbers[-1]] > weight) if has_next else len(taken) == n
+        left = np.setdiff1d(np.arange(n), taken)
+        assert keys[taken].max(initial=-np.inf) <= keys[left].min(initial=np.inf)
+        at = keys_at(keys, upper, [weight])[0]
+        assert at == (-np.inf if weight <= 0.0 else keys[numbers[-1]] if has_next else keys.max())
+
+
+@pytest.mark.parametrize("n_values", [1, 3, 1000])
+def test_ranks_between_two_places_are_those_of_a_sorted_list(n_values):
+    keys = np.random.default_rng(n_values).integers(0, n_values, 100).astype(float)
+    numbers = between(keys, 20, 50)
+    assert np.all(np.diff(numbers) > 0)
+    assert np.array_equal(np.sort(keys[numbers]), np.sort(keys)[20:50])
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.5, 0.97])

@@ -13,7 +13,7 @@ from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.dual_box import one_or_all, repeated, summed
 from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows
-from maxmargin.solvers.linear.pair_start import between, keys_at, lowest, rows_at
+from maxmargin.solvers.linear.pair_start import between, keys_at, lowest
 from maxmargin.solvers.samples import one_of_each
 
 EVERYWHERE = (-np.inf, np.inf)
@@ -150,8 +150,9 @@ class PairPoint:
         if is_sampled:
             w, band = self._sampled()
         else:
-            w, band = self._mean(policy.mean_every if n > policy.least_near else 1), EVERYWHERE
+            w, band = self._first_mean(policy.mean_every if n > policy.least_near else 1), EVERYWHERE
         below = self._place(w, band)
+        self.rows.check_outputs(self.outputs)
         missing, weight = self.total - below, self._weight_of(self._places)
         if not 0.0 <= missing <= weight:
             missing = self.total
@@ -166,7 +167,7 @@ class PairPoint:
         """Copy one sample out of ``sample_every``, and solve their problem roughly."""
         chosen = one_of_each(self.policy.sample_every, self.rows.n_samples)
         total = self.total * self._weight_of(chosen) / self._weight
-        point = PairPoint(Rows(rows_at(self.rows.matrix, chosen)), self._upper_of(chosen), total, self.policy)
+        point = PairPoint(self.rows.taken(chosen), self._upper_of(chosen), total, self.policy)
         found = point._roughly()
         self.n_read += point.n_read
         return found
@@ -201,6 +202,13 @@ class PairPoint:
         """The bounds of some samples."""
         is_even = len(self._bounds) == 1
         return repeated(float(self._bounds[0]), len(chosen)) if is_even else self.upper[chosen]
+
+    def _first_mean(self, every: int) -> Array:
+        """The mean of some samples, where nobody has looked at X before. A BLAS may leave out columns whose weight is zero, so
+        that its outputs do not tell whether a dense X is finite."""
+        if not self.rows.is_sparse:
+            self.rows.check()
+        return self._mean(every)
 
     def _mean(self, every: int) -> Array:
         """A first direction: the mean of some samples."""
@@ -263,7 +271,7 @@ class PairPoint:
         """Add the rows of these samples to w."""
         rows = self.rows
         if rows.n_stored <= self.policy.product_elements or len(raised) * self.policy.mean_every <= rows.n_samples:
-            self.w[:-1] += rows_at(rows.matrix, raised).T @ self.alpha[raised]
+            self.w[:-1] += rows.taken(raised).matrix.T @ self.alpha[raised]
         else:
             scales = np.zeros(rows.n_samples)
             scales[raised] = self.alpha[raised]
@@ -299,7 +307,7 @@ class PairPoint:
 
     def _descend_on_copy(self, task: Task) -> Descended:
         """Copy the rows of the working set first, so that reading them again costs a third."""
-        near = PairPoint(Rows(rows_at(self.rows.matrix, self._places)), self._upper_of(self._places), self.total, self.policy)
+        near = PairPoint(self.rows.taken(self._places), self._upper_of(self._places), self.total, self.policy)
         near.alpha[:] = self.alpha[self._places]
         found = self._descend(near, np.arange(len(self.chosen), dtype=np.uint64), task)
         self.alpha[self._places] = near.alpha

@@ -1,10 +1,10 @@
-"""Where pair descent begins: which samples come first by their outputs, and copies of rows. Nothing here is compiled: samples and
-working sets are short, and a loop that does the same takes 0.7 s of a first fit."""
+"""Where pair descent begins: which samples come first by their outputs. Nothing here is compiled: samples and working sets
+are short, and a loop that does the same takes 0.7 s of a first fit."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,14 +56,9 @@ def between(keys: Array, first: int, stop: int) -> Array:
     return np.sort(np.argpartition(keys, [first, stop - 1])[first:stop])
 
 
-def rows_at(matrix: Any, chosen: Array) -> Any:
-    """A copy of the chosen rows of a dense or sparse X. ``take`` is three times as quick as an index where rows are short."""
-    return matrix.take(chosen, axis=0) if isinstance(matrix, np.ndarray) else matrix[chosen]
-
-
 def _first(keys: Array, place: int) -> Array:
-    """The numbers of the ``place`` least keys and, at the end, of the next. Values are put into order, not numbers: that takes a
-    quarter of the time."""
+    """The numbers of the ``place`` least keys and, at the end, of the next. Values are put into order, not numbers: that takes
+    a quarter of the time."""
     if place >= len(keys):
         return np.arange(len(keys))
     key = np.partition(keys, place)[place]

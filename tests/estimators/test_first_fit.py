@@ -17,7 +17,7 @@ MOST_FUNCTIONS = {
     "SVC, three classes 1,000 x 10": 8,
     "LinearOneClassSVM, dense 200 x 10": 3,
     "LinearOneClassSVM, dense 100,000 x 10": 4,
-    "LinearOneClassSVM, sparse 50,000 x 50": 4,
+    "LinearOneClassSVM, sparse 50,000 x 50": 5,
     "NuSVC, dense 300 x 10": 4,
     "NuSVR, dense 300 x 10": 4,
     "OneClassSVM, dense 300 x 10": 4,

@@ -23,7 +23,7 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import BestKinks, KernelVerdict
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
 from maxmargin.data.rows import Array
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, summed
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, one_or_all, summed
 from maxmargin.problem.kernel import EvenProblem, KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.offset import Interval, offset_interval
@@ -66,14 +66,15 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
         steepness = (certificate.distance_bound + gamma(roundings) * length) * (1.0 + gamma(roundings)) * OUTWARDS
         flat = (gamma(roundings) * abs(b) + roundings * SMALLEST) * OUTWARDS
         reach = steepness * math.sqrt(float(squares.max()) + roundings * SMALLEST) * OUTWARDS + flat
-        kinks = problem.loss.kinks(margins, problem.C, problem.targets).offsets  # type: ignore[attr-defined]
-        if len(kinks) != len(margins):  # several kinks a sample
+        targets = one_or_all(problem.targets)  # a kink is at t - f
+        is_below = margins > targets + 3.0 * reach
+        near = np.flatnonzero((margins >= targets - 3.0 * reach) & ~is_below)
+        kinks = problem.loss.kinks(margins[near], problem.C, problem.targets[near]).offsets  # type: ignore[attr-defined]
+        if len(kinks) != len(near):  # several kinks a sample
             return linear_offset_bound(problem, w, certificate)
-        is_below = kinks < -3.0 * reach
-        near = np.flatnonzero((kinks <= 3.0 * reach) & ~is_below)
         own = steepness * np.sqrt(squares[near] + roundings * SMALLEST) + flat
         moved = own + 2.0 * UNIT_ROUNDOFF * (4.0 * reach)
-        interval = _near_interval(problem, kinks[near], near, moved, is_below)
+        interval = _near_interval(problem, kinks, near, moved, is_below)
         is_inside = interval.low >= -1.9 * reach and interval.high <= 1.9 * reach
     return farthest_of(interval, 0.0) * OUTWARDS if is_inside else linear_offset_bound(problem, w, certificate)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from maxmargin.certificate.linear import Judge
+from maxmargin.data.rows import Rows
 from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
@@ -118,10 +119,22 @@ def test_text_looks_at_all_samples_before_it_asks_for_a_certificate(monkeypatch)
     assert order[-1] == "certificate"
 
 
-@pytest.mark.parametrize("n_drawn", [1, 500, 6_400, 40_000])
-def test_a_working_set_is_a_band_of_standard_errors_in_large_sets_and_a_tenth_in_small_ones(n_drawn):
-    policy, X = PairPolicy(), np.ones((n_drawn * PairPolicy().sample_every, 1))
+@pytest.mark.parametrize("n", [16, 8_000, 60_000, 640_000])
+def test_a_working_set_is_a_band_of_standard_errors_in_large_sets_and_a_tenth_in_small_ones(n):
+    policy, X = PairPolicy(), np.ones((n, 1))
     problem = one_class_problem(X, 0.5)
-    point = PairPoint(problem.rows, problem.box.U, 0.5 * len(X), policy)
-    errors = policy.near_errors / np.sqrt(n_drawn)
-    assert point.size == max(policy.least_near, int(min(policy.near_share, errors) * len(X)))
+    point = PairPoint(problem.rows, problem.box.U, 0.5 * n, policy)
+    errors = policy.near_errors / np.sqrt(n // point._every)
+    assert point.size == max(policy.least_near, int(min(policy.near_share, errors) * n))
+
+
+@pytest.mark.parametrize("n", [300_000, 1_000_000, 10_000_000])
+def test_the_sample_of_a_large_set_makes_the_rows_of_sample_and_band_fewest(n):
+    point = object.__new__(PairPoint)
+    point.rows, point.policy = Rows(np.lib.stride_tricks.as_strided(np.ones(1), (n, 1), (0, 8))), PairPolicy()
+
+    def n_rows(every: float) -> float:
+        return n / every + point.policy.near_errors * n / np.sqrt(n / every)
+
+    assert point._every > point.policy.sample_every
+    assert n_rows(point._every) <= 1.01 * min(n_rows(2.0**k) for k in np.arange(1.0, 12.0, 0.1))

@@ -53,8 +53,8 @@ class PairPolicy:
     small_elements: int = 1 << 15
     """Elements n d up to which a problem is solved to rounding error whatever the target is, if ``least_read`` rows suffice."""
     product_elements: int = 1_000_000
-    """Stored elements up to which the first mean is a product with all of X, which takes about a millisecond and compiles
-    nothing; a loop over one row out of ``mean_every`` takes a quarter of a second to compile."""
+    """Stored elements of a dense X up to which the first mean is a product with all of X, which takes about a millisecond and
+    compiles nothing, and of a sparse X up to which rows are added to w by a loop over all rows."""
     small_spread: float = 1e-13
     """Difference of two outputs that counts as rounding, as a share of |w| |x|."""
     near_share: float = 0.1
@@ -67,7 +67,11 @@ class PairPolicy:
     least_near: int = 500
     """Samples in a working set, if that is more. A problem with no more samples is one working set."""
     sample_every: int = 16
-    """One sample out of so many is solved first."""
+    """One sample out of so many is solved first, and fewer in large sets: see ``large_sample``."""
+    large_sample: float = 4.0
+    """The sample of a large set has (``large_sample`` n)^(2/3) rows. A row of the sample takes about as long as one of the
+    band, whose size is ``near_errors`` n / sqrt(m) with m rows in the sample: their sum is least where m^(3/2) is
+    ``near_errors`` n / 2, a cost model and not a measurement. From 65,000 rows on this is less than one out of 16."""
     sample_a_feature: float = 4.0
     """Samples for each feature that the first problem must have, or else it says little about w: text has fewer, and begins at
     the mean of X."""
@@ -136,7 +140,13 @@ class PairPoint:
     def size(self) -> int:
         """How many samples are near rho."""
         n = self.rows.n_samples
-        return max(self.policy.least_near, int(self._share_near(n // self.policy.sample_every) * n))
+        return max(self.policy.least_near, int(self._share_near(n // self._every) * n))
+
+    @property
+    def _every(self) -> int:
+        """One sample out of so many is solved first."""
+        n = self.rows.n_samples
+        return max(self.policy.sample_every, math.ceil(n / (self.policy.large_sample * n) ** (2.0 / 3.0)))
 
     def _share_near(self, n_drawn: int) -> float:
         """The share of all samples that are near the rho of so many samples."""
@@ -146,7 +156,7 @@ class PairPoint:
         """A first alpha and a first working set, from a sample of the rows or from their mean. Returns whether the working set
         is likely to hold all samples that matter: it comes from a sample, or has all samples."""
         n, policy = self.rows.n_samples, self.policy
-        is_sampled = self._is_enough(n // policy.sample_every)
+        is_sampled = self._is_enough(n // self._every)
         if is_sampled:
             w, band = self._sampled()
         else:
@@ -164,8 +174,8 @@ class PairPoint:
         return n_sample >= max(self.policy.least_near, self.policy.sample_a_feature * self.rows.n_features)
 
     def _sampled(self) -> Sampled:
-        """Copy one sample out of ``sample_every``, and solve their problem roughly."""
-        chosen = one_of_each(self.policy.sample_every, self.rows.n_samples)
+        """Copy some samples, and solve their problem roughly."""
+        chosen = one_of_each(self._every, self.rows.n_samples)
         total = self.total * self._weight_of(chosen) / self._weight
         point = PairPoint(self.rows.taken(chosen), self._upper_of(chosen), total, self.policy)
         found = point._roughly()
@@ -175,7 +185,7 @@ class PairPoint:
     def _roughly(self) -> Sampled:
         """Solve the problem of all samples roughly, as one working set."""
         n = self.rows.n_samples
-        w = self._sampled().w if self._is_enough(n // self.policy.sample_every) else self._mean(self.policy.mean_every)
+        w = self._sampled().w if self._is_enough(n // self._every) else self._mean(self.policy.mean_every)
         self._place_everywhere(w)
         self._raise(self.total)
         found = self._descend(self, self.chosen, self._task(self.policy.sample_gap, is_rough=True))
@@ -214,10 +224,10 @@ class PairPoint:
         """A first direction: the mean of some samples."""
         scales, w = np.zeros(self.rows.n_samples), np.zeros(self.rows.n_features + 1)
         scales[::every] = self.upper[::every]
-        if self.rows.n_stored <= self.policy.product_elements:
-            w[:-1] = self.rows.matrix.T @ scales
-        else:
+        if self.rows.is_sparse or self.rows.n_stored > self.policy.product_elements:
             self._add(scales, w)
+        else:
+            w[:-1] = self.rows.matrix.T @ scales
         self.n_read += len(scales) // every
         return w
 
@@ -268,9 +278,10 @@ class PairPoint:
         return len(raised)
 
     def _add_raised(self, raised: Array) -> None:
-        """Add the rows of these samples to w."""
+        """Add the rows of these samples to w: by a product where X is dense or they are few, else by a loop over all rows."""
         rows = self.rows
-        if rows.n_stored <= self.policy.product_elements or len(raised) * self.policy.mean_every <= rows.n_samples:
+        is_few = rows.n_stored > self.policy.product_elements and len(raised) * self.policy.mean_every <= rows.n_samples
+        if is_few or not rows.is_sparse:
             self.w[:-1] += rows.taken(raised).matrix.T @ self.alpha[raised]
         else:
             scales = np.zeros(rows.n_samples)

@@ -82,7 +82,7 @@ class Rows:
 
     def taken(self, chosen: Array) -> Rows:
         """A copy of the chosen rows. ``take`` is three times as quick as an index where rows are short."""
-        return Rows(self.matrix[chosen] if self.is_sparse else self.matrix.take(chosen, axis=0))
+        return type(self)(self.matrix[chosen] if self.is_sparse else self.matrix.take(chosen, axis=0))
 
     @kept
     def is_sparse(self) -> bool:
@@ -183,11 +183,6 @@ class UncheckedRows(Rows):
         with np.errstate(all="ignore"):
             if not np.isfinite(np.add.reduce(outputs)):
                 self.check()
-
-    def taken(self, chosen: Array) -> Rows:
-        rows = super().taken(chosen)
-        UncheckedRows(rows.matrix).check()
-        return rows
 
 
 class ChosenRows(Rows):

@@ -12,7 +12,7 @@ from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
 from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
-from maxmargin.solvers.linear.pair_start import between, keys_at, lowest
+from maxmargin.solvers.linear.pair_start import keys_at, lowest, nearest
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 
@@ -40,11 +40,17 @@ def test_the_lowest_keys_up_to_a_weight_are_the_first_of_a_sorted_list(n, n_valu
 
 
 @pytest.mark.parametrize("n_values", [1, 3, 1000])
-def test_ranks_between_two_places_are_those_of_a_sorted_list(n_values):
+@pytest.mark.parametrize("n_raised", [0, 3, 50, 97, 100])
+def test_the_samples_nearest_to_the_last_that_was_raised_are_on_both_sides_of_it(n_values, n_raised):
     keys = np.random.default_rng(n_values).integers(0, n_values, 100).astype(float)
-    numbers = between(keys, 20, 50)
+    is_raised = np.zeros(100, bool)
+    is_raised[np.argsort(keys, kind="stable")[:n_raised]] = True
+    numbers = nearest(keys, is_raised, 30)
+    assert len(numbers) == 30
     assert np.all(np.diff(numbers) > 0)
-    assert np.array_equal(np.sort(keys[numbers]), np.sort(keys)[20:50])
+    ours, others = is_raised[numbers].sum(), 30 - is_raised[numbers].sum()
+    assert ours == min(n_raised, max(15, 30 - (100 - n_raised)))
+    assert np.array_equal(np.sort(keys[numbers]), np.sort(keys)[n_raised - ours : n_raised + others])
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.5, 0.97])
@@ -138,3 +144,14 @@ def test_the_sample_of_a_large_set_makes_the_rows_of_sample_and_band_fewest(n):
 
     assert point._every > point.policy.sample_every
     assert n_rows(point._every) <= 1.01 * min(n_rows(2.0**k) for k in np.arange(1.0, 12.0, 0.1))
+
+
+@pytest.mark.parametrize("nu", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("n_columns", [3, 6, 12])
+def test_one_hot_columns_are_solved_by_pairs_with_few_certificates(nu, n_columns):
+    """Most outputs are equal at the optimum. A sample whose outputs are only nearly so must not part them."""
+    X = np.eye(n_columns)[np.random.default_rng(n_columns).integers(0, n_columns, 9000)]
+    solution = solve(one_class_problem(X, nu), tol=1e-4)
+    assert solution.status is Status.CERTIFIED
+    assert {progress.solver for progress in solution.trace} == {"pair-descent"}
+    assert len(solution.trace) <= 3

@@ -51,9 +51,17 @@ def ranks_of(weights: list[float], bound: float, n: int) -> list[int]:
     return [max(0, min(n, math.floor(weight / bound))) if bound > 0.0 else n for weight in weights]
 
 
-def between(keys: Array, first: int, stop: int) -> Array:
-    """The numbers of the samples whose keys have the ranks ``first`` to ``stop`` - 1, in rising order of the numbers."""
-    return np.sort(np.argpartition(keys, [first, stop - 1])[first:stop])
+def nearest(keys: Array, is_raised: Array, size: int) -> Array:
+    """The numbers of ``size`` samples, in rising order: those with the greatest keys of the raised ones, and those with the
+    least keys of the others, half of each if there are so many. Where many keys are equal, both halves are needed for pairs."""
+    raised, others = np.flatnonzero(is_raised), np.flatnonzero(~is_raised)
+    n_others = min(len(others), max(size - size // 2, size - len(raised)))
+    return np.sort(np.concatenate([_least(raised, -keys[raised], size - n_others), _least(others, keys[others], n_others)]))
+
+
+def _least(numbers: Array, keys: Array, count: int) -> Array:
+    """So many of the numbers, with the least keys."""
+    return numbers[np.argpartition(keys, count)[:count]] if count < len(numbers) else numbers
 
 
 def _first(keys: Array, place: int) -> Array:

@@ -161,8 +161,6 @@ NUMBERS_OF_LOOPS = {
     "solvers/linear/newton/rare_column_loops.py": {"MOST_TRIES"},
     "solvers/linear/newton/small_newton_loop.py": {"FEW", "ONE", "ROUNDING", "ZERO"},
     "solvers/linear/pair_descent_loop.py": {"ONE", "ROUNDING", "THREE", "ZERO"},
-    "solvers/linear/pair_point.py": {"HALF", "MIXER"},
-    "solvers/linear/pair_start_loops.py": {"ONE", "TWO", "ZERO"},
     "solvers/linear/pegasos_as_printed_loop.py": {"AHEAD"},
     "solvers/linear/pegasos_loop.py": {
         "FETCHED_AHEAD",

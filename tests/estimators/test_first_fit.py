@@ -15,6 +15,7 @@ MOST_FUNCTIONS = {
     "SVC, dense 300 x 10": 8,
     "SVC, sparse 3,000 x 100": 12,
     "SVC, three classes 1,000 x 10": 8,
+<<<<<<< HEAD
     "SVC linear, dense 300 x 10": 4,
     "SVC linear, raw 700 x 10, seven classes": 4,
     "SVC linear, raw 5,000 x 60": 3,
@@ -24,6 +25,14 @@ MOST_FUNCTIONS = {
     "NuSVC, dense 300 x 10": 6,
     "NuSVR, dense 300 x 10": 6,
     "OneClassSVM, dense 300 x 10": 6,
+=======
+    "LinearOneClassSVM, dense 200 x 10": 3,
+    "LinearOneClassSVM, dense 100,000 x 10": 4,
+    "LinearOneClassSVM, sparse 50,000 x 50": 5,
+    "NuSVC, dense 300 x 10": 4,
+    "NuSVR, dense 300 x 10": 4,
+    "OneClassSVM, dense 300 x 10": 4,
+>>>>>>> oneclass
     "SVR, dense 300 x 10": 5,
     "SVR linear, dense 300 x 10": 4,
     "LinearSVR, dense 5,000 x 60": 3,

@@ -9,6 +9,7 @@ from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import LinearOneClassSVM, Status
+from maxmargin.data.rows import NotFiniteError, UncheckedRows
 
 
 @parametrize_with_checks([LinearOneClassSVM(), LinearOneClassSVM(nu=0.1)])
@@ -82,3 +83,36 @@ def test_equal_samples_are_all_on_the_border():
     model = LinearOneClassSVM(nu=0.5).fit(np.ones((10, 3)))
     assert model.status_ is Status.CERTIFIED
     assert (model.predict(np.ones((2, 3))) == 1).all()
+
+
+@pytest.mark.parametrize("solver", ["auto", "pair-descent", "newton"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("shape", [(40, 3), (9000, 3), (600, 900)])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_an_element_that_is_not_finite_is_found_wherever_it_is(solver, bad, shape, is_sparse):
+    """Of a large X no pass is made for it alone: the first outputs tell."""
+    rng = np.random.default_rng(0)
+    for place in (0, shape[0] // 2, shape[0] - 1):
+        X = rng.uniform(0.5, 1.5, shape) * (rng.random(shape) < (0.02 if shape[1] > 100 else 1.0))
+        X[place, -1] = bad
+        model = LinearOneClassSVM(nu=0.1, solver=solver)
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            model.fit(sparse.csr_array(X) if is_sparse else X)
+        assert not hasattr(model, "coef_")
+
+
+def test_no_element_that_is_not_finite_is_overlooked_when_no_time_is_left():
+    X = np.ones((9000, 3))
+    X[-1, -1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        LinearOneClassSVM(max_seconds=1e-9).fit(X)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_finite_rows_whose_sums_overflow_count_as_finite(is_sparse):
+    X = np.full((3, 2), 1e308)
+    rows = UncheckedRows(sparse.csr_array(X) if is_sparse else X)
+    rows.check_outputs(np.full(3, np.inf))
+    X[1, 1] = np.inf
+    with pytest.raises(NotFiniteError):
+        UncheckedRows(sparse.csr_array(X) if is_sparse else X).check_outputs(np.full(3, np.nan))

@@ -284,3 +284,19 @@ def test_the_squares_of_a_certificate_are_those_of_the_rows():
     judge = judge_of(problem)
     judge.certify(np.ones(problem.n_weights), problem.first_dual_point)
     np.testing.assert_allclose(judge.squares, problem.rows.squared_norms(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_bound_on_rho_without_a_free_sample_needs_no_pass_over_X(weighted, monkeypatch):
+    """Between two samples every rho is optimal, so that the farthest is many times the reach of a kink away."""
+    from maxmargin.certificate import intercept
+
+    X = np.concatenate([np.full((60, 1), 1.0), np.full((40, 1), 2.0)])
+    problem = one_class_problem(X, 0.6, np.full(100, 0.5) if weighted else 1.0)
+    solution, judge, margins = solve(problem, tol=1e-12), judge_of(problem), np.empty(100)
+    certificate = judge.certify(solution.w, solution.alpha, margins)
+    everywhere = intercept.linear_offset_bound(problem, solution.w, certificate)
+    monkeypatch.setattr(intercept, "linear_offset_bound", None)
+    near = intercept.priced_offset_bound(problem, solution.w, certificate, margins, judge.squares)
+    assert near == pytest.approx(everywhere, rel=1e-9)
+    assert near >= 0.49 * float(solution.w[0])

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import BestKinks, KernelVerdict
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
 from maxmargin.data.rows import Array
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, summed
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, one_or_all, summed
 from maxmargin.problem.kernel import EvenProblem, KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.offset import Interval, offset_interval
@@ -54,11 +55,12 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
     the certificate has computed.
 
     Optimal offsets are quantiles of kinks. The offset at hand is one, so that kinks are taken from there: all that matter are
-    near zero. With R the greatest distance of a kink from the optimal one, a kink beyond 3 R on either side stays beyond
-    2 R."""
+    near zero. With R the greatest distance of a kink from the optimal one, a kink beyond 1.5 R on either side stays beyond
+    0.5 R if it is moved inwards, and beyond 1.5 R if outwards. The quantiles of kinks that are all moved down lie between -R
+    and 0, and of those moved up between 0 and R. Where they are found there, with 0.4 R to spare, no other kink matters."""
     if not math.isfinite(certificate.distance_bound):
         return math.inf
-    if problem.loss.is_smooth:
+    if problem.loss.is_smooth or _has_several_kinks(problem):
         return linear_offset_bound(problem, w, certificate)
     with np.errstate(all="ignore"):
         roundings, b = float(problem.rows.longest) + 8.0, float(w[-1]) * problem.intercept_scaling
@@ -66,22 +68,41 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
         steepness = (certificate.distance_bound + gamma(roundings) * length) * (1.0 + gamma(roundings)) * OUTWARDS
         flat = (gamma(roundings) * abs(b) + roundings * SMALLEST) * OUTWARDS
         reach = steepness * math.sqrt(float(squares.max()) + roundings * SMALLEST) * OUTWARDS + flat
-        kinks = problem.loss.kinks(margins, problem.C, problem.targets).offsets  # type: ignore[attr-defined]
-        if len(kinks) != len(margins):  # several kinks a sample
-            return linear_offset_bound(problem, w, certificate)
-        is_below = kinks < -3.0 * reach
-        near = np.flatnonzero((kinks <= 3.0 * reach) & ~is_below)
-        own = steepness * np.sqrt(squares[near] + roundings * SMALLEST) + flat
-        moved = own + 2.0 * UNIT_ROUNDOFF * (4.0 * reach)
-        interval = _near_interval(problem, kinks[near], near, moved, is_below)
-        is_inside = interval.low >= -1.9 * reach and interval.high <= 1.9 * reach
-    return farthest_of(interval, 0.0) * OUTWARDS if is_inside else linear_offset_bound(problem, w, certificate)
+        reaches = _Reaches(steepness, flat, roundings * SMALLEST, reach)
+        interval = _interval_within(problem, margins, squares, reaches, 1.5 * reach)
+        is_inside = -1.4 * reach <= interval.low <= 0.4 * reach and -0.4 * reach <= interval.high <= 1.4 * reach
+        if not is_inside:
+            interval = _interval_within(problem, margins, squares, reaches, math.inf)
+    return farthest_of(interval, 0.0) * OUTWARDS
 
 
-def _near_interval(problem: LinearProblem, kinks: Array, near: Array, moved: Array, is_below: Array) -> Interval:
-    """The interval of quantiles of all kinks, from those of the samples ``near`` zero and the weight of those below."""
+def _has_several_kinks(problem: LinearProblem) -> bool:
+    """Whether the loss of a sample bends at several residuals, and not at zero alone."""
+    found: Kinks = problem.loss.kinks(np.zeros(1), problem.C[:1], np.zeros(1))  # type: ignore[attr-defined]
+    return len(found.offsets) != 1
+
+
+class _Reaches(NamedTuple):
+    """How far a kink can be from the optimal one: ``steepness`` sqrt(|x_i|^2 + ``least``) + ``flat``, and at most
+    ``greatest``."""
+
+    steepness: float
+    flat: float
+    least: float
+    greatest: float
+
+
+def _interval_within(problem: LinearProblem, margins: Array, squares: Array, reaches: _Reaches, far: float) -> Interval:
+    """The interval of quantiles of all kinks, taken from the offset at hand, if it is found among the kinks within ``far``: the
+    others count by their weight alone. A kink is at t - f."""
     assert problem.offset_prices is not None
-    C, n = problem.C, problem.n_samples
+    targets, C, n = one_or_all(problem.targets), problem.C, problem.n_samples
+    is_below = margins > targets + far
+    near = np.flatnonzero((margins >= targets - far) & ~is_below)
+    kinks = problem.targets[near] - margins[near]
+    greatest = max(float(kinks.max(initial=0.0)), -float(kinks.min(initial=0.0)))
+    own = reaches.steepness * np.sqrt(squares[near] + reaches.least) + reaches.flat
+    moved = own + 2.0 * UNIT_ROUNDOFF * (greatest + reaches.greatest)
     below = float(C[0]) * np.count_nonzero(is_below) if C.strides == (0,) else float(C[is_below].sum())
     total = summed(C)
     level = total - summed(problem.offset_prices)

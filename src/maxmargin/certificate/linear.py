@@ -41,7 +41,7 @@ from maxmargin.certificate.linear_verdict import (
 from maxmargin.certificate.rounding import OUTWARDS, gamma, two_product, two_sum, vector
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, one_or_all
 from maxmargin.problem.linear import LinearProblem
 
 
@@ -179,7 +179,7 @@ class Judge:
         the longest |x_i|, and the linear terms by r times the greatest |p_i|."""
         assert self.squares is not None
         longest = math.sqrt(float(self.squares.max())) * (1.0 + gamma(self.problem.n_weights + 8))
-        targets = self.problem.targets
+        targets = one_or_all(self.problem.targets)
         steepness = max(float(targets.max()), -float(targets.min())) + comparison.norm * longest
 
         def fall(r: float) -> float:

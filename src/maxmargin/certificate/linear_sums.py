@@ -252,7 +252,7 @@ class _BlockPass(NamedTuple):
 
         problem, rows, alpha = self.problem, self.problem.compiled_rows, self.output.alpha[block]
         n_columns, prices = -(-len(alpha) // ROWS_A_COLUMN), problem.offset_prices
-        terms, totals = np.zeros((2, 6, n_columns))
+        terms, totals = np.empty((6, n_columns)), np.zeros((6, n_columns))
         price = 0.0 if prices is None else prices[block]
         several = problem.C[block], problem.targets[block], price, operations(rows, block)
         samples = ResidualSamples(_read_only(alpha), *_each(several, n_columns))
@@ -319,5 +319,6 @@ def _judge_precisely(judge_rows: Any, rests: Array, *arguments: Any) -> float:
 def operations(rows: CsrRows | DenseRows, block: slice) -> Array | float:
     """The roundings in each row's dot product: those of its stored elements and of the intercept."""
     if isinstance(rows, CsrRows):
-        return np.diff(rows.indptr[block.start : block.stop + 1]).astype(np.float64) + 3.0
+        counts = np.diff(rows.indptr[block.start : block.stop + 1]).astype(np.float64)
+        return np.add(counts, 3.0, out=counts)
     return rows.values.shape[1] + 3.0

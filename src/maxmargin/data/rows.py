@@ -74,6 +74,16 @@ class Rows:
             X = check_array(sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         return cls(_canonical(X) if sparse.issparse(X) else np.asarray(X))
 
+    def check(self) -> None:
+        """Does nothing: whoever made these rows has looked at them. See ``UncheckedRows``."""
+
+    def check_outputs(self, outputs: Array) -> None:
+        """Does nothing, too."""
+
+    def taken(self, chosen: Array) -> Rows:
+        """A copy of the chosen rows. ``take`` is three times as quick as an index where rows are short."""
+        return type(self)(self.matrix[chosen] if self.is_sparse else self.matrix.take(chosen, axis=0))
+
     @kept
     def is_sparse(self) -> bool:
         return sparse.issparse(self.matrix)
@@ -150,6 +160,29 @@ class Rows:
         norms = np.empty(self.n_samples)
         squared_norms(self.compiled(bias), norms)
         return norms
+
+
+class NotFiniteError(ValueError):
+    """An element of X is not finite."""
+
+
+class UncheckedRows(Rows):
+    """Rows of which nobody knows yet whether they are finite. A solver that reads all of X anyway finds out from the outputs of
+    its first pass: a product with a row that is not finite is not finite, whatever the other factor is."""
+
+    def check(self) -> None:
+        """Raise NotFiniteError unless every element is finite."""
+        values = self.matrix.data if self.is_sparse else self.matrix
+        with np.errstate(all="ignore"):
+            is_finite = np.isfinite(np.add.reduce(values, axis=None)) or np.isfinite(values).all()
+        if not is_finite:
+            raise NotFiniteError("X holds numbers that are not finite.")
+
+    def check_outputs(self, outputs: Array) -> None:
+        """Look at all elements only where the outputs of all rows leave a doubt: a sum of large ones may overflow."""
+        with np.errstate(all="ignore"):
+            if not np.isfinite(np.add.reduce(outputs)):
+                self.check()
 
 
 class ChosenRows(Rows):

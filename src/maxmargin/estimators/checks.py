@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.data.real import is_real
-from maxmargin.data.rows import DTYPES, Array, sound
+from maxmargin.data.rows import DTYPES, Array, Rows, UncheckedRows, sound
 
 MOST_LABEL = 2.0**31
 """Whole labels below this are exact in float64, and so is the difference of two of them. This is mathematics, not a setting."""
@@ -123,12 +123,25 @@ def validated_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 def validated_rows(estimator: Any, X: Any) -> Any:
     """The same for X alone."""
     if (_is_plain_matrix(X) and _is_finite(X)) or (_is_plain_csr(X) and _is_finite(X.data)):
-        estimator.n_features_in_ = X.shape[1]
-        vars(estimator).pop("feature_names_in_", None)
+        _note_features(estimator, X)
         return X
     from sklearn.utils.validation import validate_data
 
     return validate_data(estimator, sound(X), accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+
+
+def rows_to_check(estimator: Any, X: Any) -> Rows:
+    """The rows of X. Whether they are finite is left to a solver that reads all of them, where X needs no other check."""
+    if _is_plain_matrix(X) or _is_plain_csr(X):
+        _note_features(estimator, X)
+        return UncheckedRows.from_matrix(X, check=False)
+    return Rows.from_matrix(validated_rows(estimator, X), check=False)
+
+
+def _note_features(estimator: Any, X: Any) -> None:
+    """What scikit-learn's ``validate_data`` notes of an X without names."""
+    estimator.n_features_in_ = X.shape[1]
+    vars(estimator).pop("feature_names_in_", None)
 
 
 def _has_plain_targets(X: Any, y: Array) -> bool:

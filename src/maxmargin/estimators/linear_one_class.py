@@ -21,6 +21,9 @@ from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.solution import Solution, Status
 
+READING_SOLVERS = ("auto", "pair-descent")
+"""The solvers that begin with a pass over all of X, if they are not given an alpha."""
+
 
 class LinearOneClass(checks.PickledByName, Watched):
     """What :class:`maxmargin.LinearOneClassSVM` is, for data that is known to be sound: its ``fit`` checks the parameters
@@ -67,9 +70,14 @@ class LinearOneClass(checks.PickledByName, Watched):
         return checked_limits(self)
 
     def _train(self, X: Any, sample_weight: Any, limits: Limits) -> list[Solution]:
-        rows, weights = Rows.from_matrix(X, check=False), checks.weighted_costs(1.0, sample_weight, X)
+        rows = Rows.from_matrix(X, check=False)
+        weights, start = checks.weighted_costs(1.0, sample_weight, rows.matrix), self._start(rows.n_samples)
+        if start is not None or self.solver not in READING_SOLVERS:
+            rows.check()
         problem = partial(one_class_problem, rows, float(self.nu), weights)
-        solutions = solve_all(self, [problem], [self._start(rows.n_samples)], limits)
+        solutions = solve_all(self, [problem], [start], limits)
+        if not solutions[0].status.is_certified:  # the solver may have been stopped before it read all rows
+            rows.check()
         self._keep(rows.n_features, solutions[0])
         return solutions
 

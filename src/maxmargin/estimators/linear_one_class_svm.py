@@ -10,7 +10,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.certificate.predictions import CertifiedLabels
-from maxmargin.data.rows import DTYPES, Array, sound
+from maxmargin.data.rows import DTYPES, Array, NotFiniteError, sound
 from maxmargin.estimators import checks
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_one_class import LinearOneClass
@@ -85,8 +85,11 @@ class LinearOneClassSVM(OutlierMixin, Presented, LinearOneClass, BaseEstimator):
     def _fit(self, X: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:
         with fit_task(self, X, None, sample_weight), checks.unchanged_on_error(self):
             limits = self._check_parameters()
-            X = checks.validated_rows(self, X)
-            return self._train(X, sample_weight, limits), limits
+            try:
+                return self._train(checks.rows_to_check(self, X), sample_weight, limits), limits
+            except NotFiniteError:
+                checks.validated_rows(self, X)  # raises the error in scikit-learn's words
+                raise
 
     def score_samples(self, X: Any) -> Array:
         """w . x: the greater, the more typical the sample."""

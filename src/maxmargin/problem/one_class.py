@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
-
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.dual_box import Kinks, ResidualPieces, repeated, summed
 from maxmargin.problem.linear import LinearProblem, costs_of
@@ -47,7 +45,7 @@ def one_class_problem(X: Any, nu: float, weights: Any = 1.0) -> LinearProblem:
         raise ValueError(f"nu must be greater than 0 and at most 1; got {nu!r}.")
     rows = Rows.from_matrix(X)
     s = costs_of(weights, rows)
-    prices = np.broadcast_to(nu * s[0], s.shape) if s.strides == (0,) else nu * s
+    prices = repeated(nu * float(s[0]), len(s)) if s.strides == (0,) else nu * s
     return LinearProblem(
         rows, repeated(0.0, rows.n_samples), s, Shortfall(), 1.0, penalizes_intercept=False, offset_prices=prices
     )

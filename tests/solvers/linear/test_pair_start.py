@@ -7,11 +7,12 @@ import pytest
 from scipy import sparse
 
 from maxmargin.certificate.linear import Judge
+from maxmargin.data.rows import Rows
 from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
 from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
-from maxmargin.solvers.linear.pair_start_loops import select_by_weight
+from maxmargin.solvers.linear.pair_start import keys_at, lowest, nearest
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 
@@ -19,19 +20,37 @@ from maxmargin.solving.solution import Status
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 257])
 @pytest.mark.parametrize("n_values", [1, 3, 1000])
 @pytest.mark.parametrize("is_even", [True, False])
-def test_selection_by_weight_is_the_place_in_a_sorted_list(n, n_values, is_even):
+def test_the_lowest_keys_up_to_a_weight_are_the_first_of_a_sorted_list(n, n_values, is_even):
     rng = np.random.default_rng(n + n_values)
-    keys, weights = rng.integers(0, n_values, n).astype(float), rng.integers(0, 5, n).astype(float)
+    keys, weights = rng.integers(0, n_values, n).astype(float), rng.integers(0, 5, max(2, n))[:n].astype(float)
     upper = np.array([2.0]) if is_even else weights
     each = np.full(n, 2.0) if is_even else weights
-    for weight in (-1.0, 0.0, 0.5, 0.3 * each.sum(), each.sum() - 0.5, each.sum(), each.sum() + 1.0):
-        order = rng.permutation(n).astype(np.uint64)
-        place, before = select_by_weight(order, n, keys, upper, weight)
-        assert sorted(order.tolist()) == list(range(n))
-        assert before == each[order[:place]].sum()
-        assert before <= max(weight, 0.0)
-        assert place == n or before + each[order[place]] > weight
-        assert np.all(keys[order[:place]] <= keys[order[place:]].min(initial=np.inf))
+    if len(upper) == 1:
+        each = np.full(n, upper[0])
+    for weight in (0.0, 0.5, 0.3 * each.sum(), each.sum() - 0.5, each.sum(), each.sum() + 1.0):
+        numbers, before, has_next = lowest(keys, upper, weight)
+        taken = numbers[:-1] if has_next else numbers
+        assert len(set(numbers.tolist())) == len(numbers) == len(taken) + has_next
+        assert before == each[taken].sum() <= max(weight, 0.0)
+        assert (before + each[numbers[-1]] > weight) if has_next else len(taken) == n
+        left = np.setdiff1d(np.arange(n), taken)
+        assert keys[taken].max(initial=-np.inf) <= keys[left].min(initial=np.inf)
+        at = keys_at(keys, upper, [weight])[0]
+        assert at == (-np.inf if weight <= 0.0 else keys[numbers[-1]] if has_next else keys.max())
+
+
+@pytest.mark.parametrize("n_values", [1, 3, 1000])
+@pytest.mark.parametrize("n_raised", [0, 3, 50, 97, 100])
+def test_the_samples_nearest_to_the_last_that_was_raised_are_on_both_sides_of_it(n_values, n_raised):
+    keys = np.random.default_rng(n_values).integers(0, n_values, 100).astype(float)
+    is_raised = np.zeros(100, bool)
+    is_raised[np.argsort(keys, kind="stable")[:n_raised]] = True
+    numbers = nearest(keys, is_raised, 30)
+    assert len(numbers) == 30
+    assert np.all(np.diff(numbers) > 0)
+    ours, others = is_raised[numbers].sum(), 30 - is_raised[numbers].sum()
+    assert ours == min(n_raised, max(15, 30 - (100 - n_raised)))
+    assert np.array_equal(np.sort(keys[numbers]), np.sort(keys)[n_raised - ours : n_raised + others])
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.5, 0.97])
@@ -106,10 +125,33 @@ def test_text_looks_at_all_samples_before_it_asks_for_a_certificate(monkeypatch)
     assert order[-1] == "certificate"
 
 
-@pytest.mark.parametrize("n_drawn", [1, 500, 6_400, 40_000])
-def test_a_working_set_is_a_band_of_standard_errors_in_large_sets_and_a_tenth_in_small_ones(n_drawn):
-    policy, X = PairPolicy(), np.ones((n_drawn * PairPolicy().sample_every, 1))
+@pytest.mark.parametrize("n", [16, 8_000, 60_000, 640_000])
+def test_a_working_set_is_a_band_of_standard_errors_in_large_sets_and_a_tenth_in_small_ones(n):
+    policy, X = PairPolicy(), np.ones((n, 1))
     problem = one_class_problem(X, 0.5)
-    point = PairPoint(problem.rows, problem.box.U, 0.5 * len(X), policy)
-    errors = policy.near_errors / np.sqrt(n_drawn)
-    assert point.size == max(policy.least_near, int(min(policy.near_share, errors) * len(X)))
+    point = PairPoint(problem.rows, problem.box.U, 0.5 * n, policy)
+    errors = policy.near_errors / np.sqrt(n // point._every)
+    assert point.size == max(policy.least_near, int(min(policy.near_share, errors) * n))
+
+
+@pytest.mark.parametrize("n", [300_000, 1_000_000, 10_000_000])
+def test_the_sample_of_a_large_set_makes_the_rows_of_sample_and_band_fewest(n):
+    point = object.__new__(PairPoint)
+    point.rows, point.policy = Rows(np.lib.stride_tricks.as_strided(np.ones(1), (n, 1), (0, 8))), PairPolicy()
+
+    def n_rows(every: float) -> float:
+        return n / every + point.policy.near_errors * n / np.sqrt(n / every)
+
+    assert point._every > point.policy.sample_every
+    assert n_rows(point._every) <= 1.01 * min(n_rows(2.0**k) for k in np.arange(1.0, 12.0, 0.1))
+
+
+@pytest.mark.parametrize("nu", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("n_columns", [3, 6, 12])
+def test_one_hot_columns_are_solved_by_pairs_with_few_certificates(nu, n_columns):
+    """Most outputs are equal at the optimum. A sample whose outputs are only nearly so must not part them."""
+    X = np.eye(n_columns)[np.random.default_rng(n_columns).integers(0, n_columns, 9000)]
+    solution = solve(one_class_problem(X, nu), tol=1e-4)
+    assert solution.status is Status.CERTIFIED
+    assert {progress.solver for progress in solution.trace} == {"pair-descent"}
+    assert len(solution.trace) <= 3

@@ -8,18 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.data.kept import kept
 from maxmargin.data.limits import check_point
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, Rows
-from maxmargin.problem.offset import best_offsets
+from maxmargin.problem.dual_box import one_or_all, repeated
 from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows
-from maxmargin.solvers.linear.pair_start_loops import Filling, fill_rows
+from maxmargin.solvers.linear.pair_start import keys_at, lowest, nearest
 from maxmargin.solvers.samples import one_of_each
 
 EVERYWHERE = (-np.inf, np.inf)
 """A band that holds every output."""
-MIXER, HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
-"""An odd number whose bits look random, 2^64 divided by the golden ratio, and half of the bits."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class PairPolicy:
     small_elements: int = 1 << 15
     """Elements n d up to which a problem is solved to rounding error whatever the target is, if ``least_read`` rows suffice."""
     product_elements: int = 1_000_000
-    """Stored elements up to which the first mean is a product with all of X, which takes about a millisecond and compiles
-    nothing; a loop over one row out of ``mean_every`` takes a quarter of a second to compile."""
+    """Stored elements of a dense X up to which the first mean is a product with all of X, which takes about a millisecond and
+    compiles nothing, and of a sparse X up to which rows are added to w by a loop over all rows."""
     small_spread: float = 1e-13
     """Difference of two outputs that counts as rounding, as a share of |w| |x|."""
     near_share: float = 0.1
@@ -69,13 +68,21 @@ class PairPolicy:
     least_near: int = 500
     """Samples in a working set, if that is more. A problem with no more samples is one working set."""
     sample_every: int = 16
-    """One sample out of so many is solved first."""
+    """One sample out of so many is solved first, and fewer in large sets: see ``large_sample``."""
+    large_sample: float = 4.0
+    """The sample of a large set has (``large_sample`` n)^(2/3) rows. A row of the sample takes about as long as one of the
+    band, whose size is ``near_errors`` n / sqrt(m) with m rows in the sample: their sum is least where m^(3/2) is
+    ``near_errors`` n / 2, a cost model and not a measurement. From 65,000 rows on this is less than one out of 16."""
     sample_a_feature: float = 4.0
     """Samples for each feature that the first problem must have, or else it says little about w: text has fewer, and begins at
     the mean of X."""
     sample_gap: float = 3e-3
     """Relative gap of the first problem. With 1e-2 five of 36 fits on mnist, ijcnn1, a9a and w7a took 1.2 to 1.8 times as long,
     because samples that matter were not in the band, and one took 0.85 of the time; 1e-3 is no better."""
+    sample_spread: float = 1e-4
+    """Difference of two outputs at which the first problem ends instead, where it is small, as a share of |w| |x|. Outputs that
+    differ by less then count as equal, as many are in one-hot columns: 288 fits of these need 541 certificates (529 with 1e-6),
+    against 715 if the first problem ends at its gap. On magic and cpu_act 1e-4 takes 0.94 of the time of 1e-6."""
     mean_every: int = 4
     """One sample out of so many is in that mean."""
     quantile_every: int = 16
@@ -106,10 +113,12 @@ class Descended(NamedTuple):
 
 class Sampled(NamedTuple):
     """The w of a problem of some samples, and two outputs around its rho. The samples between them have a given share of the
-    weight, half of it on each side of the sum of alpha."""
+    weight, half of it on each side of the sum of alpha. In a small sample they are a little farther apart, so that outputs
+    which would be equal at the optimum are on one side together: many rows are equal in one-hot columns."""
 
     w: Array
     band: tuple[float, float]
+    slack: float
 
 
 class PairPoint:
@@ -118,11 +127,12 @@ class PairPoint:
     def __init__(self, rows: Rows, upper: Array, total: float, policy: PairPolicy) -> None:
         n = rows.n_samples
         self.rows, self.upper, self.total, self.policy = rows, np.ascontiguousarray(upper), total, policy
+        self._bounds = one_or_all(upper)
         self.alpha, self.outputs = np.zeros(n), np.empty(n)
         self.w, self._other = np.zeros(rows.n_features + 1), np.zeros(rows.n_features + 1)
         self.chosen = np.empty(0, np.uint64)
         self.near: Array = np.empty(0)
-        self.n_read = 0.0
+        self.n_read, self._slack = 0.0, 0.0
         self._sqnorm: float | None = None
         self._compiled = rows.compiled(0.0)
 
@@ -137,7 +147,13 @@ class PairPoint:
     def size(self) -> int:
         """How many samples are near rho."""
         n = self.rows.n_samples
-        return max(self.policy.least_near, int(self._share_near(n // self.policy.sample_every) * n))
+        return max(self.policy.least_near, int(self._share_near(n // self._every) * n))
+
+    @kept
+    def _every(self) -> int:
+        """One sample out of so many is solved first."""
+        n = self.rows.n_samples
+        return max(self.policy.sample_every, math.ceil(n / (self.policy.large_sample * n) ** (2.0 / 3.0)))
 
     def _share_near(self, n_drawn: int) -> float:
         """The share of all samples that are near the rho of so many samples."""
@@ -147,13 +163,14 @@ class PairPoint:
         """A first alpha and a first working set, from a sample of the rows or from their mean. Returns whether the working set
         is likely to hold all samples that matter: it comes from a sample, or has all samples."""
         n, policy = self.rows.n_samples, self.policy
-        is_sampled = self._is_enough(n // policy.sample_every)
+        is_sampled = self._is_enough(n // self._every)
         if is_sampled:
-            w, band = self._sampled()
+            w, band, self._slack = self._sampled()
         else:
-            w, band = self._mean(policy.mean_every if n > policy.least_near else 1), EVERYWHERE
+            w, band = self._first_mean(policy.mean_every if n > policy.least_near else 1), EVERYWHERE
         below = self._place(w, band)
-        missing, weight = self.total - below, float(self.upper[self.chosen].sum())
+        self.rows.check_outputs(self.outputs)
+        missing, weight = self.total - below, self._weight_of(self._places)
         if not 0.0 <= missing <= weight:
             missing = self.total
             self._place(w, EVERYWHERE)
@@ -164,63 +181,64 @@ class PairPoint:
         return n_sample >= max(self.policy.least_near, self.policy.sample_a_feature * self.rows.n_features)
 
     def _sampled(self) -> Sampled:
-        """Solve the problem of one sample out of ``sample_every`` roughly, as one working set."""
-        every = self.policy.sample_every
-        if not self._is_scattered:
-            return self._roughly(every)
-        chosen = one_of_each(every, self.rows.n_samples)
-        upper, rows = self.upper[chosen], Rows(self.rows.matrix[chosen])
-        point = PairPoint(rows, upper, self.total * float(upper.sum()) / float(self.upper.sum()), self.policy)
-        found = point._roughly(1)
+        """Copy some samples, and solve their problem roughly."""
+        chosen = one_of_each(self._every, self.rows.n_samples)
+        total = self.total * self._weight_of(chosen) / self._weight
+        rows = self.rows.taken(chosen)
+        rows.check()
+        point = PairPoint(rows, self._upper_of(chosen), total, self.policy)
+        found = point._roughly()
         self.n_read += point.n_read
         return found
 
-    def _roughly(self, every: int) -> Sampled:
-        """Solve the problem of one sample out of so many roughly. No alpha stays behind."""
-        policy, n, mean_every = self.policy, self.rows.n_samples // every, self.policy.mean_every
-        if every == 1 and self._is_enough(n // policy.sample_every):
-            self.w[:] = self._sampled().w
-            mean_every = 0
-        working_set = _working_set(np.empty(n, np.uint64))
-        placed = self._placed(working_set.chosen)
-        weight = self._look_at_sample(working_set.chosen, every, mean_every)
-        total = self.total / float(self.upper.sum()) * weight
-        fill_rows(self._compiled, placed, Filling(total, n, working_set.below), self.w, np.ones(1))
-        task = self._task(policy.sample_gap, total, n)
-        found = descend_pairs(self._compiled, working_set, self.alpha, self.upper, self.w, self._other, task)
-        self.n_read += n + found[2]
-        half = 0.5 * self._share_near(n) * weight
-        return Sampled(self.w.copy(), self._band_of_sample(working_set, total - half, total + half))
+    def _roughly(self) -> Sampled:
+        """Solve the problem of all samples roughly, as one working set."""
+        n = self.rows.n_samples
+        w = self._sampled().w if self._is_enough(n // self._every) else self._mean(self.policy.mean_every)
+        self._place_everywhere(w)
+        self._raise(self.total)
+        task = self._task(self.policy.sample_gap, self.policy.sample_spread)
+        found = self._descend(self, self.chosen, task)
+        self.n_read += found.n_read
+        half = 0.5 * self._share_near(n) * self._weight
+        low, high = keys_at(self.near, self._bounds, [self.total - half, self.total + half])
+        slack = task.spread * math.sqrt(self.sqnorm * found.longest)
+        return Sampled(self.w, (low - slack, high + slack), slack)
 
-    def _look_at_sample(self, chosen: Array, every: int, mean_every: int) -> float:
-        """Choose one sample out of each ``every``, at a place that looks random: rows may come in an order with a period.
-        Compute their outputs of w, or where ``mean_every`` is not zero, of the mean of one out of so many of the chosen ones.
-        Afterwards w is zero. Returns the sum of the bounds of the chosen ones."""
-        numbers = np.arange(len(chosen), dtype=np.uint64)
-        chosen[:] = numbers * np.uint64(every) + (numbers * MIXER >> HALF) % np.uint64(every)
-        part, upper = self.rows.matrix if every == 1 else self.rows.matrix[chosen], self.upper[chosen]
-        if mean_every:
-            self.w[:-1] = part[::mean_every].T @ upper[::mean_every]
-        self.outputs[chosen] = part @ self.w[:-1]
-        self.w[:] = 0.0
-        return float(upper.sum())
+    @property
+    def _weight(self) -> float:
+        """The sum of the bounds of alpha."""
+        return float(self._bounds.sum()) if len(self._bounds) > 1 else float(self._bounds[0]) * self.rows.n_samples
 
-    def _band_of_sample(self, working_set: WorkingSet, low: float, high: float) -> tuple[float, float]:
-        """The outputs at which the bounds of the sample add up to the two weights. The alpha of the sample become zero."""
-        self.alpha[working_set.chosen] = 0.0
-        least, greatest = (
-            best_offsets(working_set.outputs, self.upper[working_set.chosen], weight).high for weight in (low, high)
-        )
-        return (least if low > 0.0 else -math.inf), greatest
+    @property
+    def _places(self) -> Array:
+        """The working set as NumPy's own kind of index, which is several times as quick."""
+        return self.chosen.view(np.intp)
+
+    def _weight_of(self, chosen: Array) -> float:
+        is_even = len(self._bounds) == 1
+        return float(self._bounds[0]) * len(chosen) if is_even else float(self.upper[chosen].sum())
+
+    def _upper_of(self, chosen: Array) -> Array:
+        """The bounds of some samples."""
+        is_even = len(self._bounds) == 1
+        return repeated(float(self._bounds[0]), len(chosen)) if is_even else self.upper[chosen]
+
+    def _first_mean(self, every: int) -> Array:
+        """The mean of some samples, where nobody has looked at X before. A BLAS may leave out columns whose weight is zero, so
+        that its outputs do not tell whether a dense X is finite."""
+        if not self.rows.is_sparse:
+            self.rows.check()
+        return self._mean(every)
 
     def _mean(self, every: int) -> Array:
         """A first direction: the mean of some samples."""
         scales, w = np.zeros(self.rows.n_samples), np.zeros(self.rows.n_features + 1)
         scales[::every] = self.upper[::every]
-        if self.rows.n_stored <= self.policy.product_elements:
-            w[:-1] = self.rows.matrix.T @ scales
-        else:
+        if self.rows.is_sparse or self.rows.n_stored > self.policy.product_elements:
             self._add(scales, w)
+        else:
+            w[:-1] = self.rows.matrix.T @ scales
         self.n_read += len(scales) // every
         return w
 
@@ -253,11 +271,37 @@ class PairPoint:
     def _fill(self, missing: float) -> None:
         """Raise alpha on the chosen samples, from the least output on, until the sum is right. Where they are many more than
         ``size``, those nearest to the last that was raised stay chosen."""
+        self._raise(missing)
+        if len(self.chosen) > 2 * self.size:
+            self.chosen = self.chosen[nearest(self._keys, self.alpha[self._places] > 0.0, self.size)]
+
+    def _raise(self, missing: float) -> None:
+        """Raise alpha on the chosen samples, from the least output on, by ``missing`` together."""
         self._sqnorm = None
-        filling = Filling(missing, self.size, np.empty_like(self.chosen))
-        kept = fill_rows(self._compiled, self._placed(self.chosen), filling, self.w, np.ones(1))
-        if kept < len(self.chosen):
-            self.chosen = np.sort(filling.order[:kept])
+        chosen, upper = self._places, self._upper_of(self._places)
+        numbers, before, has_next = lowest(self._keys, one_or_all(upper), missing)
+        raised = chosen[numbers]
+        self.alpha[raised] = upper[numbers]
+        if has_next:
+            self.alpha[raised[-1]] = min(max(0.0, missing - before), float(upper[numbers[-1]]))
+        self._add_raised(raised)
+
+    @property
+    def _keys(self) -> Array:
+        """The outputs of the working set, where those that differ by less than the slack of the sample are equal."""
+        outputs = self.outputs[self._places]
+        return np.rint(outputs / self._slack) if self._slack > 0.0 else outputs
+
+    def _add_raised(self, raised: Array) -> None:
+        """Add the rows of these samples to w: by a product where X is dense or they are few, else by a loop over all rows."""
+        rows = self.rows
+        is_few = rows.n_stored > self.policy.product_elements and len(raised) * self.policy.mean_every <= rows.n_samples
+        if is_few or not rows.is_sparse:
+            self.w[:-1] += rows.taken(raised).matrix.T @ self.alpha[raised]
+        else:
+            scales = np.zeros(rows.n_samples)
+            scales[raised] = self.alpha[raised]
+            self._add(scales, self.w)
 
     def _placed(self, chosen: Array) -> Placed:
         return Placed(self.upper, self.alpha, self.outputs, chosen)
@@ -281,7 +325,7 @@ class PairPoint:
 
     def descend(self, target: float) -> Descended:
         """Steps on the working set until its relative gap is ``target``."""
-        task = self._task(target, self.total, self.rows.n_samples)
+        task = self._task(target, self.policy.small_spread)
         self._sqnorm = None
         found = self._descend_on_copy(task) if self._is_scattered else self._descend(self, self.chosen, task)
         self.n_read += found.n_read
@@ -289,10 +333,10 @@ class PairPoint:
 
     def _descend_on_copy(self, task: Task) -> Descended:
         """Copy the rows of the working set first, so that reading them again costs a third."""
-        near = PairPoint(Rows(self.rows.matrix[self.chosen]), self.upper[self.chosen], self.total, self.policy)
-        near.alpha[:] = self.alpha[self.chosen]
+        near = PairPoint(self.rows.taken(self._places), self._upper_of(self._places), self.total, self.policy)
+        near.alpha[:] = self.alpha[self._places]
         found = self._descend(near, np.arange(len(self.chosen), dtype=np.uint64), task)
-        self.alpha[self.chosen] = near.alpha
+        self.alpha[self._places] = near.alpha
         return found
 
     def _descend(self, point: PairPoint, chosen: Array, task: Task) -> Descended:
@@ -307,13 +351,12 @@ class PairPoint:
         rows, policy = self.rows, self.policy
         return rows.n_stored > policy.near_elements and rows.n_stored <= policy.short_row * rows.n_samples
 
-    def _task(self, target: float, total: float, n_samples: int) -> Task:
-        """What ends the steps on a problem of so many samples."""
-        policy = self.policy
-        is_small = n_samples * self.rows.n_features <= policy.small_elements
-        spread = policy.small_spread if is_small else 0.0
-        most_read = float(max(policy.least_read, policy.most_read * n_samples))  # an int would compile the loop once more
-        return Task(target, most_read, total, spread, self._sweeps, policy.halvings, policy.alike)
+    def _task(self, target: float, spread: float) -> Task:
+        """What ends the steps: ``spread`` where the problem is small, and the gap ``target`` elsewhere."""
+        policy, n = self.policy, self.rows.n_samples
+        spread = spread if n * self.rows.n_features <= policy.small_elements else 0.0
+        most_read = float(max(policy.least_read, policy.most_read * n))  # an int would compile the loop once more
+        return Task(target, most_read, self.total, spread, self._sweeps, policy.halvings, policy.alike)
 
     @property
     def _sweeps(self) -> int:

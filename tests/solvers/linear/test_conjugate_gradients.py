@@ -121,8 +121,7 @@ def test_a_free_intercept_needs_no_matrix_of_the_size_of_w_squared():
 
 
 def test_a_loss_with_kinks_takes_few_newton_steps_on_one_hot_columns():
-    """While directions were aimed at the gap that is asked for, which is not the gap of an inner problem, they were rough at the
-    end, and this problem took 500 steps."""
+    """Directions are not aimed at the gap that is asked for: it is not the gap of an inner problem."""
     X, y = one_hot(10_000, (900, 900, 900), seed=1)
     problem = LinearProblem.build(X, y, 100.0, Hinge())
     solution = solve(problem, "newton", tol=1e-3)

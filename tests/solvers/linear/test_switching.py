@@ -116,7 +116,7 @@ def test_coordinates_hand_one_hot_columns_to_newton_and_the_hinge_loss_is_certif
 
 
 def test_avsf_makes_no_more_steps_than_newtons_method_would_take():
-    """One-hot columns beside a numeric one: AVSF has as much work as a whole solve by Newton's method costs, then that begins."""
+    """One-hot columns beside a numeric one: AVSF works for as long as a solve by Newton's method takes, then that begins."""
     X, y = one_hot(10_000, (900, 900, 900), seed=1)
     X = sparse.csr_array(sparse.hstack([X, np.random.default_rng(0).normal(size=(10_000, 1))]))
     problem, auto = LinearProblem.build(X, y, 100.0, Hinge()), Auto(costs=replace(LinearCosts(), step_ns=1.0, element_ns=1.0))

@@ -12,7 +12,7 @@ from scipy import sparse
 from maxmargin.certificate.linear import certify
 from maxmargin.data.limits import Stop
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Hinge
+from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.problem.regression_losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.auto import Auto
@@ -113,6 +113,15 @@ def test_coordinates_hand_one_hot_columns_to_newton_and_the_hinge_loss_is_certif
     assert solution.status is Status.CERTIFIED
     assert {step.solver for step in solution.trace} <= {"dcd", "newton"}
     assert solution.epochs <= 150
+
+
+@pytest.mark.parametrize("C", [1e-4, 0.1])
+def test_a_smooth_loss_on_one_hot_columns_begins_with_newton_and_takes_few_steps_at_a_small_cost(C):
+    X, y = one_hot(10_000, (900, 900, 900), seed=1)
+    solution = solve(LinearProblem.build(X, y, C, SquaredHinge()), tol=1e-3)
+    assert solution.status is Status.CERTIFIED
+    assert {step.solver for step in solution.trace} == {"newton"}
+    assert solution.epochs <= 3
 
 
 def test_avsf_makes_no_more_steps_than_newtons_method_would_take():

@@ -66,7 +66,9 @@ class SwitchingPolicy:
     """The same for a loss with kinks, whose steps are shared by several inner problems. On generated one-hot columns they take
     40 to 110 steps to a gap of 1e-3 at C = 10 to 1000."""
     hard_curvature: float = 1.0
-    """Mean of C |x|^2 from which coordinate descent is slow. Below it the penalty dominates, and a few sweeps are enough."""
+    """Mean of C |x|^2 from which coordinate descent is slow. Below it the penalty dominates, and a few sweeps are enough. With
+    a smooth loss on one-hot columns Newton's method, in one to three steps, takes 0.9 of the time there: 0.65 to 1.2 of it in
+    24 problems, C |x|^2 from 0.0002 to 0.8."""
     vanishing: float = 0.1
     """Share of its last |w|^2 below which w of one class goes to zero. A relative gap says nothing then, and pairs are kept: on
     w7a with nu = 0.01 they reach zero in 0.04 s, and Newton's method takes 2 to 11 s."""
@@ -111,7 +113,7 @@ class AutoPlan:
             return "the features of a regression are few"
         if not self.problem.penalizes_intercept:
             return "the intercept is not penalised"
-        if self.suits_products and self._is_hard_for_coordinates:
+        if self.suits_products and (self._is_hard_for_coordinates or self.is_one_hot):
             return "the loss is smooth, and there are more samples than features"
         if self.problem.loss.is_regression and self._is_smooth and self.is_narrow and self._is_hard_for_coordinates:
             return "the loss is smooth on both sides, and the features are few"

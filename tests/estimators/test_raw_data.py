@@ -152,6 +152,16 @@ def test_a_separable_table_whose_objective_is_far_below_the_rounding_of_c_is_cer
     assert model.certificate_.primal < 1e-18
 
 
+@pytest.mark.parametrize("C", [1.0, 1e4, 1e6, 1e8], ids="C={:g}".format)
+@pytest.mark.parametrize("n_rows", [2, 8, 20])
+def test_separable_milliseconds_are_certified_with_squared_hinge_and_a_free_intercept(n_rows, C):
+    """|w|^2 is 1e-19, and margins are beyond one by more than rounding: C times the square of their rounding is no error."""
+    rng = np.random.default_rng(n_rows)
+    X = np.column_stack([1.7e12 + 3e10 * rng.normal(size=n_rows), rng.normal(size=(n_rows, 3))])
+    y = X[:, 0] > np.median(X[:, 0])
+    assert LinearSVC(C=C, penalize_intercept=False, max_iter=MOST_EPOCHS).fit(X, y).status_ is Status.CERTIFIED
+
+
 def test_a_wide_rbf_kernel_of_one_column_is_certified_at_a_large_cost():
     """The samples lie in few dimensions of the feature space. Newton finds the free samples, least squares their alpha."""
     rng = np.random.default_rng(82)

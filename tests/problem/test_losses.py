@@ -127,3 +127,23 @@ def test_near_the_optimum_squared_hinge_pays_for_an_error_by_its_slope_alone(mar
     assert abs(exact - computed) <= bound + Fraction(1, 10**15) * computed
     if 1.0 - margin > 4.0 * error and error > 1e-12 * (1.0 + abs(margin)):
         assert float(bound) <= 8.0 * C * (abs(away) * (1.0 - margin) + error) * error
+
+
+@given(
+    above=st.floats(1e-14, 1e3),
+    size=st.floats(1e-25, 1e3),
+    error=st.floats(1e-17, 1e-2),
+    part=st.floats(-1.0, 1.0),
+    C=st.floats(1e-4, 1e8),
+)
+def test_beyond_the_margin_squared_hinge_pays_for_an_error_with_alpha_alone(above, size, error, part, C):
+    """A margin above one whatever the error is: its term is linear there, in rational numbers and with the rounding of the
+    term, so a large C costs nothing."""
+    margin = 1.0 + above
+    loss, arrays = SquaredHinge(), [np.array([each]) for each in (margin, size, C)]
+    computed = Fraction(float(loss.gap_terms(*arrays)[0]))
+    bound = Fraction(float(loss.gap_sensitivity(*arrays, np.array([error]))[0]))
+    exact = squared_hinge_term(Fraction(margin) + Fraction(part) * Fraction(error), Fraction(size), Fraction(C))
+    assert abs(exact - computed) <= bound + Fraction(1, 10**15) * computed
+    if above > 4.0 * error and error > 1e-14 * (1.0 + margin + size / C):
+        assert float(bound) <= 4.0 * size * error

@@ -65,7 +65,8 @@ def judge_margins(margins, magnitudes, samples, is_squared, is_precise, terms, s
                 terms[0, k] = cost * (above * above)
                 terms[1, k] = alpha - 0.5 * half * (alpha * alpha)
                 terms[2, k] = cost * (missing * missing) + alpha * below
-                terms[3, k] = (steepest + 2.0 * cost * wrong) * wrong
+                curvature = 0.0 if residual < -2.0 * wrong else 2.0 * cost
+                terms[3, k] = (steepest + curvature * wrong) * wrong
             else:
                 left = cost - alpha
                 slope = left if residual > wrong else (alpha if residual < -wrong else greater(left, alpha))

@@ -135,12 +135,14 @@ class SquaredHinge:
         """Where the residual r is positive whatever the error e is, the term is C (r - alpha / 2C)^2, which changes by at most
         |2 C r - alpha| e + C e^2: next to nothing at the optimum. Elsewhere its slope may also be -alpha, that of
         alpha max(0, -r). The rounding of r counts as a part of e, and a second C e^2 pays for that of the slope, which is
-        at most u (2 C r + alpha) with u r <= e / 2."""
+        at most u (2 C r + alpha) with u r <= e / 2. Where r is negative whatever e is, the term is alpha^2 / 4C - alpha r,
+        which has no curvature."""
         residual = target - output
         error = error + residual_rounding(alpha, C) + 4.0 * UNIT_ROUNDOFF * (np.abs(target) + np.abs(output))
         slope = np.abs(2.0 * C * np.maximum(0.0, residual) - alpha)
         steepest = np.where(residual > 2.0 * error, slope, np.maximum(slope, alpha))
-        return (steepest + 2.0 * C * error) * error
+        curvature = np.where(residual < -2.0 * error, 0.0, 2.0 * C)
+        return (steepest + curvature * error) * error
 
     def held_residual(self, alpha: Array, C: Array) -> Array:
         """See :class:`Hinge`."""

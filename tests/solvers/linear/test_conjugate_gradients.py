@@ -118,3 +118,12 @@ def test_a_free_intercept_needs_no_matrix_of_the_size_of_w_squared():
     solution = solve(problem, tol=1e-4)
     assert solution.status is Status.CERTIFIED
     assert columns(problem).shape[1] > 2000
+
+
+def test_a_loss_with_kinks_takes_few_newton_steps_on_one_hot_columns():
+    """Directions are not aimed at the gap that is asked for: it is not the gap of an inner problem."""
+    X, y = one_hot(10_000, (900, 900, 900), seed=1)
+    problem = LinearProblem.build(X, y, 100.0, Hinge())
+    solution = solve(problem, "newton", tol=1e-3)
+    assert solution.status is Status.CERTIFIED
+    assert solution.epochs <= 120

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from maxmargin.certificate.linear import certify
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import SquaredHinge
+from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.newton.curves import Curve
 from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import curve_of
+from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy
 from maxmargin.solvers.linear.newton.rare_columns import RareColumns, SettlingState
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
@@ -88,3 +91,34 @@ def test_newton_by_products_takes_few_steps_on_skewed_one_hot_columns(power, see
     assert rough.epochs <= 12
     assert precise.epochs <= 30
     assert rough.certificate.primal >= precise.certificate.dual
+
+
+def test_rare_columns_that_share_their_samples_are_not_settled():
+    """Two variables with about five rows a value, and one such variable beside a frequent one."""
+    shared, alone = (one_hot_problem(6000, levels, 0.0, 0) for levels in ([1200, 1200], [2400, 4]))
+    for problem, is_settled in ((shared, False), (alone, True)):
+        X = (problem.rows.matrix != 0).astype(float)
+        rare = np.asarray(X.sum(axis=0)).ravel() <= NewtonPolicy().products.rare
+        in_row = X @ rare
+        found = RareColumns.of(problem, problem.rows.compact(), NewtonPolicy().products.rare)
+        assert found.shared == pytest.approx(in_row @ (in_row - 1.0) / in_row.sum())
+        state = Newton(policy=NewtonPolicy(matrix=HessianPolicy(most_matrix_weights=10))).init(problem, None, 0)
+        assert isinstance(state, SettlingState)
+        assert (len(state._rare_columns.elements.columns) > 0) is is_settled
+
+
+@pytest.mark.parametrize("scaling", [0.0, 1.5])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_a_predicted_alpha_is_feasible_and_has_the_dual_value_that_is_claimed(C, scaling):
+    problem = one_hot_problem(6000, [1500, 1500], 0.0, 0, C)
+    problem = LinearProblem.build(problem.rows.matrix, problem.y, np.linspace(0.5, 1.0, 6000) * C, SquaredHinge(), scaling)
+    solver, n_predicted = Newton(), 0
+    state = solver.init(problem, None, 0)
+    while not state.looks_done:
+        before = state.anchor_dual
+        solver.advance(problem, state, Budget(1, 1e-4))
+        n_predicted += state.anchor_dual > before
+        assert np.all(state.anchor >= 0.0)
+        assert state.anchor_dual == pytest.approx(problem.dual(state.anchor), rel=1e-9, abs=1e-9)
+    assert n_predicted > 0
+    assert certify(problem, *solver.candidate(problem, state)).meets(1e-4)

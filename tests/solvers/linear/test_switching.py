@@ -12,6 +12,7 @@ from scipy import sparse
 from maxmargin.certificate.linear import certify
 from maxmargin.data.limits import Stop
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.problem.regression_losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.auto import Auto
@@ -23,6 +24,7 @@ from maxmargin.solving.driver import Limits, drive, solve
 from maxmargin.solving.policy import DrivingPolicy
 from maxmargin.solving.solution import Status
 from tests.catalogue import labelled
+from tests.solvers.linear.test_conjugate_gradients import one_hot
 
 
 def narrow(C: float) -> LinearProblem:
@@ -102,3 +104,38 @@ def test_regression_with_many_sparse_features_is_certified_by_avsf_on_renumbered
     assert solution.status is Status.CERTIFIED
     assert solution.trace[-1].solver == "avsf"
     assert certify(problem, solution.w, solution.alpha) == solution.certificate
+
+
+def test_coordinates_hand_one_hot_columns_to_newton_and_the_hinge_loss_is_certified():
+    """AVSF made thousands of epochs here."""
+    X, y = one_hot(10_000, (900, 900, 900), seed=1)
+    solution = solve(LinearProblem.build(X, y, 100.0, Hinge()), tol=1e-3)
+    assert solution.status is Status.CERTIFIED
+    assert {step.solver for step in solution.trace} <= {"dcd", "newton"}
+    assert solution.epochs <= 150
+
+
+@pytest.mark.parametrize("C", [1e-4, 0.1])
+def test_a_smooth_loss_on_one_hot_columns_begins_with_newton_and_takes_few_steps_at_a_small_cost(C):
+    X, y = one_hot(10_000, (900, 900, 900), seed=1)
+    solution = solve(LinearProblem.build(X, y, C, SquaredHinge()), tol=1e-3)
+    assert solution.status is Status.CERTIFIED
+    assert {step.solver for step in solution.trace} == {"newton"}
+    assert solution.epochs <= 3
+
+
+def test_avsf_makes_no_more_steps_than_newtons_method_would_take():
+    """One-hot columns beside a numeric one: AVSF works for as long as a solve by Newton's method takes, then that begins."""
+    X, y = one_hot(10_000, (900, 900, 900), seed=1)
+    X = sparse.csr_array(sparse.hstack([X, np.random.default_rng(0).normal(size=(10_000, 1))]))
+    problem, auto = LinearProblem.build(X, y, 100.0, Hinge()), Auto(costs=replace(LinearCosts(), step_ns=1.0, element_ns=1.0))
+    state = auto.init(problem, None, 0)
+    seen = []
+    while not state.looks_done:
+        before = state.stage.solver, state.steps
+        auto.advance(problem, state, Budget(problem.n_samples, 1e-3))
+        seen += [before] if state.stage.solver != before[0] else []
+    assert [solver for solver, _ in seen] == ["dcd", "avsf"]
+    steps_before_last_call = seen[1][1] - seen[0][1] - problem.n_samples
+    assert steps_before_last_call * state.plan.descent_step_ns <= state.plan.newton_ns
+    assert state.stage.solver == "newton"

@@ -58,6 +58,7 @@ class ProductHessian:
         self._diagonal = np.zeros(problem.rows.n_features + 1)
         self._sums = np.empty((crew.size, problem.rows.n_features + 1))
         self._first_norm = self._enough = 0.0
+        self.residual = np.empty(0)
 
     def take_costs(self, weight: Array, factor: float) -> None:
         """Continue with other costs: those of before times ``factor``."""
@@ -91,7 +92,11 @@ class ProductHessian:
         self._enough = gap
 
     def solve(self, rate: float, regulariser: Regulariser, gradient: Array, free: Array) -> Array | None:
-        """The direction -(R + rate S)^-1 g to the precision that is worth its cost; None if it overflows."""
+        """The direction -(R + rate S)^-1 g to the precision that is worth its cost; None if it overflows. ``residual`` becomes
+        what is left of -g.
+
+        A direction that lowers F by less than the gap that is good enough is found to that gap: only the dual point is still
+        missing there."""
         inverse = 1.0 / (regulariser.ones + rate * self._diagonal + np.finfo(float).tiny)
         direction, residual = np.zeros_like(gradient), -gradient
         scaled = inverse * residual
@@ -99,6 +104,7 @@ class ProductHessian:
         self._first_norm = max(self._first_norm, sqnorm)
         enough = self._residual_share(sqnorm) ** 2 * sqnorm
         smooth: Smoothed | None = None
+        gain = 0.0
         for _ in range(self._most_products):
             check_point()
             product = regulariser.times(along) + rate * self._times(along)
@@ -106,18 +112,21 @@ class ProductHessian:
             if not curvature > 0.0:
                 break
             length = sqnorm / curvature
+            gain += 0.5 * length * sqnorm
             direction += length * along
             residual = residual - length * product
             scaled = inverse * residual
             previous, sqnorm = sqnorm, float(residual @ scaled)
             gap = 0.5 * float(residual @ residual)
-            if sqnorm <= enough or gap <= self._enough:
+            if gap <= self._enough or (sqnorm <= enough and gain > self._enough):
                 break
             if gap <= self.policy.near * self._enough:
                 smooth = smooth.with_new(direction, residual) if smooth else Smoothed(direction.copy(), residual)
                 if smooth.gap <= self._enough:
+                    self.residual = smooth.residual
                     return smooth.direction
             along = scaled + (sqnorm / previous) * along
+        self.residual = residual
         return direction if np.isfinite(direction).all() else None
 
     def _residual_share(self, sqnorm: float) -> float:

@@ -186,7 +186,10 @@ class Iteration(Standing):
         self._note_target(target)
 
     def _aim(self, target: float) -> None:
-        self.hessian.aim(self.policy.aim * target * self.caution * self.least_primal)
+        """Say which inner gap is good enough for a rough direction. With a proximal term the inner gap is not the gap: none is
+        named there, and only the residual relative to the gradient counts."""
+        is_whole = np.isinf(self.penalty)
+        self.hessian.aim(self.policy.aim * target * self.caution * self.least_primal if is_whole else 0.0)
 
     @property
     def _damped_regulariser(self) -> Regulariser:

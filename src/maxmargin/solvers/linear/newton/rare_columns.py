@@ -1,4 +1,5 @@
-"""Columns with few elements, which are minimised exactly, one after another, after each Newton step.
+"""Columns with few elements, which are minimised exactly, one after another, after each Newton step; and the dual point that a
+step predicts.
 
 Take a column j that occurs in one sample. If the rest of that sample's margin is r < 1, the best w_j brings the margin to
 1 - w_j / (2 C): it is nearly a constraint. If r > 1, the sample is not free, the best w_j is zero, and the Hessian knows only
@@ -17,10 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, CsrRows, DenseRows, OneValueRows
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.curves import Curve
 from maxmargin.solvers.linear.newton.frame import Reduction
+from maxmargin.solvers.linear.newton.iteration import Asking
 from maxmargin.solvers.linear.newton.state import NewtonState
 
 
@@ -53,6 +57,16 @@ class RareColumns:
         list_elements(rows, problem.signs, places, samples, values)
         return cls(Elements(columns, starts, samples, values))
 
+    @classmethod
+    def none(cls) -> RareColumns:
+        return cls(Elements(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0)))
+
+    @property
+    def shared(self) -> float:
+        """How many other rare elements are in the row of a rare element, in the mean."""
+        in_row = np.bincount(self.elements.samples[:-1])
+        return float(in_row @ (in_row - 1)) / max(1, len(self.elements.samples) - 1)
+
     def settle(self, crossed: Array, margin: Array, curve: Curve, rate: float, w: Array) -> None:
         """Move w_j to its minimum in every rare column with a sample that crossed its kink."""
         from maxmargin.solvers.linear.newton.rare_column_loops import settle
@@ -64,9 +78,46 @@ class SettlingState(NewtonState):
     """The state where directions come from conjugate gradients: after the first step it tries the whole step, with rare columns
     settled, before it searches along the line."""
 
+    wanted_gap = 0.0
+    """The gap that is asked for, as far as the least primal value is known."""
+
     def _begin(self, reductions: list[Reduction], alpha: Array) -> None:
-        self.rare: RareColumns | None = None
+        self.__dict__.pop("_rare_columns", None)  # they belong to the problem of before
         super()._begin(reductions, alpha)
+
+    def _move_along(self, direction: Array) -> Asking[None]:
+        self.passes.products(direction, self.along)
+        if self._may_settle and self.problem.penalizes_intercept:
+            self._predict_dual(direction)
+        if self._difference > self.wanted_gap:
+            self._move_on_line(direction)
+        yield from ()
+
+    def _predict_dual(self, direction: Array) -> None:
+        """Make the alpha that the quadratic model predicts for the whole step the anchor, if that raises the dual value. Free
+        samples follow their margins and stop at zero, the others stay at zero. Without the stops w(alpha) would be R (w +
+        direction) plus the residual.
+
+        At a large C the answer to w + direction has a far lower dual value: a sample that becomes free at a slack t gets an
+        alpha of 2 C t, of which the model knows nothing."""
+        hessian, curve = self.passes.hessian, self.curve
+        assert isinstance(hessian, ProductHessian)
+        assert isinstance(curve, Curve)
+        residual = hessian.residual
+        if 0.5 * float(residual @ residual) > self.wanted_gap:
+            return
+        alpha = self.alpha - self.prox.rate * curve.C * self.free * self.along
+        below = np.minimum(alpha, 0.0)
+        alpha -= below
+        w = self.regulariser.times(self.w + direction) + residual
+        add_rows(hessian.rows, -below * self.problem.signs, w, 0, len(below))
+        squares = np.divide(np.square(alpha), curve.C, out=np.zeros_like(alpha), where=curve.C > 0.0)
+        value = curve.target * float(np.sum(alpha)) - 0.5 * curve.softness * float(np.sum(squares))
+        self._take_anchor(alpha, value - 0.5 * self.regulariser.conjugate(w))
+
+    def _aim(self, target: float) -> None:
+        super()._aim(target)
+        self.wanted_gap = target * self.caution * self.least_primal
 
     def _move_on_line(self, direction: Array) -> None:
         if not (self._may_settle and self._has_fallen_by_whole_step(direction)):
@@ -97,7 +148,7 @@ class SettlingState(NewtonState):
         return False
 
     def _shift(self, direction: Array, length: float) -> None:
-        if not self._may_settle:
+        if not (self._may_settle and len(self._rare_columns.elements.columns)):
             super()._shift(direction, length)
             return
         assert isinstance(self.curve, Curve)
@@ -106,10 +157,10 @@ class SettlingState(NewtonState):
         crossed = was_below != (self.margin < self.curve.target)
         self._rare_columns.settle(crossed, self.margin, self.curve, self.prox.rate, self.w)
 
-    @property
+    @cached_property
     def _rare_columns(self) -> RareColumns:
-        if self.rare is None:
-            rows = self.passes.hessian.rows
-            assert not isinstance(rows, DenseRows)
-            self.rare = RareColumns.of(self.problem, rows, self.policy.products.rare)
-        return self.rare
+        """The columns that are settled: none where rare columns share many samples."""
+        rows, policy = self.passes.hessian.rows, self.policy.products
+        assert not isinstance(rows, DenseRows)
+        rare = RareColumns.of(self.problem, rows, policy.rare)
+        return rare if rare.shared <= policy.most_shared else RareColumns.none()

@@ -145,7 +145,13 @@ class ExactSolve:
             last, step = size, equations.solve(missing, -float(alpha.sum()))
             alpha[free] += step.alpha
             offset += step.offset
-        return found._replace(parts=self._weights(alpha, offset))
+        return self._with_offset(found._replace(parts=self._weights(alpha, offset)))
+
+    def _with_offset(self, found: DualPoint) -> DualPoint:
+        """The same with a free offset at which the residuals are right in the mean."""
+        if self.is_balanced:
+            found.parts[0][-1] += float(np.mean(self.missing(found, found.parts))) / self.problem.intercept_scaling
+        return found
 
     def _weights(self, alpha: Array, offset: float) -> tuple[Array, Array]:
         """w(alpha), rounded, and what that lacks. A free intercept is an element of the first."""

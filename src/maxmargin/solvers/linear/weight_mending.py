@@ -53,10 +53,11 @@ class WeightMending:
 
     @cached_property
     def _aim(self) -> float:
-        """What the rounding of w may cost: a share of the objective."""
+        """What the rounding of w may cost: a share of the objective, without the losses of the free samples."""
         problem, (first, rest) = self.solve.problem, self.point.parts
-        residuals = exact_sums(self.solve.X, -first, -rest, terms=[problem.targets])
-        return self.digits.aim * (0.5 * problem.sqnorm(first) + float(problem.C @ problem.loss.value(-residuals, 0.0)))
+        losses = problem.C * problem.loss.value(-exact_sums(self.solve.X, -first, -rest, terms=[problem.targets]), 0.0)
+        losses[self.point.free] = 0.0
+        return self.digits.aim * (0.5 * problem.sqnorm(first) + float(losses.sum()))
 
     def _in_digits(self, w: Array) -> MendedWeights:
         """w after changes of its last digits by whole numbers, of all columns together."""

@@ -49,6 +49,8 @@ class ExactPolicy:
     """Share of the longest row below which what is left of a row counts as zero: the row is a sum of others."""
     group: float = 2.0**-6
     """Share of the coarsest digit from which columns of weights are held together."""
+    tries: int = 4
+    """Columns of which one is held, where the others could not mend all residuals without the whole group."""
     within: float = 16.0
     """Units in the last place of the width of a tube by which residuals stay inside."""
     far: float = 64.0

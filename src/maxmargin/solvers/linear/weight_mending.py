@@ -127,7 +127,7 @@ class WeightMending:
         factor = self._factor(group)
         if factor is not None:
             return group, factor
-        for j in np.argsort(-digits, kind="stable")[: np.count_nonzero(~held)]:
+        for j in np.argsort(-digits, kind="stable")[: min(self.solve.policy.tries, np.count_nonzero(~held))]:
             one = held.copy()
             one[j] = True
             factor = self._factor(one)

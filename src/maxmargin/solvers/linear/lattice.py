@@ -37,7 +37,7 @@ def nearest_multiples(steps: Array, wanted: Array, prices: Array, policy: Lattic
     multiples = np.eye(len(steps))
     basis = _basis(steps, prices, multiples)
     for _ in range(policy.most_passes):
-        R = np.linalg.qr(basis.T, mode="r")
+        R = np.asarray(np.linalg.qr(basis.T, mode="r"))
         _shorten(R, multiples)
         is_exchanged = _exchange(R, multiples, policy.lovasz)
         basis = _basis(steps, prices, multiples)

@@ -49,7 +49,7 @@ class WeightMending:
     def _is_few(self) -> bool:
         """Whether the weights and the free samples are few enough for the reduction of a lattice."""
         most = self.digits.most_weights
-        return len(self.point.free) <= most and np.count_nonzero(self._sizes) <= most + self.digits.more_samples
+        return len(self.point.free) <= most and int(np.count_nonzero(self._sizes)) <= most + self.digits.more_samples
 
     @cached_property
     def _aim(self) -> float:

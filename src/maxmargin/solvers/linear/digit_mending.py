@@ -34,7 +34,7 @@ class DigitPolicy:
     most_digits: float = 2.0**26
     """Digits by which an alpha may move: far less than it has, so that the unit of its last digit stays the same."""
     most_digits_of_w: float = 2.0**40
-    """The same of a weight, which is at no end of a box. A free intercept of 243 beside w . x of 1e6 needs 2^30."""
+    """The same of a weight, which is at no end of a box. An estimate, not measured."""
     tiny: float = 2.0**-30
     """The unit of an alpha that is zero, in digits of the greatest alpha."""
 

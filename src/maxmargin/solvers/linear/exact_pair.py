@@ -38,7 +38,7 @@ class ExactPolicy:
     most_elements: int = 1 << 16
     """Elements of X, zeros counted, up to which it is tried: an exact sum over all of them takes 15 ms."""
     most_products: float = 1e7
-    """Weights times the square of the free samples up to which it is tried: about 10 ms for a factorisation."""
+    """Weights times the square of the free samples up to which it is tried. An estimate, not measured."""
     most_changes: int = 10
     """Times that the set of free samples is changed. A solver's alpha mostly has the right set."""
     refinements: int = 4

@@ -13,7 +13,8 @@ Algorithms, section 3.1), and that error goes through each gap term by its slope
 
 In raw columns, such as times in seconds since 1970, the sums of w(alpha) cancel by many digits. If the bound on rounding is of
 the size of the gap, a second pass computes the outputs, w(alpha) and sum_i alpha_i sigma_i in about twice the precision. Where
-the intercept is free, that pass takes x from the mean of X. :math:`\gamma_k^2` then takes the place of :math:`\gamma_k`.
+the intercept is free, that pass takes x from the mean of X. :math:`\gamma_k^2` then takes the place of :math:`\gamma_k`. In
+regression a third pass computes the residuals exactly, where that is needed (``exact_residuals.py``).
 
 The module imports no solver and no compiled code of a solver.
 """
@@ -28,6 +29,7 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import BALANCED, Certificate, Imbalance, refusal
+from maxmargin.certificate.exact_residuals import can_be_exact, with_exact_residuals
 from maxmargin.certificate.linear_sums import DualTotals, PartSums, PassOutput, has_compiled_sums, shared_sums
 from maxmargin.certificate.linear_verdict import (
     Comparison,
@@ -90,8 +92,12 @@ class Judge:
             if not is_in_doubt(quick):
                 return quick
             sums = self._sums(PassOutput(w, alpha, None, self._weights, np.zeros_like(self._weights)))
-            precise = self._verdict(sums, self._compare_precisely(w, alpha, sums))
-            return precise if precise.gap + precise.rounding_error < quick.gap + quick.rounding_error else quick
+            comparison = self._compare_precisely(w, alpha, sums)
+            found = _better(quick, self._verdict(sums, comparison))
+            if not (is_in_doubt(found) and can_be_exact(self.problem)):
+                return found
+            exact = with_exact_residuals(self.problem, w, alpha, sums)
+            return found if exact is None else _better(found, self._verdict(exact, comparison))
 
     def _sums(self, output: PassOutput) -> PartSums:
         """The sums over all rows."""
@@ -186,6 +192,11 @@ class Judge:
             return r * steepness + 0.5 * (r * longest) * (r * longest)
 
         return Imbalance.of(comparison.excess, comparison.excess_error, abs(comparison.offset), fall, longest)
+
+
+def _better(one: Certificate, other: Certificate) -> Certificate:
+    """The certificate that proves more."""
+    return other if other.gap + other.rounding_error < one.gap + one.rounding_error else one
 
 
 def is_in_doubt(quick: Certificate) -> bool:

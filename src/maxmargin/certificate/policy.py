@@ -27,6 +27,9 @@ class LinearJudgePolicy:
     first."""
     precise_scale: float = 1e-11
     """Share of the objective that the bound on rounding must exceed for the precise pass. An estimate, not measured."""
+    exact_elements: int = 1 << 18
+    """Elements of X, zeros counted, up to which residuals are computed exactly where nothing else is enough. 300,000 elements
+    take 65 ms, 1,000 take 0.3 ms."""
     lost_share: float = 0.1
     """With an L1 penalty alpha is scaled down by what rounding might hide of the sums v. The share of alpha that this takes, as
     a share of the relative gap, from which the precise pass is made: on covtype at C = 1e4 it was all of a gap of 0.15."""

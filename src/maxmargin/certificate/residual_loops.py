@@ -81,7 +81,8 @@ def judge_residuals(outputs, magnitudes, samples, pieces, is_precise, terms, sum
                 terms[0, k] = cost * (above * above + other * other)
                 terms[1, k] = linear - 0.5 * half * alpha * alpha
                 terms[2, k] = cost * missing * missing + inside + cost * other * other
-                terms[3, k] = (greater(abs(2.0 * cost * above - a), a) + 2.0 * cost * other + cost * wrong) * wrong
+                bend = cost * wrong if (along > epsilon - wrong) | (along < wrong - epsilon) else 0.0
+                terms[3, k] = (greater(abs(2.0 * cost * above - a), a) + 2.0 * cost * other + bend) * wrong
                 n_outside += 0 if (a == 0.0) | ((cost > 0.0) & (a >= 0.0)) else 1
             else:
                 slope = a if (along < epsilon + wrong) & (along > -epsilon - wrong) else 0.0

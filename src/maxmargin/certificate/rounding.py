@@ -6,6 +6,7 @@ roundoff u (N. J. Higham, Accuracy and Stability of Numerical Algorithms, sectio
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -45,6 +46,15 @@ def _split(a: Array) -> tuple[Array, Array]:
     scaled = (2.0**27 + 1.0) * a
     high = scaled - (scaled - a)
     return high, a - high
+
+
+def exact_sums(rows: Array, *factors: Array, terms: Sequence[Array] = ()) -> Array:
+    """For each row x the sum of x . v over all v of ``factors``, plus one number of each of ``terms``, exact until it is
+    rounded once. A product below 2^-960 may lose its last digits, so that the sum can be wrong by 2^-1000 besides. Raises an
+    ``OverflowError`` or a ``ValueError`` where a product overflows."""
+    parts = [part for v in factors for part in two_product(rows, np.broadcast_to(v, rows.shape))]
+    parts += [np.asarray(term, dtype=np.float64).reshape(-1, 1) for term in terms]
+    return np.array([math.fsum(row) for row in np.hstack(parts).tolist()])
 
 
 def length(array: Array) -> float:

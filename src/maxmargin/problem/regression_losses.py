@@ -143,7 +143,8 @@ class SquaredEpsilonInsensitive:
         error = error + residual_rounding(alpha, C) + 2.0 * UNIT_ROUNDOFF * (self.epsilon + np.abs(along))
         above = np.abs(2.0 * C * np.maximum(0.0, along - self.epsilon) - size)
         below = 2.0 * C * np.maximum(0.0, -along - self.epsilon)
-        return (np.maximum(above, size) + below + C * error) * error
+        bend = np.where(np.abs(along) > self.epsilon - error, C * error, 0.0)  # none where the residual is surely inside
+        return (np.maximum(above, size) + below + bend) * error
 
 
 @dataclass(frozen=True)

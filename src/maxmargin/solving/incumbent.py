@@ -25,8 +25,8 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import KernelSolver, Solver
-from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended
 from maxmargin.solvers.linear.primal_search import PrimalPoint
+from maxmargin.solving.mending import JudgedPair, Mender
 from maxmargin.solving.policy import DEFAULT, DrivingPolicy
 from maxmargin.solving.solution import Status
 
@@ -126,6 +126,7 @@ class LinearIncumbent:
         self.dual = 0.0 if problem.offset_prices is None else -np.inf  # that of the prices takes a pass over X
         self.certificate: Certificate | None = None
         self._judge = judge_of(problem)
+        self._mender = Mender(problem, self._judge)
         self._looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink
         keeps_margins = self._looks_for_w or problem.offset_prices is not None
         self._margins = np.empty(problem.n_samples) if keeps_margins else None
@@ -166,12 +167,10 @@ class LinearIncumbent:
         return self.problem.offset_prices is not None and self.primal >= 0.0
 
     def _mended(self, here: Answer, tol: float) -> Answer:
-        """The same w with an alpha whose rounding errors are made good, where these may be what keeps the gap from ``tol``."""
-        if here.certificate.meets(tol) or not is_worth_mending(self.problem, here.alpha, here.certificate.gap):
-            return here
-        alpha = mended(self.problem, here.w, here.alpha)
-        certificate = self._judge.certify(here.w, alpha)
-        return self._answer(here.w, alpha, certificate) if certificate.gap < here.certificate.gap else here
+        """The same pair, or one whose rounding errors are made good where these may be what keeps the gap from ``tol``."""
+        judged = JudgedPair(here.w, here.alpha, here.certificate)
+        found = self._mender.mended(judged, tol)
+        return here if found is judged else self._answer(*found)
 
     def judge_own(self, solver: Solver, state: Any) -> Answer:
         w, alpha = solver.candidate(self.problem, state)

@@ -42,6 +42,7 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.column_mending import mended_in_levels
+from maxmargin.solvers.linear.digit_mending import mended_in_digits
 from maxmargin.solvers.linear.newton.frame import lengthened, straightened, with_best_offset
 from maxmargin.solvers.linear.newton.iteration import finished
 from maxmargin.solvers.linear.newton.policy import NewtonPolicy, default_policy
@@ -107,6 +108,8 @@ class Newton:
 
     def _mended(self, problem: LinearProblem, state: NewtonState, w: Array, alpha: Array) -> tuple[Array, Array]:
         """The pair with the rounding errors of alpha made good, which the iteration did not count."""
+        if problem.loss.is_regression:
+            return w, mended_in_digits(problem, w, alpha)
         if problem.loss.is_smooth:
             w = state.expanded(state.best_w, alpha)[0]
             return w, mended_in_levels(problem, w, problem.C * problem.loss.slope(problem.margins(w), problem.targets))

@@ -15,6 +15,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.linear.column_mending import can_be_mended_in_levels
+from maxmargin.solvers.linear.digit_mending import can_mend_digits
 from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.frame import Reduction, reduced, regulariser_of
@@ -191,17 +192,18 @@ class NewtonState(Iteration):
         """What rounding can make of each element of w(alpha): of alpha, and of the margins that alpha was computed from."""
         sizes = self._column_sizes
         margin = float(np.abs(self.w) @ sizes)
-        total = float(np.sum(self.alpha)) + self.prox.rate * float(self.curve.C.max()) * self.n_free * margin
+        total = float(np.sum(np.abs(self.alpha))) + self.prox.rate * float(self.curve.C.max()) * self.n_free * margin
         return self.policy.alpha_roundings * ROUNDING * total * sizes
 
     def _begins_without_noise(self) -> bool:
         """Begin anew, with centred columns, and do not count rounding errors of alpha: ``column_mending.py`` makes them good at
         the end. It is done once, where nothing else helps."""
-        if self.ignores_noise or not can_be_mended_in_levels(self.original):
+        if self.ignores_noise or not (can_be_mended_in_levels(self.original) or can_mend_digits(self.original)):
             return False
         self.ignores_noise, self.kept = True, None
-        centred = CentredColumns.of(self.original)
-        self._begin([] if centred is None else [centred], np.zeros(self.original.n_samples))
+        reductions: list[Reduction] = [ScaledTargets.of(self.original)] if self.original.loss.is_regression else []
+        centred = CentredColumns.of(reductions[-1].problem if reductions else self.original)
+        self._begin(reductions if centred is None else [*reductions, centred], np.zeros(self.original.n_samples))
         return True
 
     @property

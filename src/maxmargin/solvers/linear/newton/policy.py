@@ -62,11 +62,11 @@ class ProductPolicy:
     """Factor on the inner gap that is good enough, below which directions are smoothed: earlier, smoothing gains nothing."""
     rare: int = 8
     """Elements up to which a column is rare, so that it is settled after each step (``rare_columns.py``). Ten one-hot problems
-    to 1e-3 take 0.91 of the time that they take with 32. With 0 three skewed ones at C = 100 take 1.5 to 2.2 times as long."""
+    to 1e-3 take 0.91 of the time that they take with 32. With 0 three skewed ones at C = 100 take 1.5 to 2.3 times as long."""
     most_shared: float = 0.25
     """Other rare elements in the row of a rare element, in the mean, up to which rare columns are settled. Columns that share
-    samples undo what was done for each other. Skewed one-hot columns have 0 to 0.1. Six variables of 5,000 skewed values have
-    1.1, and at C = 100 and 1000 they take 0.44 and 0.63 of the time if no column is settled."""
+    samples undo what was done for each other. Six variables of 5,000 skewed values have about one, and at C = 100 and 1000
+    they take 0.44 and 0.63 of the time if no column is settled. The limit itself is an estimate, not measured."""
     sufficient: float = 0.1
     """By how much a whole step has to lower the objective, as a share of what its slope at the beginning says. A step that
     makes the gap far less is taken, too."""

@@ -162,9 +162,10 @@ class AutoPlan:
 
     @property
     def is_short(self) -> bool:
-        """Whether w is so short that one compiled call does all of Newton's method."""
-        is_even = not self.problem.loss.is_regression or not is_rotated(self.problem)
-        return self._newton_weights <= self.policy.few_weights and is_even
+        """Whether w is so short that one compiled call does all of Newton's method. Few long rows are rotated for hinge loss
+        only: other losses take few steps, which the method in Python makes with more care for rounding."""
+        can_be_rotated = not (self.problem.loss.is_smooth or self.problem.loss.is_regression)
+        return self._newton_weights <= self.policy.few_weights and (can_be_rotated or not is_rotated(self.problem))
 
     @kept
     def is_narrow(self) -> bool:

@@ -15,7 +15,7 @@ class HessianPolicy:
     small_elements: int = 100_000
     """Elements n d, zeros counted, up to which a problem is small: its passes are made in NumPy, without compilation."""
     small_free_elements: int = 30_000
-    """``small_elements`` with a free intercept, for which there is no compiled call: Python asks for each pass. On 30 generated
+    """``small_elements`` with a free intercept, where the compiled call was not enough or does not suit. On 30 generated
     problems of 200 to 5,000 samples and 5 to 90 features, C = 1 and 100, compiled passes took 0.5 to 1.0 of the seconds of
     those in NumPy once they were compiled, 0.6 in the mean from 1,400 samples on."""
     small_regression_elements: int = 10_000

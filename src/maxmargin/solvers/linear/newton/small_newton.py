@@ -1,8 +1,9 @@
 """Newton's method in one compiled call, and the method in Python where that call has not been enough.
 
 The compiled call (``small_newton_loop``) serves small problems, which it solves to the precision of float64, and regressions
-and problems with a free offset that have few features, which it solves to the target. It lacks the safeguards for columns of very different scales. If its gap or
-its certificate is not good enough, ``maxmargin.solvers.linear.newton.newton`` starts again.
+and problems with a free offset that have few features, which it solves to the target. It lacks the safeguards for columns of
+very different scales. If its gap or its certificate is not good enough, ``maxmargin.solvers.linear.newton.newton`` starts
+again.
 """
 
 from __future__ import annotations

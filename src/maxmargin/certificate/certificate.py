@@ -29,6 +29,8 @@ class Certificate:
     sqrt(2 gap), the rounding error included. An alpha outside its box proves nothing: its dual value is minus infinity and its
     gap infinite. Where a kernel is not positive semidefinite the gap is that of the conditions of optimality, and the distance
     is not bounded. With an L1 penalty the gap is a proof, but no distance follows from it, and ``is_strongly_convex`` is False.
+    Where ``has_bounded_weights`` is True the dual value is that of alpha and of proved intervals of single weights of the
+    optimum (``weight_bounds.py``), and more than that of alpha alone.
     """
 
     primal: float
@@ -40,6 +42,7 @@ class Certificate:
     n_support: int
     n_at_bound: int
     is_strongly_convex: bool = True
+    has_bounded_weights: bool = False
 
     def meets(self, tol: float) -> bool:
         """Whether the relative gap is at most ``tol`` even after the rounding error is added to the gap. An objective of zero

@@ -41,6 +41,7 @@ from maxmargin.certificate.linear_verdict import (
     verdict,
 )
 from maxmargin.certificate.rounding import OUTWARDS, gamma, two_product, two_sum, vector
+from maxmargin.certificate.weight_bounds import Pair, may_be_wide, with_bounded_weights
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, one_or_all
@@ -92,12 +93,18 @@ class Judge:
             if not is_in_doubt(quick):
                 return quick
             sums = self._sums(PassOutput(w, alpha, None, self._weights, np.zeros_like(self._weights)))
-            comparison = self._compare_precisely(w, alpha, sums)
+            moved = None if self.problem.penalizes_intercept else self._moved(w, alpha, sums)
+            comparison = compared_precisely(self.problem, w, sums, moved)
             found = _better(quick, self._verdict(sums, comparison))
-            if not (is_in_doubt(found) and can_be_exact(self.problem)):
-                return found
-            exact = with_exact_residuals(self.problem, w, alpha, sums)
-            return found if exact is None else _better(found, self._verdict(exact, comparison))
+            if is_in_doubt(found) and can_be_exact(self.problem):
+                exact = with_exact_residuals(self.problem, w, alpha, sums)
+                if exact is not None:
+                    sums, found = exact, _better(found, self._verdict(exact, comparison))
+            if may_be_wide(self.problem, sums, found):
+                pair = Pair(w, alpha, (found.primal + found.rounding_error) * OUTWARDS)
+                bounded = with_bounded_weights(self.problem, pair, sums, self._centre, moved)
+                found = found if bounded is None else _better(found, bounded)
+            return found
 
     def _sums(self, output: PassOutput) -> PartSums:
         """The sums over all rows."""
@@ -121,13 +128,9 @@ class Judge:
     def _verdict(self, sums: PartSums, comparison: Comparison) -> Certificate:
         return verdict(self.problem, sums, comparison, self._imbalance(comparison))
 
-    def _compare_precisely(self, w: Array, alpha: Array, sums: PartSums) -> Comparison:
-        """Compare w with w(alpha) from pairs of floats. Where sum_i alpha_i sigma_i = r should be zero, take x from the mean c
-        of X: w(alpha) becomes w(alpha) - r c, and the offset b + w . c."""
-        moved = None if self.problem.penalizes_intercept else self._moved(w, alpha, sums)
-        return compared_precisely(self.problem, w, sums, moved)
-
     def _moved(self, w: Array, alpha: Array, sums: PartSums) -> Moved:
+        """w(alpha) from pairs of floats, where sum_i alpha_i sigma_i = r should be zero: x is taken from the mean c of X, so
+        that w(alpha) becomes w(alpha) - r c, and the offset b + w . c."""
         problem, d, scaling = self.problem, self.problem.n_penalised, self.problem.intercept_scaling
         assert sums.rests is not None
         squared_gamma = gamma(problem.n_samples + 8) ** 2
@@ -155,7 +158,7 @@ class Judge:
     def _centre(self) -> Array:
         """The mean of each column of X. Any vector would do; the mean makes x - c short. With a price on the offset it must be
         zero."""
-        if self.problem.offset_prices is not None:
+        if self.problem.offset_prices is not None or self.problem.intercept_scaling == 0.0:
             return np.zeros(self.problem.rows.n_features)
         return np.asarray(self.problem.rows.matrix.mean(axis=0, dtype=np.float64)).reshape(-1)
 

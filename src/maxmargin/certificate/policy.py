@@ -36,6 +36,24 @@ class LinearJudgePolicy:
 
 
 @dataclass(frozen=True)
+class WeightBoundsPolicy:
+    """When single weights are bounded, and how often."""
+
+    wide_scale: float = 1e-12
+    """Share of the objective that the last digits of alpha may cost in a column before its weight is bounded. An estimate, not
+    measured."""
+    share: float = 0.1
+    """Share of the gap that these columns must have."""
+    most_elements: int = 1 << 24
+    """Elements of X, zeros counted, up to which weights are bounded: it takes dense copies of X."""
+    most_weights: int = 1024
+    """Weights up to which they are bounded: it takes a factorisation."""
+    rounds: int = 4
+    """How often all intervals are made shorter with the help of the others. The second round ends far below the first, the
+    third hardly changes anything."""
+
+
+@dataclass(frozen=True)
 class KernelJudgePolicy:
     """How the gap of a kernel problem is summed."""
 
@@ -130,6 +148,7 @@ class ClassesJudgePolicy:
 
 
 LINEAR = LinearJudgePolicy()
+WEIGHTS = WeightBoundsPolicy()
 KERNEL = KernelJudgePolicy()
 PREDICTIONS = PredictionProofPolicy()
 ELLIPSOID = EllipsoidPolicy()

@@ -16,6 +16,7 @@ import numpy as np
 
 from maxmargin.data.kept import kept
 from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, summed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton.frame import framed
@@ -33,6 +34,11 @@ STRIP = 128
 LIGHT = 2.0**-40
 """What is added to the curvature along a free offset, as a share of that with all samples free: a thousand times its rounding
 error, so that the matrix is positive definite while no sample is free. Part of the layout of the loop."""
+ALPHA_DIGITS = 1e-12
+"""Share of the objective that the last digits of alpha may cost in a column before the call expects its weight to be bounded by
+the certificate, which has the same number in its policy."""
+REACH = 16.0
+"""Units of output that the certificate is expected to leave undecided for such a column. An estimate, not measured."""
 POLISHING = Newton(polishes=True)
 
 
@@ -185,7 +191,9 @@ class Memory:
         of_samples = np.empty((9, n))
         of_samples[0], of_samples[1], of_samples[2:6], of_samples[6] = C, target, 0.0, target
         self.samples = Samples._make([*of_samples, np.empty(n, np.uint64)])
-        self.weights = Weights._make([*np.zeros((6, d)), *np.zeros((2, d, d)), np.empty((d + 1, STRIP))])
+        of_weights = np.zeros((7, d))
+        of_weights[6] = np.inf
+        self.weights = Weights._make([*of_weights, *np.zeros((2, d, d)), np.empty((d + 1, STRIP))])
 
     @classmethod
     def of(cls, problem: LinearProblem, settings: Settings) -> Memory:
@@ -200,9 +208,14 @@ class Memory:
         epsilon, lower, upper = terms.epsilon, terms.lower, terms.upper
         settings = settings._replace(hardness=hardness, epsilon=epsilon, lower=lower, upper=upper, penalty=penalty)
         settings, Z = settings._replace(n_penalised=problem.n_penalised), signed_columns(problem)
+        columns = Z[: problem.rows.n_features, : problem.n_samples]
+        reaches = expected_reaches(problem, columns, unit)
         if not problem.penalizes_intercept:
-            settings = with_free_offset(problem, settings, Z[:-1, : problem.n_samples], unit)
-        return cls(Z, problem.C, terms.target, settings, unit)
+            settings = with_free_offset(problem, settings, columns if reaches is None else columns[reaches == np.inf], unit)
+        memory = cls(Z, problem.C, terms.target, settings, unit)
+        if reaches is not None:
+            memory.weights.reach[: len(reaches)] = reaches
+        return memory
 
     @property
     def alpha(self) -> Array:
@@ -217,7 +230,9 @@ class Memory:
         Z = padded(len(self.Z), n)
         self.Z.take(chosen, axis=1, out=Z[:, :n], mode="clip")  # "raise" would make a copy first
         C, target = every * self.samples.C[chosen], self.samples.target[chosen]
-        return Memory(Z, C, target, self.settings._replace(converged=gap), self.unit)
+        some = Memory(Z, C, target, self.settings._replace(converged=gap), self.unit)
+        some.weights.reach[:] = self.weights.reach
+        return some
 
     def begin(self, problem: LinearProblem, alpha: Array, penalty: float) -> None:
         """Where an alpha is given: w = w(alpha), unless w = 0 has the lesser primal value. w(alpha) of a poor alpha can be
@@ -267,11 +282,25 @@ class Found(NamedTuple):
 def with_free_offset(problem: LinearProblem, settings: Settings, columns: Array, unit: float) -> Settings:
     """The settings with what an imbalance e = sum_i alpha_i sigma_i costs. To balance alpha, some alpha_i change by e together.
     That changes the linear terms of the dual by about e times the size of a slack, and w(alpha) by e times a row x_i, of which
-    there is one in each of the columns."""
+    there is one in each of the columns. Those of bounded weights do not count."""
     scaling = problem.intercept_scaling
     light = LIGHT * float(problem.C.sum()) * scaling * scaling
     curvature = 0.5 * float(np.einsum("ij,ij->", columns, columns)) / (problem.n_samples * scaling * scaling)
     return settings._replace(imbalance_cost=unit / scaling, imbalance_curvature=curvature, light=light)
+
+
+def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Array | None:
+    """How far the certificate is expected to let single weights be from the optimum: some units of output over the deviation of
+    a column, where the last digits of alpha cost something in that column, and else infinity; None where that is so of all.
+    Nothing is proved here."""
+    total = summed(problem.C)
+    negligible = math.sqrt(2.0 * ALPHA_DIGITS * total * unit) / UNIT_ROUNDOFF
+    greatest = max(float(columns.max(initial=0.0)), -float(columns.min(initial=0.0)))
+    if total * greatest <= negligible:
+        return None
+    with np.errstate(divide="ignore"):
+        reaches = REACH * unit / problem.rows.dense().std(axis=0, dtype=np.float64)
+    return np.where(np.abs(columns) @ problem.C > negligible, reaches, np.inf)
 
 
 class UnitTerms(NamedTuple):

@@ -86,7 +86,8 @@ class Samples(NamedTuple):
 
 class Weights(NamedTuple):
     """An element for each weight: w, w(alpha), minus the gradient and then the direction, minus the gradient, the inverse of
-    the diagonal of U, and w of the best pair. S is the sum of C_i x_i x_i' over the free samples, its lower triangle, and U
+    the diagonal of U, w of the best pair, and how far w can be from the optimum (``weight_bounds.py`` of the certificate),
+    infinite but for columns whose numbers use up the digits of alpha. S is the sum of C_i x_i x_i' over the free samples, its lower triangle, and U
     has its factor. ``strip`` holds some samples that are added to S, and a row for products."""
 
     w: Array
@@ -95,6 +96,7 @@ class Weights(NamedTuple):
     gradient: Array
     inverse: Array
     best_w: Array
+    reach: Array
     S: Array
     U: Array
     strip: Array
@@ -111,7 +113,7 @@ def solve_small(Z, samples, weights, settings):
     samples reads at most eight arrays and writes at most one, in the order of memory: the compiler then works on several
     samples at once."""
     C, target, share, anchor, free, along, slack, new, best, chosen = samples
-    w, w_alpha, direction, gradient, inverse, best_w, S, U, strip = weights
+    w, w_alpha, direction, gradient, inverse, best_w, reach, S, U, strip = weights
     hardness, epsilon, penalty, anchor_dual = settings.hardness, settings.epsilon, settings.penalty, settings.anchor_dual
     lower, upper, half, is_kinked = settings.lower, settings.upper, 0.5 / settings.hardness, settings.epsilon > 0.0
     d, n, size = np.uint64(len(w)), np.uint64(len(C)), np.uint64(strip.shape[1])
@@ -179,9 +181,11 @@ def solve_small(Z, samples, weights, settings):
             w[j] += t * direction[j]
             if j < n_penalised:
                 direction[j] = w_alpha[j] - w[j]
-                inner_gap += 0.5 * direction[j] * direction[j]
+                off, is_known = abs(direction[j]), abs(direction[j]) > reach[j]
+                cost = reach[j] * (off - 0.5 * reach[j]) if is_known else 0.5 * off * off
+                inner_gap += cost
                 primal += 0.5 * w[j] * w[j]
-                dual -= 0.5 * w_alpha[j] * w_alpha[j]
+                dual -= cost + w[j] * (w_alpha[j] - 0.5 * w[j]) if is_known else 0.5 * w_alpha[j] * w_alpha[j]
             else:
                 direction[j], off = w_alpha[j], abs(w_alpha[j])
                 imbalance = off * (settings.imbalance_cost + settings.imbalance_curvature * off)

@@ -1,0 +1,244 @@
+r"""How far single weights of an answer can be from those of the exact optimum, and what that leaves of the gap.
+
+A column of account numbers, or of nanoseconds since 1970, uses up the digits of float64. One unit in the last place of an
+alpha, times a number of 1e16, is of the size of a margin, so that no alpha in float64 has :math:`w(\alpha)_j = w_j` there, and
+:math:`\tfrac12 (w_j - w(\alpha)_j)^2` would be most of the gap. But nobody doubts that weight: the optimal one is about 1e-16,
+because a larger one would cost more than the whole objective. The certificate says so. If :math:`|w_j^* - w_j| \le \Delta_j`,
+and for a free offset :math:`|b^* - b| \le \Delta_b`, it is enough to minimise the Lagrangian over these intervals, and
+
+.. math:: P(w) - P(w^*) \le \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(\alpha_i) + \alpha_i f_i \right]
+          + \sum_j H_{\Delta_j}\big(w_j - w(\alpha)_j\big) + \Delta_b \Big| \sum_i \alpha_i \sigma_i \Big| ,
+
+where :math:`H_\Delta(\delta) = \max_{|u| \le \Delta} (u \delta - u^2 / 2)` is Huber's function: :math:`\delta^2 / 2` up to
+:math:`\Delta`, and :math:`\Delta |\delta| - \Delta^2 / 2` beyond. With :math:`\Delta_j` = 1e-16 a difference of 1 costs 1e-16.
+
+**The intervals.** Every feasible dual point c bounds the optimum. With :math:`v = \sum_i c_i \sigma_i z_i` and
+:math:`u = w^* - w`, weak duality at c and :math:`P(w^*) \le P(w)` give
+
+.. math:: -u \cdot v \le \Gamma(c) = \tfrac12 |w|^2 + \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(c_i) + c_i f_i \right] .
+
+So a c whose v points along one weight, :math:`v = \pm \tau e_j`, bounds that weight on one side. Such points are near
+:math:`\alpha / 2`, whose own v is w / 2, and hardly anything in the columns at hand. With :math:`\rho_i` the room that
+:math:`\alpha_i / 2` has in its box, and :math:`G = \sum_i \rho_i z_i z_i'`,
+
+.. math:: c_i = \tfrac12 \alpha_i \pm \tau \rho_i \sigma_i \, z_i \cdot g, \qquad G g = e_j, \qquad
+          \tau = 1 / \max_i |z_i \cdot g|
+
+has :math:`v = w / 2 \pm \tau e_j`. How g was found does not matter to the proof: v is computed from c, with a bound on its
+rounding, and what it has along the other weights counts with their own intervals, :math:`\Delta_k \le |w_k| + \sqrt{2 P(w)}`
+to begin with. These shrink in turn, so that a few rounds are enough. Rows are taken from the mean of X where there is an
+intercept: z = x - mean, and the offset there is one more weight, with z = 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate import policy
+from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, Imbalance, assemble
+from maxmargin.certificate.linear_sums import PartSums
+from maxmargin.certificate.linear_verdict import Moved
+from maxmargin.certificate.rounding import OUTWARDS, SMALLEST, gamma, two_sum
+from maxmargin.data.rows import Array
+from maxmargin.data.threads import single_threaded_blas
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+from maxmargin.problem.linear import LinearProblem
+
+RIDGE = 2.0**-36
+"""What is added to the diagonal of G, scaled to one: it keeps the factorisation positive where columns depend on each other."""
+
+
+class WeightBounds(NamedTuple):
+    """``reaches`` has :math:`\\Delta_j` of the penalised weights, infinite for those that nothing was asked of, and
+    ``offset_reach`` that of the offset."""
+
+    reaches: Array
+    offset_reach: float
+
+
+class Pair(NamedTuple):
+    """The answer whose weights are bounded, and at least P(w)."""
+
+    w: Array
+    alpha: Array
+    primal: float
+
+
+def may_be_wide(problem: LinearProblem, sums: PartSums, found: Certificate) -> bool:
+    """Whether the last digits of alpha can cost more than is negligible, and w(alpha) or the balance of alpha is a share of the
+    gap that counts."""
+    limits, rows = policy.WEIGHTS, sums.rows
+    noise = UNIT_ROUNDOFF * rows.weights_scale
+    return (
+        0.5 * noise * noise > limits.wide_scale * found.scale
+        and rows.gap + rows.error < (1.0 - limits.share) * (found.gap + found.rounding_error)
+        and problem.offset_prices is None
+        and problem.n_weights <= limits.most_weights
+        and problem.n_samples * problem.rows.n_features <= limits.most_elements
+    )
+
+
+def with_bounded_weights(
+    problem: LinearProblem, pair: Pair, sums: PartSums, centre: Array, moved: Moved | None
+) -> Certificate | None:
+    """The certificate with intervals of the weights of wide columns, and of a free offset. ``sums`` and ``moved`` are those of
+    the precise pass. None where nothing could be proved."""
+    w, alpha, d = pair.w, pair.alpha, problem.n_penalised
+    n, magnitudes = problem.n_samples, np.abs(alpha)
+    sizes = (magnitudes @ np.abs(problem.rows.dense())) * (1.0 + gamma(n + 8.0))
+    is_wide = 0.5 * np.square(UNIT_ROUNDOFF * sizes) > policy.WEIGHTS.wide_scale * pair.primal
+    bounds = weight_bounds(problem, pair, centre, np.flatnonzero(is_wide))
+    if bounds is None:
+        return None
+    assert sums.rests is not None
+    sizes = np.append(sizes, problem.intercept_scaling * float(magnitudes.sum()) * (1.0 + gamma(n + 8.0)))[:d]
+    errors = gamma(n + 8.0) ** 2 * sizes + n * SMALLEST
+    there, imbalance = Moved(sums.weights[:d], sums.rests[:d]), BALANCED
+    if moved is not None:
+        there, lengths = moved, np.abs(centre)
+        errors = errors + moved.excess_error * lengths + 8.0 * UNIT_ROUNDOFF**2 * (abs(moved.excess) * lengths + sizes)
+        reach = bounds.offset_reach * OUTWARDS
+        imbalance = Imbalance(fall=reach * abs(moved.excess), error=reach * moved.excess_error)
+    differences, lost = two_sum(w[:d], -there.weights)
+    differences += lost - there.rest
+    errors = (errors + 8.0 * UNIT_ROUNDOFF * np.abs(differences)) * OUTWARDS
+    gap = sums.rows.gap + float(np.sum(huber(differences, bounds.reaches)))
+    hidden = float(np.sum(np.minimum(np.abs(differences) + errors, bounds.reaches) * errors))
+    primal = 0.5 * float(w[:d] @ w[:d]) + sums.rows.loss
+    parts = GapParts(
+        primal=primal,
+        dual=primal - gap,
+        gap=gap,
+        error=sums.rows.error + hidden + (n + problem.n_weights) * SMALLEST,
+        roundings=gamma(max(n, problem.n_weights) + 16),
+        apart=math.inf,
+    )
+    found = assemble(parts, imbalance, Counts(sums.dual.n_support, sums.dual.n_at_bound))
+    return replace(found, has_bounded_weights=True)
+
+
+def weight_bounds(problem: LinearProblem, pair: Pair, centre: Array, columns: Array) -> WeightBounds | None:
+    """The intervals of the weights of ``columns``, and of the offset for rows taken from ``centre``. None where a bound is not
+    finite."""
+    with np.errstate(all="ignore"), single_threaded_blas():
+        rows = _Centred.of(problem, pair.w, pair.alpha, centre)
+        targets = columns if problem.intercept_scaling == 0.0 else np.append(columns, rows.Z.shape[1] - 1)
+        points = rows.dual_points(targets)
+        if points is None:
+            return None
+        tests = [rows.tested(point) for point in points]
+        reaches = np.full(rows.Z.shape[1], math.inf)
+        reaches[: len(rows.weights)] = (np.abs(rows.weights) + math.sqrt(2.0 * pair.primal)) * OUTWARDS
+        for _ in range(policy.WEIGHTS.rounds):
+            for one, other in zip(tests[::2], tests[1::2], strict=True):
+                reaches[one.target] = min(reaches[one.target], max(one.reach(reaches), other.reach(reaches)))
+        if not np.isfinite(reaches).all():
+            return None
+        kept = np.full(problem.n_penalised, math.inf)
+        kept[columns] = reaches[columns]
+        return WeightBounds(kept, float(reaches[-1]))
+
+
+class _DualPoint(NamedTuple):
+    """A dual point c whose v is mostly along one weight, in the direction of ``sign``."""
+
+    c: Array
+    target: int
+    sign: float
+
+
+class _Test(NamedTuple):
+    """A dual point c that bounds one weight on one side: -u . v <= ``gamma``. ``others`` has |v_k| from above, and zero for
+    the weight itself, whose |v_j| is at least ``own``."""
+
+    target: int
+    gamma: float
+    own: float
+    others: Array
+
+    def reach(self, reaches: Array) -> float:
+        """How far the weight can be on this side."""
+        if not self.own > 0.0:
+            return math.inf
+        used = self.others > 0.0
+        rest = float(self.others[used] @ reaches[used])
+        return (self.gamma + rest) / self.own * (1.0 + gamma(2.0 * len(reaches) + 16.0))
+
+
+class _Centred(NamedTuple):
+    """The rows from their mean, with a column of ones for the offset; and the answer there."""
+
+    problem: LinearProblem
+    Z: Array
+    magnitudes: Array
+    weights: Array
+    alpha: Array
+    outputs: Array
+    errors: Array
+    sqnorm: float
+
+    @classmethod
+    def of(cls, problem: LinearProblem, w: Array, alpha: Array, centre: Array) -> _Centred:
+        d, has_offset = problem.rows.n_features, problem.intercept_scaling != 0.0
+        Z = np.ones((problem.n_samples, d + has_offset))
+        np.subtract(problem.rows.dense(), centre, out=Z[:, :d])
+        weights, b = w[:d], float(w[-1]) * problem.intercept_scaling if has_offset else 0.0
+        outputs = Z[:, :d] @ weights + (float(weights @ centre) + b)
+        magnitudes = np.abs(Z)
+        known = magnitudes[:, :d] @ np.abs(weights) + (float(np.abs(weights) @ np.abs(centre)) + abs(b))
+        errors = gamma(d + 8.0) * known + 4.0 * UNIT_ROUNDOFF * np.abs(problem.targets)
+        sqnorm = float(w[: problem.n_penalised] @ w[: problem.n_penalised])
+        return cls(problem, Z, magnitudes, weights, alpha, outputs * problem.signs, errors, sqnorm)
+
+    def dual_points(self, targets: Array) -> list[_DualPoint] | None:
+        """Dual points in pairs, for both sides of a weight. The first pair of all moves every alpha by its room: it bounds the
+        offset while nothing else is known."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        problem, box, half = self.problem, self.problem.box, 0.5 * self.alpha
+        room = np.minimum(half - box.L, box.U - half)
+        size = float(np.mean(np.abs(self.alpha)))
+        room = np.where(np.isfinite(room), room, size)
+        if not size > 0.0:
+            return None
+        Z = self.Z * np.sqrt(room)[:, None]
+        scales = np.sqrt(np.einsum("ij,ij->j", Z, Z))
+        scales[~(scales > 0.0)] = 1.0
+        Z /= scales
+        G = Z.T @ Z
+        G[np.diag_indices(len(G))] += RIDGE
+        if not np.isfinite(G).all():
+            return None
+        unit = np.zeros((len(G), len(targets)))
+        unit[targets, np.arange(len(targets))] = 1.0
+        moves = self.Z @ (cho_solve(cho_factor(G, lower=True), unit) / scales[:, None])
+        moves *= (room * problem.signs)[:, None] / np.abs(moves).max(axis=0)
+        found = [(moves[:, k], int(target)) for k, target in enumerate(targets)]
+        if problem.intercept_scaling != 0.0:
+            found.insert(0, (room * problem.signs, self.Z.shape[1] - 1))
+        both = [(move, target, sign) for move, target in found for sign in (1.0, -1.0)]
+        return [_DualPoint(np.clip(half + sign * move, box.L, box.U), target, sign) for move, target, sign in both]
+
+    def tested(self, point: _DualPoint) -> _Test:
+        """What the dual point says of its weight."""
+        problem, (c, target, sign) = self.problem, point
+        n = len(c)
+        v = (c * problem.signs) @ self.Z
+        errors = gamma(n + 8.0) * (np.abs(c) @ self.magnitudes) * OUTWARDS
+        terms = problem.loss.gap_terms(self.outputs, c, problem.C, problem.targets)
+        lost = problem.loss.gap_sensitivity(self.outputs, c, problem.C, self.errors, problem.targets)
+        most = (0.5 * self.sqnorm + float(np.sum(terms + lost))) * (1.0 + gamma(n + 32.0))
+        others = np.abs(v) + errors
+        own, others[target] = sign * v[target] - errors[target], 0.0
+        return _Test(target, most, float(own), others)
+
+
+def huber(differences: Array, reaches: Array) -> Array:
+    """max_u (u delta - u^2 / 2) with abs(u) at most the reach."""
+    size = np.abs(differences)
+    inner = np.minimum(size, reaches)
+    result: Array = inner * (size - 0.5 * inner)
+    return result

@@ -195,32 +195,37 @@ class _Centred(NamedTuple):
 
     def dual_points(self, targets: Array) -> list[_DualPoint] | None:
         """Dual points in pairs, for both sides of a weight. The first pair of all moves every alpha by its room: it bounds the
-        offset while nothing else is known."""
-        from scipy.linalg import cho_factor, cho_solve
-
+        offset while nothing else is known. Then the directions leave out either all other weights, or those of ``targets``
+        alone, which is all that fewer samples than weights allow."""
         problem, box, half = self.problem, self.problem.box, 0.5 * self.alpha
-        room = np.minimum(half - box.L, box.U - half)
-        size = float(np.mean(np.abs(self.alpha)))
-        room = np.where(np.isfinite(room), room, size)
+        room, size = np.minimum(half - box.L, box.U - half), float(np.mean(np.abs(self.alpha)))
         if not size > 0.0:
             return None
-        Z = self.Z * np.sqrt(room)[:, None]
-        scales = np.sqrt(np.einsum("ij,ij->j", Z, Z))
-        scales[~(scales > 0.0)] = 1.0
-        Z /= scales
-        G = Z.T @ Z
-        G[np.diag_indices(len(G))] += RIDGE
-        if not np.isfinite(G).all():
-            return None
-        unit = np.zeros((len(G), len(targets)))
-        unit[targets, np.arange(len(targets))] = 1.0
-        moves = self.Z @ (cho_solve(cho_factor(G, lower=True), unit) / scales[:, None])
-        moves *= (room * problem.signs)[:, None] / np.abs(moves).max(axis=0)
-        found = [(moves[:, k], int(target)) for k, target in enumerate(targets)]
+        room = np.where(np.isfinite(room), room, size)
+        moves = [*self._directions(room, targets, targets), *self._directions(room, targets, np.arange(self.Z.shape[1]))]
         if problem.intercept_scaling != 0.0:
-            found.insert(0, (room * problem.signs, self.Z.shape[1] - 1))
-        both = [(move, target, sign) for move, target in found for sign in (1.0, -1.0)]
+            moves.insert(0, (np.ones(len(room)), self.Z.shape[1] - 1))
+        both = [(room * problem.signs * move, target, sign) for move, target in moves for sign in (1.0, -1.0)]
         return [_DualPoint(np.clip(half + sign * move, box.L, box.U), target, sign) for move, target, sign in both]
+
+    def _directions(self, room: Array, targets: Array, among: Array) -> list[tuple[Array, int]]:
+        """tau z_i . g for each target, with G of the weights ``among``; none where G cannot be factorised."""
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+        Z = self.Z[:, among]
+        rooted = Z * np.sqrt(room)[:, None]
+        scales = np.sqrt(np.einsum("ij,ij->j", rooted, rooted))
+        scales[~(scales > 0.0)] = 1.0
+        rooted /= scales
+        G = rooted.T @ rooted
+        G[np.diag_indices(len(G))] += RIDGE
+        unit = (among[:, None] == targets).astype(float)
+        try:
+            moves = Z @ (cho_solve(cho_factor(G, lower=True), unit) / scales[:, None])
+        except (LinAlgError, ValueError):
+            return []
+        moves /= np.abs(moves).max(axis=0)
+        return [(moves[:, k], int(target)) for k, target in enumerate(targets)]
 
     def tested(self, point: _DualPoint) -> _Test:
         """What the dual point says of its weight."""

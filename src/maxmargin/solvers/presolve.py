@@ -51,6 +51,9 @@ class PresolvePolicy:
     grows with the square of that ratio."""
     coarse_centre: float = 0.1
     """Standard deviations to which a centre is rounded, at most."""
+    long_column: float = 1e6
+    """How many times as great as the median of all columns a column is that is not rotated with the others: a millionth of the
+    digits of a weight. An estimate, not measured."""
     few_elements: int = 1 << 18
     """Stored elements up to which equal rows are found without compiled code: the search takes milliseconds, compiling takes
     half a second."""
@@ -169,11 +172,14 @@ def exact_centre(means: Array, spreads: Array, policy: PresolvePolicy = DEFAULT)
 
 @dataclass(frozen=True, eq=False)
 class RotatedRows:
-    """A problem with as many features as it has samples, for one with more."""
+    """A problem with about as many features as it has samples, for one with more. Columns that are far longer than most are
+    kept as they are: w has a small weight there, and a rotation would make that as wrong as the greatest."""
 
     original: LinearProblem
     problem: LinearProblem
     axes: Array
+    kept: Array
+    rotated: Array
 
     @classmethod
     def of(cls, problem: LinearProblem) -> RotatedRows:
@@ -183,16 +189,22 @@ class RotatedRows:
         scaling = problem.intercept_scaling
         if problem.penalizes_intercept and scaling != 0.0:
             columns, scaling = np.vstack([columns, np.full(problem.n_samples, scaling)]), 0.0
-        axes, triangle = np.linalg.qr(columns)
-        rows = Rows(np.ascontiguousarray(triangle.T))
-        return cls(problem, replace(problem, rows=rows, intercept_scaling=scaling), axes)
+        greatest = np.abs(columns).max(axis=1)
+        is_kept = greatest > PresolvePolicy.long_column * np.median(greatest)
+        kept, rotated = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
+        axes, triangle = np.linalg.qr(columns[rotated] if len(kept) else columns)
+        features = np.vstack([columns[kept], triangle]) if len(kept) else triangle
+        rows = Rows(np.ascontiguousarray(features.T))
+        return cls(problem, replace(problem, rows=rows, intercept_scaling=scaling), axes, kept, rotated)
 
     def reduce(self, alpha: Array) -> Array:
         return alpha
 
     def expand(self, w: Array, alpha: Array) -> tuple[Array, Array]:
-        n = self.problem.rows.n_features
-        return np.concatenate([self.axes @ w[:n], w[n:]]), alpha
+        n, n_kept = self.problem.rows.n_features, len(self.kept)
+        features = np.empty(n_kept + len(self.rotated))
+        features[self.kept], features[self.rotated] = w[:n_kept], self.axes @ w[n_kept:n]
+        return np.concatenate([features, w[n:]]), alpha
 
 
 class Merging(NamedTuple):

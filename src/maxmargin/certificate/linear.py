@@ -90,7 +90,7 @@ class Judge:
             if not sums.is_feasible:
                 return refusal(sums.dual.n_support)
             quick = self._verdict(sums, compared(self.problem, w, sums))
-            if not is_in_doubt(quick):
+            if not (is_in_doubt(quick) or may_be_wide(self.problem, sums, quick)):
                 return quick
             sums = self._sums(PassOutput(w, alpha, None, self._weights, np.zeros_like(self._weights)))
             moved = None if self.problem.penalizes_intercept else self._moved(w, alpha, sums)

@@ -73,8 +73,8 @@ def may_be_wide(problem: LinearProblem, sums: PartSums, found: Certificate) -> b
     limits, rows = policy.WEIGHTS, sums.rows
     noise = UNIT_ROUNDOFF * rows.weights_scale
     return (
-        0.5 * noise * noise > limits.wide_scale * found.scale
-        and rows.gap + rows.error < (1.0 - limits.share) * (found.gap + found.rounding_error)
+        0.5 * noise * noise > limits.wide_scale * found.primal
+        and rows.gap + rows.error < (1.0 - limits.share) * (found.gap + found.rounding_error) < math.inf
         and problem.offset_prices is None
         and problem.n_weights <= limits.most_weights
         and problem.n_samples * problem.rows.n_features <= limits.most_elements

@@ -171,6 +171,8 @@ class NewtonPolicy:
     instead of 8 they take 10 and 28."""
     some_gap: float = 1e-2
     """Relative gap of that answer. At 1e-3 it takes a third more steps, and saves none on the whole data."""
+    near_gap: float = 0.5
+    """Relative gap up to which that answer is begun with. On columns of very different scales the call may fail at once."""
     some_samples: int = 8
     """Samples for each weight that are needed for it: with fewer, the answer says little. An estimate, not measured."""
     small_hardness: float = 1e150

@@ -170,8 +170,10 @@ class SmallState:
             most_steps = min(policy.small_steps, policy.some_every * (budget.steps // problem.n_samples - 1))
             if most_steps > 0 and n_some >= policy.some_samples * problem.n_weights:
                 some = memory.some(policy.some_every, policy.some_gap)
-                self.own_steps += n_some * some.solve(most_steps).steps
-                memory.begin_near(some.weights.best_w, n_some)
+                found = some.solve(most_steps)
+                self.own_steps += n_some * found.steps
+                if found.gap <= policy.near_gap * abs(found.dual):
+                    memory.begin_near(some.weights.best_w, n_some)
         return memory
 
     def go_on(self, solver: Newton, budget: Budget) -> None:

@@ -31,6 +31,10 @@ That bounds the r_i in turn, so the q_i grow, and a few rounds are enough. With 
 like its root, because the first q_i are :math:`s^2 / \text{gap}`. With squared hinge :math:`A` is about the Hessian. A free
 intercept is one of the coordinates and needs no bound of its own.
 
+**Bounded weights.** Where the certificate makes use of intervals of single weights (``weight_bounds.py``), the gap is not that
+of :math:`w(\alpha)`, and the second of the three terms is left out. What remains, times two, is a quadratic of the same form,
+with :math:`\delta = 0`, :math:`2 q_i` and 2 gap.
+
 **Rounding.** Every q_i may be made smaller, and a matrix below A may take its place: both only widen the ellipsoid. So the q
 are capped until the rounding of A and of its factorisation, in norm below
 :math:`e = (\gamma_{n+6} + 2 \gamma_{d+2}) (\operatorname{tr} A + d)` (Higham, Accuracy and Stability of Numerical Algorithms,
@@ -139,11 +143,14 @@ class _Free:
     gap: float
     delta: Array
     delta_errors: Array
+    times: float  # what F and the gap are multiplied by
 
     @classmethod
     def of(cls, problem: LinearProblem, w: Array, alpha: Array, certificate: Certificate) -> _Free:
         gap = (certificate.gap + certificate.rounding_error) * OUTWARDS
         excess, delta_errors = _imbalance(problem, w, alpha)
+        if certificate.has_bounded_weights:
+            excess, delta_errors = 0.0, np.zeros(problem.n_penalised)
         loss: Any = problem.loss
         chosen = np.flatnonzero(loss.held_slack(alpha, alpha, problem.C) > 0.0)
         C, own = problem.C[chosen], alpha[chosen]
@@ -155,13 +162,17 @@ class _Free:
             errors = errors + excess * np.abs(own) / C
         least = own * (1.0 - excess)
         rho = loss.held_reach(gap, loss.held_slack(least, own, C))
-        delta = (w - problem.weights(alpha))[: problem.n_penalised]
-        return cls(problem, chosen, least, own, margins - target, errors, rho * OUTWARDS, gap, delta, delta_errors)
+        delta, times = (w - problem.weights(alpha))[: problem.n_penalised], 1.0
+        if certificate.has_bounded_weights:
+            delta, times = np.zeros(problem.n_penalised), 2.0
+        return cls(
+            problem, chosen, least, own, margins - target, errors, rho * OUTWARDS, times * gap, delta, delta_errors, times
+        )
 
     def curvatures(self) -> Array:
         """q_i, rounded downwards."""
         loss: Any = self.problem.loss
-        q = loss.held_curvature(self.alpha, self.most, self.rho, self.problem.C[self.chosen])
+        q = self.times * loss.held_curvature(self.alpha, self.most, self.rho, self.problem.C[self.chosen])
         result: Array = np.clip(np.where(np.isnan(q), 0.0, q), 0.0, GREATEST_CURVATURE) * (1.0 - 16.0 * UNIT_ROUNDOFF)
         return result
 

@@ -48,9 +48,11 @@ class WeightBoundsPolicy:
     """Elements of X, zeros counted, up to which weights are bounded: it takes dense copies of X."""
     most_weights: int = 1024
     """Weights up to which they are bounded: it takes a factorisation."""
-    rounds: int = 4
-    """How often all intervals are made shorter with the help of the others. The second round ends far below the first, the
-    third hardly changes anything."""
+    most_rounds: int = 40
+    """How often all intervals are made shorter with the help of the others. With a free intercept the second round ends far
+    below the first, and the third hardly changes anything; with a penalised one a round may gain one digit."""
+    shrinking: float = 0.5
+    """Share of its length to which a round must shorten some interval for another round."""
 
 
 @dataclass(frozen=True)

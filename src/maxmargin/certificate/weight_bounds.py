@@ -18,13 +18,13 @@ where :math:`H_\Delta(\delta) = \max_{|u| \le \Delta} (u \delta - u^2 / 2)` is H
 .. math:: -u \cdot v \le \Gamma(c) = \tfrac12 |w|^2 + \sum_i \left[ C_i \ell(f_i, t_i) + \ell^*(c_i) + c_i f_i \right] .
 
 So a c whose v points along one weight, :math:`v = \pm \tau e_j`, bounds that weight on one side. Such points are near
-:math:`\alpha / 2`, whose own v is w / 2, and hardly anything in the columns at hand. With :math:`\rho_i` the room that
-:math:`\alpha_i / 2` has in its box, and :math:`G = \sum_i \rho_i z_i z_i'`,
+:math:`\alpha / 2`, whose own v is nearly zero in the columns at hand if the intercept is free. With :math:`\rho_i` the room
+that :math:`\alpha_i / 2` has in its box, and :math:`G = \sum_i \rho_i z_i z_i'`,
 
-.. math:: c_i = \tfrac12 \alpha_i \pm \tau \rho_i \sigma_i \, z_i \cdot g, \qquad G g = e_j, \qquad
-          \tau = 1 / \max_i |z_i \cdot g|
+.. math:: c_i = \tfrac12 \alpha_i + \rho_i \sigma_i \, z_i \cdot (g_0 \pm \tau g), \qquad G g = e_j, \qquad
+          G g_0 = - \tfrac12 w(\alpha), \qquad |z_i \cdot (g_0 \pm \tau g)| \le 1
 
-has :math:`v = w / 2 \pm \tau e_j`. How g was found does not matter to the proof: v is computed from c, with a bound on its
+has :math:`v = \pm \tau e_j`. How g was found does not matter to the proof: v is computed from c, with a bound on its
 rounding, and what it has along the other weights counts with their own intervals, :math:`\Delta_k \le |w_k| + \sqrt{2 P(w)}`
 to begin with. These shrink in turn, so that a few rounds are enough. Rows are taken from the mean of X where there is an
 intercept: z = x - mean, and the offset there is one more weight, with z = 1."""
@@ -49,6 +49,9 @@ from maxmargin.problem.linear import LinearProblem
 
 RIDGE = 2.0**-36
 """What is added to the diagonal of G, scaled to one: it keeps the factorisation positive where columns depend on each other."""
+
+MOST_CENTRING = 0.9
+"""Share of the room that is used to bring the v of alpha / 2 to zero."""
 
 
 class WeightBounds(NamedTuple):
@@ -75,6 +78,7 @@ def may_be_wide(problem: LinearProblem, sums: PartSums, found: Certificate) -> b
     return (
         0.5 * noise * noise > limits.wide_scale * found.primal
         and rows.gap + rows.error < (1.0 - limits.share) * (found.gap + found.rounding_error) < math.inf
+        and problem.has_exact_rows
         and problem.offset_prices is None
         and problem.n_weights <= limits.most_weights
         and problem.n_samples * problem.rows.n_features <= limits.most_elements
@@ -132,9 +136,12 @@ def weight_bounds(problem: LinearProblem, pair: Pair, centre: Array, columns: Ar
         tests = [rows.tested(point) for point in points]
         reaches = np.full(rows.Z.shape[1], math.inf)
         reaches[: len(rows.weights)] = (np.abs(rows.weights) + math.sqrt(2.0 * pair.primal)) * OUTWARDS
-        for _ in range(policy.WEIGHTS.rounds):
+        for _ in range(policy.WEIGHTS.most_rounds):
+            before = reaches[targets]
             for one, other in zip(tests[::2], tests[1::2], strict=True):
                 reaches[one.target] = min(reaches[one.target], max(one.reach(reaches), other.reach(reaches)))
+            if not np.any(reaches[targets] < policy.WEIGHTS.shrinking * before):
+                break
         if not np.isfinite(reaches).all():
             return None
         kept = np.full(problem.n_penalised, math.inf)
@@ -197,35 +204,44 @@ class _Centred(NamedTuple):
         """Dual points in pairs, for both sides of a weight. The first pair of all moves every alpha by its room: it bounds the
         offset while nothing else is known. Then the directions leave out either all other weights, or those of ``targets``
         alone, which is all that fewer samples than weights allow."""
-        problem, box, half = self.problem, self.problem.box, 0.5 * self.alpha
+        box, half = self.problem.box, 0.5 * self.alpha
         room, size = np.minimum(half - box.L, box.U - half), float(np.mean(np.abs(self.alpha)))
         if not size > 0.0:
             return None
         room = np.where(np.isfinite(room), room, size)
-        moves = [*self._directions(room, targets, targets), *self._directions(room, targets, np.arange(self.Z.shape[1]))]
-        if problem.intercept_scaling != 0.0:
-            moves.insert(0, (np.ones(len(room)), self.Z.shape[1] - 1))
-        both = [(room * problem.signs * move, target, sign) for move, target in moves for sign in (1.0, -1.0)]
-        return [_DualPoint(np.clip(half + sign * move, box.L, box.U), target, sign) for move, target, sign in both]
+        found = self._directed(half, room, targets, targets)
+        found += self._directed(half, room, targets, np.arange(self.Z.shape[1]))
+        if self.problem.intercept_scaling != 0.0:
+            found = [*self._both(half, room * self.problem.signs, self.Z.shape[1] - 1), *found]
+        return found
 
-    def _directions(self, room: Array, targets: Array, among: Array) -> list[tuple[Array, int]]:
-        """tau z_i . g for each target, with G of the weights ``among``; none where G cannot be factorised."""
+    def _directed(self, half: Array, room: Array, targets: Array, among: Array) -> list[_DualPoint]:
+        """The dual points for each target, with G of the weights ``among``; none where G cannot be factorised."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-        Z = self.Z[:, among]
+        Z, signs = self.Z[:, among], self.problem.signs
         rooted = Z * np.sqrt(room)[:, None]
         scales = np.sqrt(np.einsum("ij,ij->j", rooted, rooted))
         scales[~(scales > 0.0)] = 1.0
         rooted /= scales
         G = rooted.T @ rooted
         G[np.diag_indices(len(G))] += RIDGE
-        unit = (among[:, None] == targets).astype(float)
+        wanted = (among[:, None] == np.append(targets, -1)).astype(float)
+        is_target = wanted.any(axis=1)
+        wanted[is_target, -1] = -((half * signs) @ Z[:, is_target]) / scales[is_target]
         try:
-            moves = Z @ (cho_solve(cho_factor(G, lower=True), unit) / scales[:, None])
+            moves = Z @ (cho_solve(cho_factor(G, lower=True), wanted) / scales[:, None])
         except (LinAlgError, ValueError):
             return []
-        moves /= np.abs(moves).max(axis=0)
-        return [(moves[:, k], int(target)) for k, target in enumerate(targets)]
+        moves, centring = moves[:, :-1] / np.abs(moves[:, :-1]).max(axis=0), moves[:, -1]
+        used = float(np.abs(centring).max())
+        share = min(1.0, MOST_CENTRING / used) if used > 0.0 else 0.0
+        base, left = half + (share * room * signs) * centring, (1.0 - share * used) * room * signs
+        return [point for k, target in enumerate(targets) for point in self._both(base, left * moves[:, k], int(target))]
+
+    def _both(self, base: Array, move: Array, target: int) -> list[_DualPoint]:
+        box = self.problem.box
+        return [_DualPoint(np.clip(base + sign * move, box.L, box.U), target, sign) for sign in (1.0, -1.0)]
 
     def tested(self, point: _DualPoint) -> _Test:
         """What the dual point says of its weight."""

@@ -132,12 +132,13 @@ class FeatureProblems:
         known = rows, pair.signs, self.costs[pair.samples], Hinge(), scaling, not self.has_offset
         if self.map.relative_error == 0.0:
             return LinearProblem(*known)
-        return RoundedProblem(*known, inputs=pair.rows(self.X))
+        return RoundedProblem(*known, inputs=pair.rows(self.X), has_exact_rows=False)
 
     def regression(self, targets: Array, loss: Loss) -> LinearProblem:
         """The problem of all samples with real targets."""
         rows, scaling = Rows.from_matrix(self.matrix, check=False), 1.0 if self.has_offset else 0.0
-        return LinearProblem(rows, targets, self.costs, loss, scaling, not self.has_offset)
+        is_exact = self.map.relative_error == 0.0
+        return LinearProblem(rows, targets, self.costs, loss, scaling, not self.has_offset, has_exact_rows=is_exact)
 
     def finished(self, problem: LinearProblem, solution: Solution, limits: Limits) -> Solution:
         if self.map.relative_error == 0.0:

@@ -49,6 +49,9 @@ class LinearProblem:
     offset_prices: Array | None = field(default=None, kw_only=True)
     """c: a free offset b has the price b sum_i c_i in the primal, and the dual asks for sum_i alpha_i sigma_i = sum_i c_i. None
     for zeros."""
+    has_exact_rows: bool = field(default=True, kw_only=True)
+    """Whether X is what is asked about, and not the rounded features of another problem. Intervals of single weights
+    (``certificate/weight_bounds.py``) say nothing of the other problem."""
 
     @classmethod
     def build(

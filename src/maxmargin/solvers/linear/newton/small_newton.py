@@ -298,7 +298,7 @@ def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Arr
     total = summed(problem.C)
     negligible = math.sqrt(2.0 * ALPHA_DIGITS * total * unit) / UNIT_ROUNDOFF
     greatest = max(float(columns.max(initial=0.0)), -float(columns.min(initial=0.0)))
-    if total * greatest <= negligible:
+    if total * greatest <= negligible or not problem.has_exact_rows:
         return None
     with np.errstate(divide="ignore"):
         reaches = REACH * unit / problem.rows.dense().std(axis=0, dtype=np.float64)

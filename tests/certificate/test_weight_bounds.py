@@ -127,8 +127,7 @@ def assert_proved(problem: LinearProblem, w: np.ndarray, alpha: np.ndarray, opti
     distances = [abs(Fraction(float(v)) - best) for v, best in zip(w, optimum, strict=True)]
     assert sum(v * v for v in distances[: problem.n_penalised]) <= Fraction(certificate.distance_bound) ** 2
     judge = Judge(problem)
-    pair = Pair(w, alpha, certificate.primal + certificate.rounding_error)
-    bounds = weight_bounds(problem, pair, judge._centre, np.arange(problem.rows.n_features))
+    bounds = weight_bounds(problem, Pair(w, alpha), judge._centre, np.arange(problem.rows.n_features))
     assert bounds is not None
     for j in range(problem.rows.n_features):
         assert distances[j] <= Fraction(bounds.reaches[j])
@@ -228,7 +227,7 @@ def test_a_wrong_weight_is_charged_for():
 
 def test_without_any_dual_point_there_are_no_intervals():
     problem = classes(20, 0, Hinge(), "free", 1.0)
-    pair = Pair(np.zeros(problem.n_weights), np.zeros(problem.n_samples), 20.0)
+    pair = Pair(np.zeros(problem.n_weights), np.zeros(problem.n_samples))
     assert weight_bounds(problem, pair, np.zeros(problem.rows.n_features), np.arange(2)) is None
 
 

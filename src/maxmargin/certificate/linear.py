@@ -101,8 +101,7 @@ class Judge:
                 if exact is not None:
                     sums, found = exact, _better(found, self._verdict(exact, comparison))
             if may_be_wide(self.problem, sums, found):
-                pair = Pair(w, alpha, (found.primal + found.rounding_error) * OUTWARDS)
-                bounded = with_bounded_weights(self.problem, pair, sums, self._centre, moved)
+                bounded = with_bounded_weights(self.problem, Pair(w, alpha), sums, self._centre, moved)
                 found = found if bounded is None else _better(found, bounded)
             return found
 

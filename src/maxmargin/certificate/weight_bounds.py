@@ -63,11 +63,10 @@ class WeightBounds(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The answer whose weights are bounded, and at least P(w)."""
+    """The answer whose weights are bounded."""
 
     w: Array
     alpha: Array
-    primal: float
 
 
 def may_be_wide(problem: LinearProblem, sums: PartSums, found: Certificate) -> bool:
@@ -92,8 +91,9 @@ def with_bounded_weights(
     the precise pass. None where nothing could be proved."""
     w, alpha, d = pair.w, pair.alpha, problem.n_penalised
     n, magnitudes = problem.n_samples, np.abs(alpha)
+    primal = 0.5 * float(w[:d] @ w[:d]) + sums.rows.loss
     sizes = (magnitudes @ np.abs(problem.rows.dense())) * (1.0 + gamma(n + 8.0))
-    is_wide = 0.5 * np.square(UNIT_ROUNDOFF * sizes) > policy.WEIGHTS.wide_scale * pair.primal
+    is_wide = 0.5 * np.square(UNIT_ROUNDOFF * sizes) > policy.WEIGHTS.wide_scale * primal
     bounds = weight_bounds(problem, pair, centre, np.flatnonzero(is_wide))
     if bounds is None:
         return None
@@ -111,7 +111,6 @@ def with_bounded_weights(
     errors = (errors + 8.0 * UNIT_ROUNDOFF * np.abs(differences)) * OUTWARDS
     gap = sums.rows.gap + float(np.sum(huber(differences, bounds.reaches)))
     hidden = float(np.sum(np.minimum(np.abs(differences) + errors, bounds.reaches) * errors))
-    primal = 0.5 * float(w[:d] @ w[:d]) + sums.rows.loss
     parts = GapParts(
         primal=primal,
         dual=primal - gap,
@@ -135,7 +134,7 @@ def weight_bounds(problem: LinearProblem, pair: Pair, centre: Array, columns: Ar
             return None
         tests = [rows.tested(point) for point in points]
         reaches = np.full(rows.Z.shape[1], math.inf)
-        reaches[: len(rows.weights)] = (np.abs(rows.weights) + math.sqrt(2.0 * pair.primal)) * OUTWARDS
+        reaches[: len(rows.weights)] = (np.abs(rows.weights) + math.sqrt(2.0 * rows.primal)) * OUTWARDS
         for _ in range(policy.WEIGHTS.most_rounds):
             before = reaches[targets]
             for one, other in zip(tests[::2], tests[1::2], strict=True):
@@ -243,18 +242,27 @@ class _Centred(NamedTuple):
         box = self.problem.box
         return [_DualPoint(np.clip(base + sign * move, box.L, box.U), target, sign) for sign in (1.0, -1.0)]
 
+    @property
+    def primal(self) -> float:
+        """At least P(w)."""
+        return self._gamma(np.zeros(len(self.alpha)))
+
+    def _gamma(self, c: Array) -> float:
+        """At least Gamma(c), which is P(w) where c = 0."""
+        problem = self.problem
+        terms = problem.loss.gap_terms(self.outputs, c, problem.C, problem.targets)
+        lost = problem.loss.gap_sensitivity(self.outputs, c, problem.C, self.errors, problem.targets)
+        return (0.5 * self.sqnorm + float(np.sum(terms + lost))) * (1.0 + gamma(len(c) + 32.0))
+
     def tested(self, point: _DualPoint) -> _Test:
         """What the dual point says of its weight."""
         problem, (c, target, sign) = self.problem, point
         n = len(c)
         v = (c * problem.signs) @ self.Z
         errors = gamma(n + 8.0) * (np.abs(c) @ self.magnitudes) * OUTWARDS
-        terms = problem.loss.gap_terms(self.outputs, c, problem.C, problem.targets)
-        lost = problem.loss.gap_sensitivity(self.outputs, c, problem.C, self.errors, problem.targets)
-        most = (0.5 * self.sqnorm + float(np.sum(terms + lost))) * (1.0 + gamma(n + 32.0))
         others = np.abs(v) + errors
         own, others[target] = sign * v[target] - errors[target], 0.0
-        return _Test(target, most, float(own), others)
+        return _Test(target, self._gamma(c), float(own), others)
 
 
 def huber(differences: Array, reaches: Array) -> Array:

@@ -178,6 +178,10 @@ class NewtonPolicy:
     small_hardness: float = 1e150
     """1 / (D_ii C_i) of a loss without curvature in the compiled call for small problems: so steep that nothing else is lost
     to rounding, and far from overflow."""
+    small_retreat: float = 2.0**-4
+    """What multiplies the penalty where a step of the compiled call is lost to rounding."""
+    most_retreats: int = 8
+    """How often it does so."""
     small_idle: int = 3
     """Outer steps in a row, without a rise of the dual value, that end the compiled call."""
     matrix: HessianPolicy = HessianPolicy()

@@ -16,7 +16,6 @@ import numpy as np
 
 from maxmargin.data.kept import kept
 from maxmargin.data.rows import Array
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF, summed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton.frame import framed
@@ -24,6 +23,7 @@ from maxmargin.solvers.linear.newton.newton import Newton
 from maxmargin.solvers.linear.newton.passes import has_few_elements, plain_curve_of
 from maxmargin.solvers.linear.newton.small_newton_loop import Samples, Settings, Weights, solve_small
 from maxmargin.solvers.linear.newton.state import NewtonState
+from maxmargin.solvers.linear.newton.wide_columns import expected_reaches
 from maxmargin.solvers.samples import one_of_each
 from maxmargin.solvers.scaled_targets import power_of_two
 
@@ -34,11 +34,6 @@ STRIP = 128
 LIGHT = 2.0**-40
 """What is added to the curvature along a free offset, as a share of that with all samples free: a thousand times its rounding
 error, so that the matrix is positive definite while no sample is free. Part of the layout of the loop."""
-ALPHA_DIGITS = 1e-12
-"""Share of the objective that the last digits of alpha may cost in a column before the call expects its weight to be bounded by
-the certificate, which has the same number in its policy."""
-REACH = 16.0
-"""Units of output that the certificate is expected to leave undecided for such a column. An estimate, not measured."""
 POLISHING = Newton(polishes=True)
 
 
@@ -73,6 +68,8 @@ class SmallNewton:
             converged=policy.converged,
             better_pair=policy.better_pair,
             most_idle=policy.small_idle,
+            retreat=policy.small_retreat,
+            most_retreats=policy.most_retreats,
             search_accuracy=search.accuracy,
             most_looks=search.most_looks,
             most_steps=policy.small_steps,
@@ -289,20 +286,6 @@ def with_free_offset(problem: LinearProblem, settings: Settings, columns: Array,
     light = LIGHT * float(problem.C.sum()) * scaling * scaling
     curvature = 0.5 * float(np.einsum("ij,ij->", columns, columns)) / (problem.n_samples * scaling * scaling)
     return settings._replace(imbalance_cost=unit / scaling, imbalance_curvature=curvature, light=light)
-
-
-def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Array | None:
-    """How far the certificate is expected to let single weights be from the optimum: some units of output over the deviation of
-    a column, where the last digits of alpha cost something in that column, and else infinity; None where that is so of all.
-    Nothing is proved here."""
-    total = summed(problem.C)
-    negligible = math.sqrt(2.0 * ALPHA_DIGITS * total * unit) / UNIT_ROUNDOFF
-    greatest = max(float(columns.max(initial=0.0)), -float(columns.min(initial=0.0)))
-    if total * greatest <= negligible or not problem.has_exact_rows:
-        return None
-    with np.errstate(divide="ignore"):
-        reaches = REACH * unit / problem.rows.dense().std(axis=0, dtype=np.float64)
-    return np.where(np.abs(columns) @ problem.C > negligible, reaches, np.inf)
 
 
 class UnitTerms(NamedTuple):

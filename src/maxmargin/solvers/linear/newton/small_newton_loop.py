@@ -61,6 +61,8 @@ class Settings(NamedTuple):
     converged: float
     better_pair: float
     most_idle: int
+    retreat: float
+    most_retreats: int
     search_accuracy: float
     most_looks: int
     most_steps: int
@@ -119,7 +121,7 @@ def solve_small(Z, samples, weights, settings):
     d, n, size = np.uint64(len(w)), np.uint64(len(C)), np.uint64(strip.shape[1])
     n_penalised = np.uint64(settings.n_penalised)
     gap, inner_gap, least_primal, best_gap, best_dual, t = np.inf, np.inf, np.inf, np.inf, 0.0, 0.0
-    steps, inner_steps, idle, is_at_rounding, n_free = 0, 0, 0, False, 0.0
+    steps, inner_steps, idle, retreats, is_at_rounding, n_free = 0, 0, 0, 0, False, 0.0
     while True:
         # After a step of length t: the answer a to the slacks, w(alpha), S, and the sums of ``respond`` in ``pass_loops``.
         rate, keep = 1.0 / (1.0 / penalty + 1.0 / hardness), 1.0 / (1.0 + penalty / hardness)
@@ -214,8 +216,17 @@ def solve_small(Z, samples, weights, settings):
                 inner_steps = 0
                 if gap > settings.converged * abs(dual):
                     continue
-            if is_at_rounding:
+            if is_at_rounding and (penalty == np.inf or retreats == settings.most_retreats):
                 break
+            if is_at_rounding:  # few samples are free, so that the matrix is nearly singular: a smaller penalty frees more
+                penalty, retreats, inner_steps, is_at_rounding = penalty * settings.retreat, retreats + 1, 0, False
+                for i in range(n):
+                    slack[i] = target[i]
+                for j in range(d):
+                    w[j] = best_w[j]
+                    for i in range(n):
+                        slack[i] -= w[j] * Z[j, i]
+                continue
         if not gap > settings.converged * abs(dual) or steps >= settings.most_steps or idle >= settings.most_idle:
             break
         steps, inner_steps = steps + 1, inner_steps + 1

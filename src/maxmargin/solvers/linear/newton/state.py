@@ -26,6 +26,7 @@ from maxmargin.solvers.linear.newton.pair import PrimalDualPair
 from maxmargin.solvers.linear.newton.passes import Prox, Response, curve_of, passes_for
 from maxmargin.solvers.linear.newton.scale import Scale
 from maxmargin.solvers.linear.newton.standing import ROUNDING
+from maxmargin.solvers.linear.newton.wide_columns import hides_the_objective
 from maxmargin.solvers.presolve import CentredColumns
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
@@ -44,6 +45,7 @@ class NewtonState(Iteration):
         self.steps = 0
         self.kept: tuple[Array, Array] | None = None
         self.polished_by = 0
+        self.ignores_noise = hides_the_objective(problem)
         reductions = reduced(problem)
         alpha = problem.first_dual_point if warm_start is None else warm_start
         for reduction in reductions:

@@ -48,6 +48,9 @@ class WeightBoundsPolicy:
     """Elements of X, zeros counted, up to which weights are bounded: it takes dense copies of X."""
     most_weights: int = 1024
     """Weights up to which they are bounded: it takes a factorisation."""
+    most_columns: int = 12
+    """Columns, those that cost most first, whose weights are bounded: four passes over X for each. An estimate, not
+    measured."""
     most_rounds: int = 40
     """How often all intervals are made shorter with the help of the others. With a free intercept the second round ends far
     below the first, and the third hardly changes anything; with a penalised one a round may gain one digit."""

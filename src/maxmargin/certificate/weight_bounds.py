@@ -89,26 +89,30 @@ def with_bounded_weights(
 ) -> Certificate | None:
     """The certificate with intervals of the weights of wide columns, and of a free offset. ``sums`` and ``moved`` are those of
     the precise pass. None where nothing could be proved."""
-    w, alpha, d = pair.w, pair.alpha, problem.n_penalised
-    n, magnitudes = problem.n_samples, np.abs(alpha)
-    primal = 0.5 * float(w[:d] @ w[:d]) + sums.rows.loss
-    sizes = (magnitudes @ np.abs(problem.rows.dense())) * (1.0 + gamma(n + 8.0))
+    w, alpha, d, n = pair.w, pair.alpha, problem.n_penalised, problem.n_samples
+    primal, magnitudes = 0.5 * float(w[:d] @ w[:d]) + sums.rows.loss, np.abs(alpha)
+    sizes = magnitudes @ np.abs(problem.rows.dense())
     is_wide = 0.5 * np.square(UNIT_ROUNDOFF * sizes) > policy.WEIGHTS.wide_scale * primal
-    bounds = weight_bounds(problem, pair, centre, np.flatnonzero(is_wide))
-    if bounds is None:
-        return None
-    assert sums.rests is not None
-    sizes = np.append(sizes, problem.intercept_scaling * float(magnitudes.sum()) * (1.0 + gamma(n + 8.0)))[:d]
-    errors = gamma(n + 8.0) ** 2 * sizes + n * SMALLEST
-    there, imbalance = Moved(sums.weights[:d], sums.rests[:d]), BALANCED
+    sizes = np.append(sizes, problem.intercept_scaling * float(magnitudes.sum()))[:d] * (1.0 + gamma(n + 8.0))
+    errors, there, imbalance = gamma(n + 8.0) ** 2 * sizes + n * SMALLEST, moved, BALANCED
     if moved is not None:
-        there, lengths = moved, np.abs(centre)
+        lengths = np.abs(centre)
         errors = errors + moved.excess_error * lengths + 8.0 * UNIT_ROUNDOFF**2 * (abs(moved.excess) * lengths + sizes)
-        reach = bounds.offset_reach * OUTWARDS
-        imbalance = Imbalance(fall=reach * abs(moved.excess), error=reach * moved.excess_error)
+    if there is None:
+        assert sums.rests is not None
+        there = Moved(sums.weights[:d], sums.rests[:d])
     differences, lost = two_sum(w[:d], -there.weights)
     differences += lost - there.rest
     errors = (errors + 8.0 * UNIT_ROUNDOFF * np.abs(differences)) * OUTWARDS
+    costs = 0.5 * np.square(np.abs(differences) + errors)[: len(is_wide)]
+    columns = np.flatnonzero(is_wide & (costs > policy.WEIGHTS.wide_scale * primal))
+    columns = columns[np.argsort(-costs[columns], kind="stable")][: policy.WEIGHTS.most_columns]
+    bounds = weight_bounds(problem, pair, centre, columns)
+    if bounds is None:
+        return None
+    if moved is not None:
+        reach = bounds.offset_reach * OUTWARDS
+        imbalance = Imbalance(fall=reach * abs(moved.excess), error=reach * moved.excess_error)
     gap = sums.rows.gap + float(np.sum(huber(differences, bounds.reaches)))
     hidden = float(np.sum(np.minimum(np.abs(differences) + errors, bounds.reaches) * errors))
     parts = GapParts(
@@ -132,7 +136,7 @@ def weight_bounds(problem: LinearProblem, pair: Pair, centre: Array, columns: Ar
         points = rows.dual_points(targets)
         if points is None:
             return None
-        tests = [rows.tested(point) for point in points]
+        tests = rows.tested(points)
         reaches = np.full(rows.Z.shape[1], math.inf)
         reaches[: len(rows.weights)] = (np.abs(rows.weights) + math.sqrt(2.0 * rows.primal)) * OUTWARDS
         for _ in range(policy.WEIGHTS.most_rounds):
@@ -245,24 +249,26 @@ class _Centred(NamedTuple):
     @property
     def primal(self) -> float:
         """At least P(w)."""
-        return self._gamma(np.zeros(len(self.alpha)))
+        return float(self._gammas(np.zeros((1, len(self.alpha))))[0])
 
-    def _gamma(self, c: Array) -> float:
-        """At least Gamma(c), which is P(w) where c = 0."""
+    def _gammas(self, points: Array) -> Array:
+        """At least Gamma(c) of each row c, which is P(w) where c = 0."""
         problem = self.problem
-        terms = problem.loss.gap_terms(self.outputs, c, problem.C, problem.targets)
-        lost = problem.loss.gap_sensitivity(self.outputs, c, problem.C, self.errors, problem.targets)
-        return (0.5 * self.sqnorm + float(np.sum(terms + lost))) * (1.0 + gamma(len(c) + 32.0))
+        terms = problem.loss.gap_terms(self.outputs, points, problem.C, problem.targets)
+        lost = problem.loss.gap_sensitivity(self.outputs, points, problem.C, self.errors, problem.targets)
+        found: Array = (0.5 * self.sqnorm + np.sum(terms + lost, axis=1)) * (1.0 + gamma(points.shape[1] + 32.0))
+        return found
 
-    def tested(self, point: _DualPoint) -> _Test:
-        """What the dual point says of its weight."""
-        problem, (c, target, sign) = self.problem, point
-        n = len(c)
-        v = (c * problem.signs) @ self.Z
-        errors = gamma(n + 8.0) * (np.abs(c) @ self.magnitudes) * OUTWARDS
-        others = np.abs(v) + errors
-        own, others[target] = sign * v[target] - errors[target], 0.0
-        return _Test(target, self._gamma(c), float(own), others)
+    def tested(self, points: list[_DualPoint]) -> list[_Test]:
+        """What each dual point says of its weight."""
+        C = np.stack([point.c for point in points])
+        v = (C * self.problem.signs) @ self.Z
+        errors = gamma(C.shape[1] + 8.0) * (np.abs(C) @ self.magnitudes) * OUTWARDS
+        tests, gammas, others = [], self._gammas(C), np.abs(v) + errors
+        for k, (_, target, sign) in enumerate(points):
+            own, others[k, target] = sign * v[k, target] - errors[k, target], 0.0
+            tests.append(_Test(target, float(gammas[k]), float(own), others[k]))
+        return tests
 
 
 def huber(differences: Array, reaches: Array) -> Array:

@@ -211,6 +211,8 @@ class Memory:
         reaches = expected_reaches(problem, columns, unit)
         if not problem.penalizes_intercept:
             settings = with_free_offset(problem, settings, columns if reaches is None else columns[reaches == np.inf], unit)
+        if reaches is None:
+            settings = settings._replace(most_retreats=0)
         memory = cls(Z, problem.C, terms.target, settings, unit)
         if reaches is not None:
             memory.weights.reach[: len(reaches)] = reaches

@@ -45,12 +45,23 @@ class NewtonState(Iteration):
         self.steps = 0
         self.kept: tuple[Array, Array] | None = None
         self.polished_by = 0
-        self.ignores_noise = hides_the_objective(problem)
-        reductions = reduced(problem)
-        alpha = problem.first_dual_point if warm_start is None else warm_start
+        self.ignores_noise = self.is_trial = hides_the_objective(problem)
+        self._begin_from(problem.first_dual_point if warm_start is None else warm_start)
+
+    def _begin_from(self, alpha: Array) -> None:
+        """Start from ``alpha`` of the original problem."""
+        reductions = reduced(self.original)
         for reduction in reductions:
             alpha = reduction.reduce(alpha)
         self._begin(reductions, alpha)
+
+    def _ends_trial(self) -> bool:
+        """Begin anew, and count the rounding of alpha, where it was left out from the beginning."""
+        if not self.is_trial:
+            return False
+        self.ignores_noise, self.is_trial, self.kept = False, False, None
+        self._begin_from(np.zeros(self.original.n_samples))
+        return True
 
     def _begin(self, reductions: list[Reduction], alpha: Array) -> None:
         """Start from ``alpha`` on the problem as ``reductions`` leave it."""

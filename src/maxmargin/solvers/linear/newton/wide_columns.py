@@ -17,9 +17,9 @@ from maxmargin.problem.linear import LinearProblem
 NEGLIGIBLE = 1e-12
 """Share of the objective that the last digits of alpha may cost in a column before its weight is expected to be bounded; the
 certificate has the same number in its policy."""
-NOTICEABLE = 1e-3
-"""Share of the objective from which Newton's method in Python leaves this cost out from the beginning. On columns that are far
-from zero for their spread, and cost less than that, it takes 3.5 s so instead of 0.1 s."""
+HOPELESS = 1e4
+"""Multiple of the objective from which Newton's method in Python leaves this cost out from the beginning. Where it costs less,
+alpha can be mended, and steps that count it are the better ones."""
 REACH = 16.0
 """Units of output that the certificate is expected to leave undecided for such a column. An estimate, not measured."""
 
@@ -37,11 +37,11 @@ def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Arr
 
 
 def hides_the_objective(problem: LinearProblem) -> bool:
-    """Whether the last digits of alpha cost a noticeable share of the objective, and the certificate can do without them."""
+    """Whether the last digits of alpha cost far more than the objective, and the certificate can do without them."""
     if problem.rows.is_sparse or problem.offset_prices is not None or not problem.has_exact_rows:
         return False
     unit = float(np.mean(np.abs(problem.targets))) if problem.loss.is_regression else 1.0
-    return summed(problem.C) * _greatest(problem.rows.matrix) > _size_that_costs(NOTICEABLE, problem, unit)
+    return summed(problem.C) * _greatest(problem.rows.matrix) > _size_that_costs(HOPELESS, problem, unit)
 
 
 def _size_that_costs(share: float, problem: LinearProblem, unit: float) -> float:

@@ -129,11 +129,12 @@ def assert_proved(problem: LinearProblem, w: np.ndarray, alpha: np.ndarray, opti
     judge = Judge(problem)
     bounds = weight_bounds(problem, Pair(w, alpha), judge._centre, np.arange(problem.rows.n_features))
     assert bounds is not None
-    for j in range(problem.rows.n_features):
-        assert distances[j] <= Fraction(bounds.reaches[j])
+    moves = [best - Fraction(float(v)) for v, best in zip(w, optimum, strict=True)]
+    for k, axis in enumerate(bounds.turn.basis.T):
+        along = sum(Fraction(float(x)) * moves[j] for x, j in zip(axis, bounds.turn.columns, strict=True))
+        assert abs(along) <= Fraction(bounds.reaches[bounds.turn.columns[k]])
     if not problem.penalizes_intercept:
         centre = [Fraction(float(c)) for c in judge._centre]
-        moves = [best - Fraction(float(v)) for v, best in zip(w, optimum, strict=True)]
         moved = moves[-1] * Fraction(problem.intercept_scaling) + sum(c * v for c, v in zip(centre, moves, strict=False))
         assert abs(moved) <= Fraction(bounds.offset_reach)
     ellipsoid = enclose(problem, w, alpha, certificate)
@@ -195,6 +196,20 @@ def test_numbers_that_use_up_float64_are_certified_at_once(fit, loss):
 def test_linear_regression_on_such_columns_is_certified(C):
     X, y = table(300, 3)
     assert LinearSVR(C=C, epsilon=0.1).fit(X, y).certificate_.meets(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "intercept"), [(Hinge(), "penalised"), (SquaredHinge(), "free"), (SquaredHinge(), "penalised")]
+)
+def test_wide_columns_that_depend_on_each_other_are_taken_along_their_axes(loss, intercept):
+    """The same times, in milliseconds, in two units."""
+    X, score = table(40, 4)
+    X[:, 0], X[:, 1] = 1e-6 * X[:, 0], 1.8e-6 * X[:, 0] + 3e11
+    problem = LinearProblem.build(X, np.where(score > np.median(score), 1, -1), 1e4, loss, 1.0, intercept != "free")
+    solution = solve(problem, tol=1e-6)
+    assert solution.certificate.meets(1e-6)
+    assert solution.certificate.has_bounded_weights
+    assert_proved(problem, solution.w, solution.alpha, exact_optimum(problem, solution.alpha))
 
 
 def test_without_intervals_the_same_pair_proves_nothing(monkeypatch):

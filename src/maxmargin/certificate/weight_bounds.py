@@ -27,7 +27,11 @@ that :math:`\alpha_i / 2` has in its box, and :math:`G = \sum_i \rho_i z_i z_i'`
 has :math:`v = \pm \tau e_j`. How g was found does not matter to the proof: v is computed from c, with a bound on its
 rounding, and what it has along the other weights counts with their own intervals, :math:`\Delta_k \le |w_k| + \sqrt{2 P(w)}`
 to begin with. These shrink in turn, so that a few rounds are enough. Rows are taken from the mean of X where there is an
-intercept: z = x - mean, and the offset there is one more weight, with z = 1."""
+intercept: z = x - mean, and the offset there is one more weight, with z = 1.
+
+**Columns that depend on each other**, such as a temperature in two units: their weights have no intervals of their own, only
+some sums of them have. As :math:`|u|^2` is the same in every orthonormal basis, the weights of all columns at hand are taken
+along the main axes of these columns, and intervals are along the axes."""
 
 from __future__ import annotations
 
@@ -54,12 +58,43 @@ MOST_CENTRING = 0.9
 """Share of the room that is used to bring the v of alpha / 2 to zero."""
 
 
+class Turn(NamedTuple):
+    """Some columns of X, and an orthonormal ``basis`` for their weights: a column of it for each direction. It is orthonormal
+    up to rounding, by ``error``."""
+
+    columns: Array
+    basis: Array
+    error: float
+
+    @classmethod
+    def of(cls, columns: Array, rows: Array) -> Turn:
+        """The main axes of these rows, of the columns that are turned: those of columns that depend on each other have no part
+        in each other's direction."""
+        basis = np.linalg.eigh(rows.T @ rows)[1] if len(columns) > 1 else np.ones((len(columns), len(columns)))
+        lack = np.abs(basis.T @ basis - np.eye(len(columns))).sum() + gamma(len(columns) + 4.0) * len(columns) ** 2
+        return cls(columns, basis, 2.0 * float(lack))
+
+    def turned(self, weights: Array) -> Array:
+        """A vector with an element for each weight, in the new directions."""
+        weights = weights.copy()
+        weights[self.columns] = self.basis.T @ weights[self.columns]
+        return weights
+
+    def turned_errors(self, weights: Array, errors: Array) -> Array:
+        """How wrong ``turned(weights)`` is, if an element of ``weights`` may be wrong by its ``errors``."""
+        own, errors = np.abs(weights[self.columns]), errors.copy()
+        lost = (gamma(len(own) + 4.0) * own + errors[self.columns]) * OUTWARDS
+        errors[self.columns] = (np.abs(self.basis).T @ lost + self.error * float(own.sum())) * OUTWARDS
+        return errors
+
+
 class WeightBounds(NamedTuple):
     """``reaches`` has :math:`\\Delta_j` of the penalised weights, infinite for those that nothing was asked of, and
-    ``offset_reach`` that of the offset."""
+    ``offset_reach`` that of the offset. Those of some columns are along the axes of ``turn``."""
 
     reaches: Array
     offset_reach: float
+    turn: Turn
 
 
 class Pair(NamedTuple):
@@ -113,8 +148,9 @@ def with_bounded_weights(
     if moved is not None:
         reach = bounds.offset_reach * OUTWARDS
         imbalance = Imbalance(fall=reach * abs(moved.excess), error=reach * moved.excess_error)
-    gap = sums.rows.gap + float(np.sum(huber(differences, bounds.reaches)))
-    hidden = float(np.sum(np.minimum(np.abs(differences) + errors, bounds.reaches) * errors))
+    errors, differences = bounds.turn.turned_errors(differences, errors), bounds.turn.turned(differences)
+    gap = sums.rows.gap + float(np.sum(huber(differences, bounds.reaches))) * (1.0 + bounds.turn.error)
+    hidden = float(np.sum(np.minimum(np.abs(differences) + errors, bounds.reaches) * errors)) * (1.0 + bounds.turn.error)
     parts = GapParts(
         primal=primal,
         dual=primal - gap,
@@ -131,14 +167,15 @@ def weight_bounds(problem: LinearProblem, pair: Pair, centre: Array, columns: Ar
     """The intervals of the weights of ``columns``, and of the offset for rows taken from ``centre``. None where a bound is not
     finite."""
     with np.errstate(all="ignore"), single_threaded_blas():
-        rows = _Centred.of(problem, pair.w, pair.alpha, centre)
+        rows = _Centred.of(problem, pair, centre, columns)
         targets = columns if problem.intercept_scaling == 0.0 else np.append(columns, rows.Z.shape[1] - 1)
         points = rows.dual_points(targets)
         if points is None:
             return None
         tests = rows.tested(points)
         reaches = np.full(rows.Z.shape[1], math.inf)
-        reaches[: len(rows.weights)] = (np.abs(rows.weights) + math.sqrt(2.0 * rows.primal)) * OUTWARDS
+        reaches[: problem.rows.n_features] = math.sqrt(rows.sqnorm) + math.sqrt(2.0 * rows.primal)
+        reaches *= 1.0 + gamma(len(reaches) + 8.0) + rows.turn.error
         for _ in range(policy.WEIGHTS.most_rounds):
             before = reaches[targets]
             for one, other in zip(tests[::2], tests[1::2], strict=True):
@@ -149,7 +186,7 @@ def weight_bounds(problem: LinearProblem, pair: Pair, centre: Array, columns: Ar
             return None
         kept = np.full(problem.n_penalised, math.inf)
         kept[columns] = reaches[columns]
-        return WeightBounds(kept, float(reaches[-1]))
+        return WeightBounds(kept, float(reaches[-1]), rows.turn)
 
 
 class _DualPoint(NamedTuple):
@@ -179,29 +216,34 @@ class _Test(NamedTuple):
 
 
 class _Centred(NamedTuple):
-    """The rows from their mean, with a column of ones for the offset; and the answer there."""
+    """The rows from their mean, turned, with a column of ones for the offset; and the answer there. An element of ``Z`` is wrong
+    by at most some units of roundoff times that of ``magnitudes``."""
 
     problem: LinearProblem
     Z: Array
     magnitudes: Array
-    weights: Array
+    turn: Turn
     alpha: Array
     outputs: Array
     errors: Array
     sqnorm: float
 
     @classmethod
-    def of(cls, problem: LinearProblem, w: Array, alpha: Array, centre: Array) -> _Centred:
+    def of(cls, problem: LinearProblem, pair: Pair, centre: Array, columns: Array) -> _Centred:
         d, has_offset = problem.rows.n_features, problem.intercept_scaling != 0.0
         Z = np.ones((problem.n_samples, d + has_offset))
         np.subtract(problem.rows.dense(), centre, out=Z[:, :d])
-        weights, b = w[:d], float(w[-1]) * problem.intercept_scaling if has_offset else 0.0
+        weights, b = pair.w[:d], float(pair.w[-1]) * problem.intercept_scaling if has_offset else 0.0
         outputs = Z[:, :d] @ weights + (float(weights @ centre) + b)
         magnitudes = np.abs(Z)
         known = magnitudes[:, :d] @ np.abs(weights) + (float(np.abs(weights) @ np.abs(centre)) + abs(b))
         errors = gamma(d + 8.0) * known + 4.0 * UNIT_ROUNDOFF * np.abs(problem.targets)
-        sqnorm = float(w[: problem.n_penalised] @ w[: problem.n_penalised])
-        return cls(problem, Z, magnitudes, weights, alpha, outputs * problem.signs, errors, sqnorm)
+        turn = Turn.of(columns, Z[:, columns] * np.sqrt(np.abs(pair.alpha))[:, None])
+        turn_errors = turn.error * magnitudes[:, columns].sum(axis=1, keepdims=True)
+        magnitudes[:, columns] = magnitudes[:, columns] @ np.abs(turn.basis) + turn_errors / UNIT_ROUNDOFF
+        Z[:, columns] = Z[:, columns] @ turn.basis
+        sqnorm = float(pair.w[: problem.n_penalised] @ pair.w[: problem.n_penalised])
+        return cls(problem, Z, magnitudes, turn, pair.alpha, outputs * problem.signs, errors, sqnorm)
 
     def dual_points(self, targets: Array) -> list[_DualPoint] | None:
         """Dual points in pairs, for both sides of a weight. The first pair of all moves every alpha by its room: it bounds the
@@ -263,7 +305,7 @@ class _Centred(NamedTuple):
         """What each dual point says of its weight."""
         C = np.stack([point.c for point in points])
         v = (C * self.problem.signs) @ self.Z
-        errors = gamma(C.shape[1] + 8.0) * (np.abs(C) @ self.magnitudes) * OUTWARDS
+        errors = gamma(C.shape[1] + len(self.turn.columns) + 12.0) * (np.abs(C) @ self.magnitudes) * OUTWARDS
         tests, gammas, others = [], self._gammas(C), np.abs(v) + errors
         for k, (_, target, sign) in enumerate(points):
             own, others[k, target] = sign * v[k, target] - errors[k, target], 0.0

@@ -27,9 +27,11 @@ from tests.raw_catalogue import table
 
 @pytest.fixture(scope="module", autouse=True, params=[LinearJudgePolicy().many_rows, 1], ids=["numpy", "compiled"])
 def many_rows(request):
-    """Every statement holds for both passes over the margins, that in NumPy and the compiled one."""
+    """Every statement holds for both passes over the margins, that in NumPy and the compiled one. It is about P(w) - D(alpha).
+    (Intervals of single weights, which make the gap smaller, have tests of their own.)"""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("maxmargin.certificate.policy.LINEAR", LinearJudgePolicy(many_rows=request.param))
+        patch.setattr("maxmargin.certificate.policy.WEIGHTS", WeightBoundsPolicy(most_weights=0))
         yield request.param
 
 
@@ -102,12 +104,8 @@ RAW = ("unix-times", "milliseconds", "mixed-scales-off-centre", "collinear", "sa
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("penalizes_intercept", [True, False])
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_on_columns_as_they_come_a_precise_pass_agrees_with_rational_arithmetic(
-    name, layout, penalizes_intercept, loss, monkeypatch
-):
-    """With a free intercept the gap is charged for the imbalance of alpha: it is at least the exact one. (Intervals of single
-    weights, which make it smaller, have tests of their own.)"""
-    monkeypatch.setattr("maxmargin.certificate.policy.WEIGHTS", WeightBoundsPolicy(most_weights=0))
+def test_on_columns_as_they_come_a_precise_pass_agrees_with_rational_arithmetic(name, layout, penalizes_intercept, loss):
+    """With a free intercept the gap is charged for the imbalance of alpha: it is at least the exact one."""
     X, y = table(name, 40)
     problem = LinearProblem.build(layout(X), np.where(y > 0, 1, -1), 1e4, loss, 1.0, penalizes_intercept)
     solution = solve(problem, tol=1e-4)

@@ -1,4 +1,4 @@
-"""Intervals of single weights: they hold the exact optimum, known in rational arithmetic, and so does the gap that they leave."""
+"""Intervals of single weights hold the exact optimum, known in rational arithmetic, and so does the gap that they leave."""
 
 from __future__ import annotations
 

@@ -216,8 +216,8 @@ class _Test(NamedTuple):
 
 
 class _Centred(NamedTuple):
-    """The rows from their mean, turned, with a column of ones for the offset; and the answer there. An element of ``Z`` is wrong
-    by at most some units of roundoff times that of ``magnitudes``."""
+    """The rows from their mean, turned, with a column of ones for the offset; and the answer there. An element of ``Z`` is
+    wrong by at most some units of roundoff times that of ``magnitudes``."""
 
     problem: LinearProblem
     Z: Array

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -26,8 +27,8 @@ from tests.solvers.linear.test_avsf import wide_with_a_few_contradictions
 losses = pytest.mark.parametrize("loss_name", LOSSES)
 
 
-def narrow(C: float, loss=None) -> LinearProblem:
-    return LinearProblem.build(*labelled(4000, 30, 3.0, 0), C, loss, intercept_scaling=1.0)
+def narrow(C: float, loss=None, n: int = 17_000) -> LinearProblem:
+    return LinearProblem.build(*labelled(n, 30, 3.0, 0), C, loss, intercept_scaling=1.0)
 
 
 def narrow_with_repeated_rows(C: float) -> LinearProblem:
@@ -39,13 +40,14 @@ def narrow_with_repeated_rows(C: float) -> LinearProblem:
 STAGES = {
     "dcd": lambda: narrow(0.001),
     "newton": lambda: narrow(300.0),
+    "few-features": lambda: narrow(300.0, n=4000),
     "newton-on-merged-rows": lambda: narrow_with_repeated_rows(300.0),
     "avsf": lambda: wide_with_a_few_contradictions(1000.0),
     "small": lambda: PROBLEMS["overlapping"](Hinge()),
     "free-intercept": lambda: LinearProblem.build(*labelled(4000, 30, 3.0, 0), 1.0, None, 1.0, penalizes_intercept=False),
 }
 """A problem for each way through auto."""
-LAST = {"newton-on-merged-rows": "newton", "small": "newton", "free-intercept": "newton"}
+LAST = {"newton-on-merged-rows": "newton", "few-features": "newton", "small": "newton", "free-intercept": "newton"}
 stages = pytest.mark.parametrize("stage", STAGES)
 
 
@@ -88,6 +90,12 @@ def test_what_is_nearly_done_stays_where_it_is(tol):
     assert {row.reason for row in solution.trace} == {"first"}
 
 
+def test_a_problem_with_few_features_and_not_many_samples_goes_to_newton_at_once():
+    solution = solve(narrow(1.0, n=4000), tol=1e-5)
+    assert {(row.solver, row.reason) for row in solution.trace} == {("newton", "the features are few")}
+    assert len(solution.trace) == 1
+
+
 def test_an_intercept_without_penalty_goes_to_newton_at_once():
     solution = solve(STAGES["free-intercept"](), tol=1e-5)
     assert {(row.solver, row.reason) for row in solution.trace} == {("newton", "the intercept is not penalised")}
@@ -109,7 +117,7 @@ def test_a_small_problem_is_finished_to_rounding_error_whatever_tol(problem_name
 def test_every_problem_is_certified_also_when_it_does_not_count_as_small(problem_name, loss_name):
     """What the catalogue holds is small, so else the coordinates would never be tried on it."""
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
-    solution = solve(problem, Auto(SwitchingPolicy(small_elements=0)), tol=1e-7)
+    solution = solve(problem, Auto(SwitchingPolicy(small_elements=0, few_class_elements=0)), tol=1e-7)
     assert solution.status is Status.CERTIFIED
     assert solution.certificate.meets(1e-7)
     assert certify(problem, solution.w, solution.alpha) == solution.certificate
@@ -119,7 +127,8 @@ def test_every_problem_is_certified_also_when_it_does_not_count_as_small(problem
 @losses
 def test_every_problem_is_certified_also_by_avsf_on_renumbered_columns(problem_name, loss_name):
     """With no problem narrow, all that takes long goes to AVSF."""
-    policy = SwitchingPolicy(small_elements=0, most_matrix_weights=0, uses_products=False, long_factor=0.0)
+    not_small = SwitchingPolicy(small_elements=0, few_class_elements=0)
+    policy = replace(not_small, most_matrix_weights=0, uses_products=False, long_factor=0.0)
     problem = PROBLEMS[problem_name](LOSSES[loss_name])
     solution = solve(problem, Auto(policy), tol=1e-7)
     assert solution.status is Status.CERTIFIED
@@ -234,7 +243,7 @@ def test_a_warm_start_from_the_answer_costs_less_than_a_cold_one(stage):
 
 def test_a_warm_start_may_lie_anywhere():
     problem = narrow(10.0)
-    for start in (feasible_point(problem, 0)[1], np.full(4000, -3.0), problem.C):
+    for start in (feasible_point(problem, 0)[1], np.full(problem.n_samples, -3.0), problem.C):
         assert solve(problem, tol=1e-5, warm_start=start).status is Status.CERTIFIED
 
 

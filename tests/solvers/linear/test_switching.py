@@ -28,7 +28,7 @@ from tests.solvers.linear.test_conjugate_gradients import one_hot
 
 
 def narrow(C: float) -> LinearProblem:
-    return LinearProblem.build(*labelled(4000, 30, 3.0, 0), C, None, intercept_scaling=1.0)
+    return LinearProblem.build(*labelled(17_000, 30, 3.0, 0), C, None, intercept_scaling=1.0)
 
 
 def test_a_gap_that_halves_every_sweep_needs_as_many_sweeps_as_halvings_are_left():

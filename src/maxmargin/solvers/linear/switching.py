@@ -144,8 +144,8 @@ class AutoPlan:
 
     @kept
     def suits_one_call(self) -> bool:
-        """Whether one compiled call makes all steps of Newton's method: in a small problem, and where the features are few. With
-        classes and a penalised intercept coordinate descent is another choice, and the better one for many samples."""
+        """Whether one compiled call makes all steps of Newton's method: in a small problem, and where the features are few.
+        With classes and a penalised intercept coordinate descent is another choice, and the better one for many samples."""
         problem = self.problem
         if not self.is_short or problem.offset_prices is not None:
             return False

@@ -180,7 +180,7 @@ class NewtonPolicy:
     to rounding, and far from overflow."""
     small_retreat: float = 2.0**-4
     """What multiplies the penalty where a step of the compiled call is lost to rounding."""
-    most_retreats: int = 8
+    small_retreats: int = 8
     """How often it does so."""
     small_idle: int = 3
     """Outer steps in a row, without a rise of the dual value, that end the compiled call."""

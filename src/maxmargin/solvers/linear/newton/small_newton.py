@@ -69,7 +69,7 @@ class SmallNewton:
             better_pair=policy.better_pair,
             most_idle=policy.small_idle,
             retreat=policy.small_retreat,
-            most_retreats=policy.most_retreats,
+            most_retreats=policy.small_retreats,
             search_accuracy=search.accuracy,
             most_looks=search.most_looks,
             most_steps=policy.small_steps,

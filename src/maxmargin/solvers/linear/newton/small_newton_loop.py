@@ -89,8 +89,8 @@ class Samples(NamedTuple):
 class Weights(NamedTuple):
     """An element for each weight: w, w(alpha), minus the gradient and then the direction, minus the gradient, the inverse of
     the diagonal of U, w of the best pair, and how far w can be from the optimum (``weight_bounds.py`` of the certificate),
-    infinite but for columns whose numbers use up the digits of alpha. S is the sum of C_i x_i x_i' over the free samples, its lower triangle, and U
-    has its factor. ``strip`` holds some samples that are added to S, and a row for products."""
+    infinite but for columns whose numbers use up the digits of alpha. S is the sum of C_i x_i x_i' over the free samples, its
+    lower triangle, and U has its factor. ``strip`` holds some samples that are added to S, and a row for products."""
 
     w: Array
     w_alpha: Array

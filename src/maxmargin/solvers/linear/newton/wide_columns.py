@@ -31,9 +31,10 @@ def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Arr
     limit = _size_that_costs(NEGLIGIBLE, problem, unit)
     if summed(problem.C) * _greatest(columns) <= limit or not problem.has_exact_rows:
         return None
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         reaches = REACH * unit / problem.rows.dense().std(axis=0, dtype=np.float64)
-    return np.where(np.abs(columns) @ problem.C > limit, reaches, np.inf)
+        is_wide = np.abs(columns) @ problem.C > limit
+    return np.where(is_wide & (reaches > 0.0), reaches, np.inf)
 
 
 def hides_the_objective(problem: LinearProblem) -> bool:

@@ -57,10 +57,10 @@ def judge_rows(job, start, stop, columns, totals, rests):
     """RBF sums for the samples start <= i < stop. LANES samples are made dense and transposed at a time: ``columns``, zero
     before and after, has a line for each feature, and five more: one for ``judge_among``, and those for the squared norms, the
     sums of GROUP support vectors, the totals and the rests."""
-    start, stop, n_chosen = np.uint64(start), np.uint64(stop), np.uint64(job.chosen.shape[0])
+    end, n_chosen = np.uint64(stop), np.uint64(job.chosen.shape[0])
     norms = np.uint64(columns.shape[0]) - FOUR * LANES
-    for first in range(start, stop, LANES):
-        count = min(LANES, stop - first)
+    for first in range(np.uint64(start), end, LANES):
+        count = min(LANES, end - first)
         put_columns(job.samples, first, first + count, 1.0, LANES, columns)
         for i in range(count):
             columns[norms + i] = job.sample_sqnorms[first + i]
@@ -83,11 +83,11 @@ def judge_among(job, start, stop, columns, totals, rests):
     ``job.samples`` is not looked at, and the vectors are all rows: first those with positive coefficients, ``job.chosen[0]`` in
     number. totals[0] and rests[0] are the sums over them, totals[1] and rests[1] those over the others. The first of the five
     lines is for the coefficients."""
-    start, stop, n_first = np.uint64(start), np.uint64(stop), np.uint64(job.chosen[0])
+    top, bottom, n_first = np.uint64(start), np.uint64(stop), np.uint64(job.chosen[0])
     n, extra = np.uint64(job.scales.shape[0]), np.uint64(columns.shape[0]) - FIVE * LANES
-    own = ZERO if start < n_first else ONE
-    for first in range(start, stop, LANES):
-        last = min(stop, first + LANES)
+    own = ZERO if top < n_first else ONE
+    for first in range(top, bottom, LANES):
+        last = min(bottom, first + LANES)
         put_columns(job.vectors, first, last, 1.0, LANES, columns)
         for i in range(first, last):
             columns[extra + i - first], columns[extra + LANES + i - first] = job.scales[i], job.sqnorms[i]
@@ -122,11 +122,11 @@ def add_to_total(totals, rests, side, i, more):
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def put_columns(samples, first, last, scale, width, columns):
     """The samples first <= i < last, made dense and transposed: columns[k width + i - first] = scale x_ik."""
-    first, width = np.uint64(first), np.uint64(width)
-    for i in range(first, np.uint64(last)):
+    top, lanes = np.uint64(first), np.uint64(width)
+    for i in range(top, np.uint64(last)):
         begin, end = row_ends(samples, i)
         for s in range(begin, end):
-            columns[feature_at(samples, s, begin) * width + i - first] = scale * np.float64(number_at(samples, s))
+            columns[feature_at(samples, s, begin) * lanes + i - top] = scale * np.float64(number_at(samples, s))
 
 
 def _elements(context, builder, kind, matrix, field):

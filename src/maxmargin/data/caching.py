@@ -20,6 +20,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime.nrt import rtsys
 
 import maxmargin.data.compiling  # noqa: F401  (hears of every compilation)
+from maxmargin.data.plain_compiler import PlainCompiler
 
 DIGEST_BYTES = 32
 
@@ -103,11 +104,13 @@ def say_once(reason: str) -> None:
 def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Callable[[Any], Any]:
     """``numba.njit``, with the cache above where ``cache`` asks for one.
 
-    A loop that neither makes an array nor returns one can say ``allocates=False``. Numba then counts no references to its
-    arrays, which belong to the caller: the loop is compiled in a tenth to a third less time."""
+    A loop that neither makes an array nor returns one, and is otherwise plain as ``plain_compiler`` has it, says
+    ``allocates=False``. Numba then counts no references to its arrays, which belong to the caller, and leaves out passes that
+    such a loop has no use for: it is compiled in a third to a half less time."""
 
     def compiled(function: Any) -> Any:
-        numbas = {"no_cfunc_wrapper": True, "_nrt": allocates} | options  # nobody calls it from C
+        passes = {} if allocates else {"pipeline_class": PlainCompiler}
+        numbas = {"no_cfunc_wrapper": True, "_nrt": allocates} | passes | options  # nobody calls it from C
         dispatcher: Any = numba.njit(**numbas)(function)
         if cache:
             try:

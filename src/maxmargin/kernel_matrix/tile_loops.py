@@ -157,16 +157,16 @@ def narrow_tile(sides, start, stop, scale, columns, tile):
     after, has a line for each feature, one for the norms of the samples, and one for what does not fill a vector. Dot products
     are multiplied by ``scale`` when they are complete: those of small whole numbers are exact. Added to the norms one product
     after another, equal products round in one direction, and with a large C the outputs of all samples are off by the same."""
-    start, stop, lanes = np.uint64(start), np.uint64(stop), np.uint64(LANE_BYTES // tile.itemsize)
+    begin, end, lanes = np.uint64(start), np.uint64(stop), np.uint64(LANE_BYTES // tile.itemsize)
     width, spill = np.uint64(tile.shape[1]), np.uint64(columns.shape[0]) - lanes
-    for first in range(start, stop, lanes):
-        count = lanes if lanes < stop - first else stop - first
+    for first in range(begin, end, lanes):
+        count = lanes if lanes < end - first else end - first
         put_side(sides, first, count, columns)
         for i in range(np.uint64(tile.shape[0])):
-            put_values(sides, i, columns, scale, tile, i * width + first - start if count == lanes else NOWHERE)
+            put_values(sides, i, columns, scale, tile, i * width + first - begin if count == lanes else NOWHERE)
             if count < lanes:
                 for j in range(count):
-                    tile[i, first - start + j] = columns[spill + j]
+                    tile[i, first - begin + j] = columns[spill + j]
         set_columns(sides.other, first, count, columns, columns.dtype.type(0.0))
 
 
@@ -338,34 +338,34 @@ def add_scaled_rows(matrix, places, scales, start, stop, sums, offset):
     """sums[offset + j] += sum_k scales_k matrix[places_k, j] for start <= j < stop, in float64, four rows at a time and in
     runs that stay in the first cache."""
     run = np.uint64(1024)
-    stop, offset, n = np.uint64(stop), np.uint64(offset), np.uint64(places.shape[0])
-    for first in range(np.uint64(start), stop, run):
-        last = min(stop, first + run)
+    end, shift, n = np.uint64(stop), np.uint64(offset), np.uint64(places.shape[0])
+    for first in range(np.uint64(start), end, run):
+        last = min(end, first + run)
         k = ZERO
         while k + FOUR <= n:
             r0, r1 = np.uint64(places[k]), np.uint64(places[k + ONE])
             r2, r3 = np.uint64(places[k + TWO]), np.uint64(places[k + THREE])
             a0, a1, a2, a3 = scales[k], scales[k + ONE], scales[k + TWO], scales[k + THREE]
             for j in range(first, last):
-                sums[offset + j] += (a0 * np.float64(matrix[r0, j]) + a1 * np.float64(matrix[r1, j])) + (
+                sums[shift + j] += (a0 * np.float64(matrix[r0, j]) + a1 * np.float64(matrix[r1, j])) + (
                     a2 * np.float64(matrix[r2, j]) + a3 * np.float64(matrix[r3, j])
                 )
             k += FOUR
         while k < n:
             r0, a0 = np.uint64(places[k]), scales[k]
             for j in range(first, last):
-                sums[offset + j] += a0 * np.float64(matrix[r0, j])
+                sums[shift + j] += a0 * np.float64(matrix[r0, j])
             k += ONE
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def copy_rows(tile, chosen, matrix, places, offset):
     """matrix[places_k, offset + j] = tile[chosen_k, j]"""
-    offset = np.uint64(offset)
+    shift = np.uint64(offset)
     for k in range(np.uint64(places.shape[0])):
         r, i = np.uint64(places[k]), np.uint64(chosen[k])
         for j in range(np.uint64(tile.shape[1])):
-            matrix[r, offset + j] = tile[i, j]
+            matrix[r, shift + j] = tile[i, j]
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -380,11 +380,11 @@ def gather(matrix, rows, columns, out):
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
 def put_transpose(tile, matrix, row, column):
     """matrix[row + j, column + i] = tile[i, j], in squares that stay in the first cache."""
-    row, column = np.uint64(row), np.uint64(column)
+    top, left = np.uint64(row), np.uint64(column)
     n_rows, n_columns = np.uint64(tile.shape[0]), np.uint64(tile.shape[1])
     for first in range(ZERO, n_rows, SQUARE):
         last = min(n_rows, first + SQUARE)
         for start in range(ZERO, n_columns, SQUARE):
             for j in range(start, min(n_columns, start + SQUARE)):
                 for i in range(first, last):
-                    matrix[row + j, column + i] = tile[i, j]
+                    matrix[top + j, left + i] = tile[i, j]

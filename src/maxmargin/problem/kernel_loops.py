@@ -143,9 +143,9 @@ def multiply(values, i, start, samples, place, columns, features):
     the last feature, which is zero in all samples, makes up their number."""
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     present, width, last = np.uint64(0), np.uint64(columns.shape[1]), np.uint64(columns.shape[0] - 1)
-    for f in range(last):
-        if samples[place, f] != 0.0:
-            features[present] = f
+    for feature in range(last):
+        if samples[place, feature] != 0.0:
+            features[present] = feature
             present += one
     features[present], features[present + one], features[present + two] = last, last, last
     for k in range(width):

@@ -161,7 +161,7 @@ def solve_pairs(kind, classes, rule, pairs, bounds, samples, numbers):
             rounds, most, wanted = rounds + 1, min(most_steps, steps + rule.steps_a_sample * n), violation
             if not is_trusted:
                 wanted = violation = violation * rule.next_violation
-                _, gap, dual, scale, _ = settle(rows.values, vectors, 0.0, True, memory.work, memory.free)
+                _offset, gap, dual, scale, _outcome = settle(rows.values, vectors, 0.0, True, memory.work, memory.free)
                 is_small = gap <= goal * max(abs(dual), abs(dual + gap))
                 is_at_rounding = gap <= rule.noise * scale
                 is_last = idle >= rule.most_idle or rounds >= rule.most_rounds or steps >= most_steps

@@ -135,18 +135,18 @@ greater, lesser = _extreme("llvm.maxnum"), _extreme("llvm.minnum")
 
 
 @njit(inline="always")
-def set_masks(i, local, cannot_rise, cannot_fall):
+def set_masks(i, s, lower, upper, epsilon, cannot_rise, cannot_fall):
     """Masks to add to v: -inf if s_i is at its upper bound and +inf if it is at its lower bound, which rules the sample out.
     Elsewhere v plus the mask is a slope of the dual; without a tube the mask is zero there."""
-    s, epsilon = local.s[i], local.epsilon
-    cannot_rise[i] = -np.inf if s >= local.upper[i] else (-epsilon if s >= 0.0 else epsilon)
-    cannot_fall[i] = np.inf if s <= local.lower[i] else (-epsilon if s > 0.0 else epsilon)
+    it = s[i]
+    cannot_rise[i] = -np.inf if it >= upper[i] else (-epsilon if it >= 0.0 else epsilon)
+    cannot_fall[i] = np.inf if it <= lower[i] else (-epsilon if it > 0.0 else epsilon)
 
 
 @njit(inline="always")
-def mask_all(local, cannot_rise, cannot_fall):
-    for i in range(np.uint64(local.s.shape[0])):
-        set_masks(i, local, cannot_rise, cannot_fall)
+def mask_all(s, lower, upper, epsilon, cannot_rise, cannot_fall):
+    for i in range(np.uint64(s.shape[0])):
+        set_masks(i, s, lower, upper, epsilon, cannot_rise, cannot_fall)
 
 
 @njit(inline="always")
@@ -165,10 +165,10 @@ def solve_with_offset(local, masks, tolerance, max_steps):
 
     The first of a pair is the worst of those that can rise, the second the one with the greatest gain: the second-order
     choice (WSS 2) of Fan, Chen and Lin. v and s are changed in place."""
-    _, diagonal, v, s, lower, upper, _ = local
-    K, q, number = matrix_of(local), np.uint64(s.shape[0]), v.dtype.type
+    diagonal, v, s, lower, upper = local.diagonal, local.v, local.s, local.lower, local.upper
+    K, epsilon, q, number = matrix_of(local), local.epsilon, np.uint64(s.shape[0]), v.dtype.type
     cannot_rise, cannot_fall = masks[0], masks[1]
-    mask_all(local, cannot_rise, cannot_fall)
+    mask_all(s, lower, upper, epsilon, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
     step, infinity = number(0.0), number(np.inf)
     for steps in range(max_steps + 1):  # the last round only updates v
@@ -189,7 +189,7 @@ def solve_with_offset(local, masks, tolerance, max_steps):
         i = place_of(v, cannot_rise, top, top_run)
         if not has_row(local, i):
             return steps
-        j = best_partner(K, local, masks, i, top, np.uint64(0), q)
+        j = best_partner(K, (diagonal, v), masks, i, top, np.uint64(0), q)
         if not has_row(local, j):
             return steps
 
@@ -203,18 +203,19 @@ def solve_with_offset(local, masks, tolerance, max_steps):
         s[j] = end_down if move == room_down else s[j] - move
         moved = i
         for _ in range(2):
-            set_masks(moved, local, cannot_rise, cannot_fall)
+            set_masks(moved, s, lower, upper, epsilon, cannot_rise, cannot_fall)
             moved = j
         step = number(move)
     return max_steps
 
 
 @njit(inline="always")
-def best_partner(K, local, masks, i, top, start, stop):
+def best_partner(K, sides, masks, i, top, start, stop):
     """The j with the greatest (v_i - v_j)^2 / (K_ii + K_jj - 2 K_ij) among those of start .. stop that can fall and have v_j <
-    v_i. The gains are kept, because to compute those of the best run again takes a third of a step."""
-    diagonal, v, cannot_fall, gains = local.diagonal, local.v, masks[1], masks[2]
-    number = v.dtype.type
+    v_i. ``sides`` are the diagonal and v. The gains are kept, because to compute those of the best run again takes a third of
+    a step."""
+    diagonal, v = sides
+    cannot_fall, gains, number = masks[1], masks[2], v.dtype.type
     zero, two, least, here = number(0.0), number(2.0), number(LEAST_CURVATURE), number(diagonal[i])
     best, best_run = number(-1.0), start
     for first in range(start, stop, RUN):
@@ -238,10 +239,10 @@ def solve_without_offset(local, masks, tolerance, max_steps):
 
     Two variables move at a time, each either way: the worst, and the one that promises the greatest gain with it (I.
     Steinwart, D. Hush and C. Scovel, "Training SVMs without offset", JMLR 2011, section 3)."""
-    K, diagonal, v, s = local.K, local.diagonal, local.v, local.s
+    K, diagonal, v, s, lower, upper, epsilon = local
     q = np.uint64(s.shape[0])
     cannot_rise, cannot_fall = masks[0], masks[1]
-    mask_all(local, cannot_rise, cannot_fall)
+    mask_all(s, lower, upper, epsilon, cannot_rise, cannot_fall)
     i = j = np.uint64(0)
     step_i = step_j = v.dtype.type(0.0)
     for steps in range(max_steps + 1):  # the last round only updates v
@@ -265,8 +266,8 @@ def solve_without_offset(local, masks, tolerance, max_steps):
 
         old_i, old_j = s[i], s[j]
         move_pair(local, i, j)
-        set_masks(i, local, cannot_rise, cannot_fall)
-        set_masks(j, local, cannot_rise, cannot_fall)
+        set_masks(i, s, lower, upper, epsilon, cannot_rise, cannot_fall)
+        set_masks(j, s, lower, upper, epsilon, cannot_rise, cannot_fall)
         step_i = v.dtype.type(s[i] - old_i)
         step_j = v.dtype.type(s[j] - old_j) if i != j else v.dtype.type(0.0)
     return max_steps

@@ -83,7 +83,7 @@ def leap(K, vectors, epsilon, has_offset, work, free):
 def renew(K, vectors):
     """v = y - K s, free of the rounding of the steps that led here. Most s_j are zero, and K is symmetric."""
     y, s, v = vectors[0], vectors[3], vectors[4]
-    for i in range(len(v)):
+    for i in range(np.uint64(len(v))):
         v[i] = y[i]
     for j in range(np.uint64(len(s))):
         if s[j] != 0.0:

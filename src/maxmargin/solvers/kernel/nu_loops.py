@@ -25,16 +25,16 @@ from maxmargin.solvers.kernel.batched_smo_loops import (
 def solve_in_groups(local, masks, split, tolerance, max_steps):
     """Move pairs until in each group max v over those that can rise <= min v over those that can fall + tolerance. The steps
     made. v and s are changed in place."""
-    K, diagonal, v, s, lower, upper, _ = local
-    number, zero, q, split = v.dtype.type, np.uint64(0), np.uint64(s.shape[0]), np.uint64(split)
+    K, diagonal, v, s, lower, upper, epsilon = local
+    number, zero, q, middle = v.dtype.type, np.uint64(0), np.uint64(s.shape[0]), np.uint64(split)
     cannot_rise, cannot_fall = masks[0], masks[1]
-    mask_all(local, cannot_rise, cannot_fall)
+    mask_all(s, lower, upper, epsilon, cannot_rise, cannot_fall)
     i = j = zero
     step = number(0.0)
     for steps in range(max_steps):
         worst, top, top_run, start, stop = number(-np.inf), number(0.0), zero, zero, q
         for side in range(2):
-            begin, end = (zero, split) if side == 0 else (split, q)
+            begin, end = (zero, middle) if side == 0 else (middle, q)
             side_top, side_run, side_bottom = number(-np.inf), begin, number(np.inf)
             for first in range(begin, end, RUN):
                 run_top, run_bottom = number(-np.inf), number(np.inf)
@@ -51,14 +51,14 @@ def solve_in_groups(local, masks, split, tolerance, max_steps):
         if not worst > tolerance:
             return steps
         i = place_of(v, cannot_rise, top, top_run)
-        j = best_partner(local.K, local, masks, i, top, start, stop)
+        j = best_partner(K, (diagonal, v), masks, i, top, start, stop)
 
         curvature = max(diagonal[i] + diagonal[j] - 2.0 * np.float64(K[i, j]), LEAST_CURVATURE)
         room_up, room_down = upper[i] - s[i], s[j] - lower[j]
         move = min((np.float64(v[i]) - np.float64(v[j])) / curvature, room_up, room_down)
         s[i] = upper[i] if move == room_up else s[i] + move
         s[j] = lower[j] if move == room_down else s[j] - move
-        set_masks(i, local, cannot_rise, cannot_fall)
-        set_masks(j, local, cannot_rise, cannot_fall)
+        set_masks(i, s, lower, upper, epsilon, cannot_rise, cannot_fall)
+        set_masks(j, s, lower, upper, epsilon, cannot_rise, cannot_fall)
         step = number(move)
     return max_steps

@@ -103,8 +103,8 @@ def add_outputs(rows, V, base, found):
 def look(samples, base, b, lists, at_work):
     """Samples and classes that violate their conditions return to work. ``base`` must have the outputs of b. Returned are the
     sum of all gap terms, and the value of the dual."""
-    _, C, y = samples
-    _, classes, sizes = lists
+    _squares, C, y = samples
+    _order, classes, sizes = lists
     n, k = b.shape
     gap, dual = 0.0, 0.0
     for i in range(n):
@@ -153,9 +153,9 @@ def slopes(y, base, b, before, moved):
 def extrapolate(rows, samples, b, moves, steps, V, work):
     """b moves by steps[0] and steps[1] times the two moves, and to the nearest feasible point from there. V += X'r, where r is
     what the way back changes."""
-    _, C, y = samples
+    _squares, C, y = samples
     first, second = moves
-    _, z, D, change = work
+    _found, z, D, change = work
     n, k = b.shape
     for i in range(n):
         own, c, above = y[i], C[i], 0.0
@@ -164,7 +164,7 @@ def extrapolate(rows, samples, b, moves, steps, V, work):
             D[m] = (c if m == own else 0.0) - z[m]
             above = min(above, D[m])
         if above < 0.0:
-            t, _ = threshold(D, k, c)
+            t, _size = threshold(D, k, c)
             for m in range(k):
                 b[i, m] = (c if m == own else 0.0) - max(0.0, D[m] - t)
                 change[m] = b[i, m] - z[m]

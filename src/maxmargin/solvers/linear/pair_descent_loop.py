@@ -162,8 +162,8 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             n_below += ONE if lacking > 0.0 and it < upper[i] else ZERO
             n_above += ONE if lacking < 0.0 and it > 0.0 else ZERO
         sqnorm = 0.0
-        for j in range(len(w)):
-            sqnorm += w[j] * w[j]
+        for column in range(np.uint64(len(w))):
+            sqnorm += w[column] * w[column]
         zero = ROUNDING * task.total
         is_zero = sqnorm <= zero * zero * longest
         is_done = gap <= task.target * 0.5 * sqnorm

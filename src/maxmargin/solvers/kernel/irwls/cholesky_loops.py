@@ -35,10 +35,10 @@ def subtract_four(U, first, last, n):
 
 
 @njit(**LOOP)
-def factor(U, n):
-    """U'U = A for the leading square of size n, whose upper triangle holds A and is overwritten. False: A is not positive
-    definite. Four rows are finished at a time, so that the rest is read and written once for the four."""
-    n = np.uint64(n)
+def factor(U, n_rows):
+    """U'U = A for the leading square of size ``n_rows``, whose upper triangle holds A and is overwritten. False: A is not
+    positive definite. Four rows are finished at a time, so that the rest is read and written once for the four."""
+    n = np.uint64(n_rows)
     for first in range(ZERO, n, FOUR):
         last = min(first + FOUR, n)
         for k in range(first, last):
@@ -58,9 +58,9 @@ def factor(U, n):
 
 
 @njit(**LOOP)
-def substitute(U, n, x):
+def substitute(U, n_rows, x):
     """x becomes A^-1 x."""
-    n = np.uint64(n)
+    n = np.uint64(n_rows)
     for k in range(ZERO, n):
         value = x[k] / U[k, k]
         x[k] = value
@@ -75,9 +75,9 @@ def substitute(U, n, x):
 
 
 @njit(**LOOP)
-def substitute_two(U, n, x, z):
+def substitute_two(U, n_rows, x, z):
     """x becomes A^-1 x and z becomes A^-1 z, by one pass over U."""
-    n = np.uint64(n)
+    n = np.uint64(n_rows)
     for k in range(ZERO, n):
         row, inverse = U[k], 1.0 / U[k, k]
         p, q = x[k] * inverse, z[k] * inverse

@@ -182,11 +182,11 @@ def bring_one_of_each_kind(errors, count, size, memory):
             worst[kind], where[kind] = size_of_e, k
     front = 0
     for kind in range(KINDS):
-        k = where[kind]
-        if k >= 0 and front < size:
-            candidates[front], candidates[k] = candidates[k], candidates[front]
-            for other in range(kind + 1, KINDS):  # the one that stood at the front stands at k now
-                where[other] = k if where[other] == front else where[other]
+        place = where[kind]
+        if place >= 0 and front < size:
+            candidates[front], candidates[place] = candidates[place], candidates[front]
+            for other in range(kind + 1, KINDS):  # the one that stood at the front stands at ``place`` now
+                where[other] = place if where[other] == front else where[other]
             front += 1
     return front
 

@@ -196,6 +196,26 @@ def _orders(n: int, rng: np.random.Generator) -> Table:
     return Table(np.column_stack([*columns, country, np.full(n, 7.0)]), _labels(score, 0.1, rng, 2))
 
 
+def _nanoseconds(n: int, rng: np.random.Generator) -> Table:
+    """What a data frame makes of a date: nanoseconds since 1970, of three years, beside prices and flags."""
+    Z, flags = rng.normal(size=(n, 4)), rng.random((n, 2)) < 0.3
+    times = 1.6e18 + 1e17 * rng.random(n)
+    score = (times - 1.65e18) / 5e16 + Z @ rng.normal(size=4) + flags @ np.ones(2)
+    return Table(np.column_stack([times, np.exp(Z), flags]), _labels(score, 0.1, rng))
+
+
+def _account_numbers(n: int, rng: np.random.Generator) -> Table:
+    """Sixteen digits that say nothing, beside an income, a rate and a year."""
+    Z = rng.normal(size=(n, 3))
+    columns = [
+        rng.integers(10**15, 9 * 10**15, n),
+        np.exp(10.5 + 0.7 * Z[:, 0]),
+        0.1 + 0.03 * Z[:, 1],
+        1990 + (5 * Z[:, 2]).round(),
+    ]
+    return Table(np.column_stack(columns), _labels(Z @ rng.normal(size=3), 0.1, rng))
+
+
 GENERATED: dict[str, Callable[[int, np.random.Generator], Table]] = {
     "unix-times": _unix_times,
     "milliseconds": _milliseconds,
@@ -214,6 +234,8 @@ GENERATED: dict[str, Callable[[int, np.random.Generator], Table]] = {
     "integer-codes": _integer_codes,
     "separable": _separable,
     "orders": _orders,
+    "nanoseconds": _nanoseconds,
+    "account-numbers": _account_numbers,
 }
 """Makers of a table with about so many rows."""
 

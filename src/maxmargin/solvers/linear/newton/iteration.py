@@ -176,7 +176,8 @@ class Iteration(Standing):
         self._aim(target)
         direction = self.hessian.solve(self.rate, self._damped_regulariser, self.gradient, self.free)
         if direction is None:
-            self.is_stuck = self.looks_done = True
+            begins_anew = self._ends_trial() or self._centres() or self._begins_without_noise()
+            self.is_stuck = self.looks_done = not begins_anew
             return
         decrement = -float(self.gradient @ direction)
         self.is_at_rounding = self._gains_nothing(decrement)
@@ -324,7 +325,7 @@ class Iteration(Standing):
         """React to a refused certificate: tighten the inner test. If the penalty allows no more progress, take a far smaller
         one and continue from the best two points. (With a target of zero every certificate is refused, and the solve ends.)"""
         if target == 0.0 and self.is_at_end:
-            self.is_stuck = True
+            self.is_stuck = not self._ends_trial()
             return
         self.caution *= 0.5
         self.looks_done = False

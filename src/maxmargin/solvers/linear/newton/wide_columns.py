@@ -17,7 +17,7 @@ from maxmargin.problem.linear import LinearProblem
 NEGLIGIBLE = 1e-12
 """Share of the objective that the last digits of alpha may cost in a column before its weight is expected to be bounded; the
 certificate has the same number in its policy."""
-HOPELESS = 1e4
+HOPELESS = 1e2
 """Multiple of the objective from which Newton's method in Python leaves this cost out from the beginning. Where it costs less,
 alpha can be mended, and steps that count it are the better ones."""
 REACH = 16.0

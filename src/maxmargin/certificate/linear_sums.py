@@ -244,7 +244,8 @@ class _BlockPass(NamedTuple):
 
         problem, output = self.problem, self.output
         C, prices = one_or_all(problem.C[block]), one_or_all(problem.offset_prices[block])  # type: ignore[index]
-        samples = ShortfallSamples(_read_only(output.alpha[block]), _read_only(C), _read_only(prices), outputs, squares)
+        own, numbers = (_read_only(output.alpha[block]), _read_only(C), _read_only(prices)), np.empty(ROWS_A_COLUMN, np.uint64)
+        samples = ShortfallSamples(*own, outputs, squares, numbers)
         totals = np.zeros((5, -(-len(outputs) // ROWS_A_COLUMN)))
         rows = problem.compiled_rows
         scale, *counts = judge_shortfalls(rows, block.start, block.stop, output.w, samples, output.weights, totals)

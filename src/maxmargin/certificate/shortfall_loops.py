@@ -17,13 +17,14 @@ ONE, ZERO = np.uint64(1), np.uint64(0)
 
 class ShortfallSamples(NamedTuple):
     """An element for each sample: alpha, C, the price of the offset, and memory for the outputs and for |x_i|^2. C and the
-    prices have one element where that is the same for all samples."""
+    prices have one element where that is the same for all samples. ``numbers`` is memory for those of a column."""
 
     alpha: Array
     C: Array
     prices: Array
     outputs: Array
     squares: Array
+    numbers: Array
 
 
 @by_type
@@ -76,37 +77,38 @@ def judge_shortfalls(rows, start, stop, w, samples, weights, totals):
     """Add up over the rows start <= i < stop, and ``weights`` += alpha_i x_i. A column of ``totals`` is for so many rows one
     after the other as make the columns suffice. Its rows are C_i loss_i, the gap term, how wrong the gap term can be when its
     output is wrong, alpha_i, and alpha_i less its price: the formulas of ``judge_residuals``. Returned are sum_i |alpha_i x_i|,
-    and how many alpha_i are not zero, at the bound, and outside of their box."""
-    alphas, C, prices, outputs, squares = samples
+    and how many alpha_i are not zero, at the bound, and outside of their box. The rows of a column are added to ``weights``
+    after all of its sums: ``numbers`` has their numbers, so that no branch depends on alpha, which is not to be foreseen."""
+    alphas, C, prices, outputs, squares, numbers = samples
     scale, n_support, n_at_bound, n_outside = 0.0, 0, 0, 0
     first, end, last = np.uint64(start), np.uint64(stop), np.uint64(weights.shape[0] - 1)
     bias, a_column = rows.bias, (end - first + np.uint64(totals.shape[1]) - ONE) // np.uint64(totals.shape[1])
-    column, in_column = ZERO, ZERO
-    losses = gaps = errors = total = excess = 0.0
-    for i in range(first, end):
-        output, magnitude, square = sums_of(rows, i, w, w[last])
-        k = i - first
-        outputs[k] = output
-        squares[k] = square
-        alpha, cost, price = alphas[k], C[k if len(C) > 1 else ZERO], prices[k if len(prices) > 1 else ZERO]
-        lost = roundings_of(rows, i) * UNIT_ROUNDOFF
-        wrong = (lost / (1.0 - lost) + 2.0 * UNIT_ROUNDOFF) * magnitude + UNDERFLOW + 2.0 * UNIT_ROUNDOFF * abs(output)
-        losses += cost * positive(-output)
-        gaps += positive(cost - alpha) * positive(-output) + alpha * positive(output)
-        errors += greater(alpha if output > -wrong else 0.0, cost - alpha if output < wrong else 0.0) * wrong
-        total += abs(alpha)
-        excess += alpha - price
-        n_outside += 0 if (alpha >= 0.0) & (alpha <= cost) else 1
-        if alpha != 0.0:
-            add(rows, i, alpha, weights)
-            weights[last] += alpha * bias
-            scale += abs(alpha) * np.sqrt(square + bias * bias)
-            n_support += 1
-            n_at_bound += 1 if alpha == cost else 0
-        in_column += ONE
-        if (in_column == a_column) | (i + ONE == end):
-            totals[0, column], totals[1, column], totals[2, column] = losses, gaps, errors
-            totals[3, column], totals[4, column] = total, excess
-            losses = gaps = errors = total = excess = 0.0
-            column, in_column = column + ONE, ZERO
+    for column in range(np.uint64(totals.shape[1])):
+        losses = gaps = errors = total = excess = 0.0
+        begin, n_added = first + column * a_column, ZERO
+        for i in range(begin, begin + a_column if begin + a_column < end else end):
+            output, magnitude, square = sums_of(rows, i, w, w[last])
+            k = i - first
+            outputs[k] = output
+            squares[k] = square
+            alpha, cost, price = alphas[k], C[k if len(C) > 1 else ZERO], prices[k if len(prices) > 1 else ZERO]
+            lost = roundings_of(rows, i) * UNIT_ROUNDOFF
+            wrong = (lost / (1.0 - lost) + 2.0 * UNIT_ROUNDOFF) * magnitude + UNDERFLOW + 2.0 * UNIT_ROUNDOFF * abs(output)
+            losses += cost * positive(-output)
+            gaps += positive(cost - alpha) * positive(-output) + alpha * positive(output)
+            errors += greater(alpha if output > -wrong else 0.0, cost - alpha if output < wrong else 0.0) * wrong
+            total += abs(alpha)
+            excess += alpha - price
+            n_outside += 0 if (alpha >= 0.0) & (alpha <= cost) else 1
+            n_at_bound += 1 if (alpha == cost) & (alpha != 0.0) else 0
+            numbers[n_added] = k
+            n_added += ONE if alpha != 0.0 else ZERO
+        totals[0, column], totals[1, column], totals[2, column] = losses, gaps, errors
+        totals[3, column], totals[4, column] = total, excess
+        n_support += n_added
+        for place in range(n_added):
+            k = numbers[place]
+            add(rows, first + k, alphas[k], weights)
+            weights[last] += alphas[k] * bias
+            scale += abs(alphas[k]) * np.sqrt(squares[k] + bias * bias)
     return scale, n_support, n_at_bound, n_outside

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.data.row_loops import column_of, row_add, row_dot, row_length, row_sqnorm, row_start
+from maxmargin.data.row_loops import column_of, row_dot, row_length, row_sqnorm, row_start, short_row_add
 from maxmargin.data.rows import Array
 
 ZERO, ONE, THREE = np.uint64(0), np.uint64(1), np.uint64(3)
@@ -25,12 +25,14 @@ OPTIONS: dict[str, Any] = {
 
 
 class Placed(NamedTuple):
-    """An element for each sample: the bound of alpha, alpha, and the output. ``chosen`` takes numbers of samples."""
+    """An element for each sample: the bound of alpha, alpha, and the output. ``chosen`` takes numbers of samples, one more than
+    there are, and ``raised`` those of as many rows as are looked at together."""
 
     upper: Array
     alpha: Array
     outputs: Array
     chosen: Array
+    raised: Array
 
 
 class WorkingSet(NamedTuple):
@@ -63,21 +65,24 @@ class Task(NamedTuple):
 @njit(**OPTIONS)
 def place_rows(rows, w, band, placed, new_w, start, stop):
     """All outputs of w. An output below the band puts alpha at its bound, and adds the sample to ``new_w``. A sample in the
-    band is chosen. Returns how many are chosen, and the sum of alpha below the band."""
-    upper, alpha, outputs, chosen = placed
+    band is chosen. Returns how many are chosen, and the sum of alpha below the band. No branch depends on an output, which is
+    not to be foreseen: some rows at a time are looked at, and those below the band are added afterwards."""
+    upper, alpha, outputs, chosen, raised = placed
     low, high = band
-    n_chosen, total = np.uint64(0), 0.0
-    for i in range(np.uint64(start), np.uint64(stop)):
-        output = row_dot(rows, i, w)
-        outputs[i] = output
-        alpha[i] = 0.0
-        if output < low:
-            alpha[i] = upper[i]
+    n_chosen, total, end = ZERO, 0.0, np.uint64(stop)
+    for first in range(np.uint64(start), end, np.uint64(len(raised))):
+        n_raised = ZERO
+        for i in range(first, first + np.uint64(len(raised)) if first + np.uint64(len(raised)) < end else end):
+            output, bound = row_dot(rows, i, w), upper[i]
+            outputs[i] = output
+            alpha[i] = bound if output < low else 0.0
+            raised[n_raised], chosen[n_chosen] = i, i
+            n_raised += ONE if output < low else ZERO
+            n_chosen += ONE if (output >= low) & (output <= high) else ZERO
+        for place in range(n_raised):
+            i = raised[place]
             total += upper[i]
-            row_add(rows, i, upper[i], new_w)
-        elif output <= high:
-            chosen[n_chosen] = i
-            n_chosen += ONE
+            short_row_add(rows, i, upper[i], new_w)
     return n_chosen, total
 
 
@@ -183,20 +188,20 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             room = lesser_of(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -lesser_of(alpha[i], upper[j] - alpha[j])
             if slope == 0.0 or room == 0.0:
                 continue
-            row_add(rows, i, 1.0, other)
+            short_row_add(rows, i, 1.0, other)
             both = squares[p] + squares[q]
             curvature = both - 2.0 * row_dot(rows, j, other)  # |x_i - x_j|^2
             are_alike = curvature <= task.alike * both
             if are_alike:  # by what is left after x_j is taken away: the difference has lost its digits
-                row_add(rows, j, -1.0, other)
+                short_row_add(rows, j, -1.0, other)
                 curvature = _cleared(rows, j, other)
             rest_of_i = _cleared(rows, i, other)
             curvature += rest_of_i if are_alike else 0.0
             step = slope / curvature if abs(slope) < abs(room) * curvature else room
             alpha[i] = lesser_of(alpha[i] + step if alpha[i] + step > 0.0 else 0.0, upper[i])
             alpha[j] = lesser_of(alpha[j] - step if alpha[j] > step else 0.0, upper[j])
-            row_add(rows, i, step, w)
-            row_add(rows, j, -step, w)
+            short_row_add(rows, i, step, w)
+            short_row_add(rows, j, -step, w)
         n_read += 2.0 * size * task.sweeps
     for k in range(n):
         rest += alpha[chosen[k]]

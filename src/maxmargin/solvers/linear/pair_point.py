@@ -94,6 +94,8 @@ class PairPolicy:
     row) rows one after the other take 30 ns each, and rows here and there 100 ns."""
     chunk_elements: int = 10_000_000
     """Stored elements of X between two check points."""
+    rows_together: int = 64
+    """Rows whose outputs are computed before those below the band are added to w: they stay in the first-level cache."""
     slow: float = 0.5
     """Share of its last gap above which the gap of a working set falls slowly, so that all samples are looked at."""
     still_iterations: int = 4
@@ -248,7 +250,7 @@ class PairPoint:
         if band == EVERYWHERE:
             return self._place_everywhere(w)
         n, step, total, parts = self.rows.n_samples, self._rows_a_chunk, 0.0, []
-        memory = np.empty(n, np.uint64)
+        memory = np.empty(n + 1, np.uint64)
         self.w[:] = 0.0
         for start in range(0, n, step):
             check_point()
@@ -304,7 +306,7 @@ class PairPoint:
             self._add(scales, self.w)
 
     def _placed(self, chosen: Array) -> Placed:
-        return Placed(self.upper, self.alpha, self.outputs, chosen)
+        return Placed(self.upper, self.alpha, self.outputs, chosen, np.empty(self.policy.rows_together, np.uint64))
 
     def look(self) -> None:
         """All outputs of w."""

@@ -36,12 +36,13 @@ class Placed(NamedTuple):
 
 
 class WorkingSet(NamedTuple):
-    """The samples of a working set, their outputs, memory for |x_i|^2, and for numbers of those that violate optimality on each
-    side."""
+    """The samples of a working set, and memory: for their outputs, alpha and bounds, one after the other, and for the numbers
+    of those that violate optimality on each side."""
 
     chosen: Array
     outputs: Array
-    squares: Array
+    alpha: Array
+    upper: Array
     below: Array
     above: Array
 
@@ -50,8 +51,7 @@ class Task(NamedTuple):
     """What ends the steps on a working set: the relative gap to reach, a number of rows read, or a w that is nothing but
     rounding, where w = 0 is optimal. ``total`` is the sum of all alpha. Where ``spread`` is not zero, the gap does not count:
     the outputs of two samples that can be paired are to differ by at most ``spread`` times |w| |x|. A round computes the
-    outputs, halves the interval that holds rho ``halvings`` times, and pairs each violator ``sweeps`` times. ``alike`` is a
-    field of ``PairPolicy``."""
+    outputs, halves the interval that holds rho ``halvings`` times, and pairs each violator ``sweeps`` times."""
 
     target: float
     most_read: float
@@ -59,7 +59,6 @@ class Task(NamedTuple):
     spread: float
     sweeps: int
     halvings: int
-    alike: float
 
 
 @njit(**OPTIONS)
@@ -93,14 +92,16 @@ def lesser_of(one, other):
 
 
 @njit(inline="always")
-def _cleared(rows, i, w):
-    """The squares of the elements of w where x_i has elements, which become zero."""
-    start, total = row_start(rows, i), 0.0
+def _cleared(rows, i, w, other):
+    """The products with w, and the squares, of the elements of ``other`` where x_i has elements, which become zero."""
+    start, product, square = row_start(rows, i), 0.0, 0.0
     for k in range(row_length(rows, i)):
         column = column_of(rows, start, k)
-        total += w[column] * w[column]
-        w[column] = 0.0
-    return total
+        value = other[column]
+        product += w[column] * value
+        square += value * value
+        other[column] = 0.0
+    return product, square
 
 
 @njit(inline="always")
@@ -121,7 +122,7 @@ def _sort(numbers, n, keys, sign):
 
 
 @njit(**OPTIONS)
-def descend_pairs(rows, working_set, alpha, upper, w, other, task):
+def descend_pairs(rows, working_set, alphas, uppers, w, other, task):
     """Move alpha on the working set towards the least |w(alpha)|, all other alpha fixed. ``other`` is a vector of zeros, which
     it is again at the end. Returns rho, the gap, the rows read, and the greatest |x_i|^2.
 
@@ -129,20 +130,21 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
     rise, from the worst on, with the samples above rho whose alpha can fall. A pair (i, j) moves alpha_i up and alpha_j down,
     or the other way, by the same amount: to the least |w(alpha)| that their boxes allow. At the end one free alpha takes up
     what rounding left of their sum."""
-    chosen, outputs, squares, below, above = working_set
+    chosen, outputs, alpha, upper, below, above = working_set
     n, rho, gap, n_read, longest, rest = np.uint64(len(chosen)), 0.0, np.inf, 0.0, 0.0, 0.0
     for k in range(n):
-        squares[k] = row_sqnorm(rows, chosen[k])
-        longest = squares[k] if squares[k] > longest else longest
-        rest -= alpha[chosen[k]]
+        i = chosen[k]
+        square = row_sqnorm(rows, i)
+        longest = square if square > longest else longest
+        alpha[k], upper[k] = alphas[i], uppers[i]
+        rest -= alpha[k]
     while True:
         low, high = np.inf, -np.inf
         for k in range(n):
-            i = chosen[k]
-            output = row_dot(rows, i, w)
+            output = row_dot(rows, chosen[k], w)
             outputs[k] = output
-            low = output if alpha[i] < upper[i] and output < low else low
-            high = output if alpha[i] > 0.0 and output > high else high
+            low = output if alpha[k] < upper[k] and output < low else low
+            high = output if alpha[k] > 0.0 and output > high else high
         n_read += n
         if low >= high:  # no pair can be moved
             rho = 0.5 * (low + high) if low - high < np.inf else (high if high > -np.inf else low)
@@ -150,22 +152,20 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             break
         wanted = 0.0  # the weight that is to be between ``low`` and rho
         for k in range(n):
-            i = chosen[k]
-            wanted += alpha[i] - (upper[i] if outputs[k] < low else 0.0)
+            wanted += alpha[k] - (upper[k] if outputs[k] < low else 0.0)
         least, greatest = low, high
         for _ in range(task.halvings):
             rho, weight = 0.5 * (least + greatest), 0.0
             for k in range(n):
-                weight += upper[chosen[k]] if (outputs[k] >= low) & (outputs[k] < rho) else 0.0
+                weight += upper[k] if (outputs[k] >= low) & (outputs[k] < rho) else 0.0
             least, greatest = (least, rho) if weight > wanted else (rho, greatest)
         gap, n_below, n_above = 0.0, np.uint64(0), np.uint64(0)
         for k in range(n):
-            i = chosen[k]
-            lacking, it = rho - outputs[k], alpha[i]
-            gap += (upper[i] - it) * lacking if lacking > 0.0 else -it * lacking
+            lacking, it, bound = rho - outputs[k], alpha[k], upper[k]
+            gap += (bound - it) * lacking if lacking > 0.0 else -it * lacking
             below[n_below], above[n_above] = k, k
-            n_below += ONE if lacking > 0.0 and it < upper[i] else ZERO
-            n_above += ONE if lacking < 0.0 and it > 0.0 else ZERO
+            n_below += ONE if (lacking > 0.0) & (it < bound) else ZERO
+            n_above += ONE if (lacking < 0.0) & (it > 0.0) else ZERO
         sqnorm = 0.0
         for j in range(len(w)):
             sqnorm += w[j] * w[j]
@@ -183,31 +183,33 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
         shift = size // np.uint64(task.sweeps)
         for k in range(size * np.uint64(task.sweeps)):
             p, q = below[k % size % n_below], above[(k % size + k // size * shift) % n_above]
-            i, j = chosen[p], chosen[q]
-            slope = row_dot(rows, j, w) - row_dot(rows, i, w)
-            room = lesser_of(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -lesser_of(alpha[i], upper[j] - alpha[j])
-            if slope == 0.0 or room == 0.0:
+            rise, fall = lesser_of(upper[p] - alpha[p], alpha[q]), lesser_of(alpha[p], upper[q] - alpha[q])
+            if rise + fall == 0.0:
                 continue
-            short_row_add(rows, i, 1.0, other)
-            both = squares[p] + squares[q]
-            curvature = both - 2.0 * row_dot(rows, j, other)  # |x_i - x_j|^2
-            are_alike = curvature <= task.alike * both
-            if are_alike:  # by what is left after x_j is taken away: the difference has lost its digits
-                short_row_add(rows, j, -1.0, other)
-                curvature = _cleared(rows, j, other)
-            rest_of_i = _cleared(rows, i, other)
-            curvature += rest_of_i if are_alike else 0.0
+            i, j = chosen[p], chosen[q]
+            slope = curvature = 0.0  # w . (x_j - x_i) and |x_j - x_i|^2
+            for side in range(2):
+                short_row_add(rows, i if side == 0 else j, 2.0 * side - 1.0, other)
+            for side in range(2):
+                product, square = _cleared(rows, i if side == 0 else j, w, other)
+                slope += product
+                curvature += square
+            room = rise if slope > 0.0 else -fall
             step = slope / curvature if abs(slope) < abs(room) * curvature else room
-            alpha[i] = lesser_of(alpha[i] + step if alpha[i] + step > 0.0 else 0.0, upper[i])
-            alpha[j] = lesser_of(alpha[j] - step if alpha[j] > step else 0.0, upper[j])
-            short_row_add(rows, i, step, w)
-            short_row_add(rows, j, -step, w)
+            if slope == 0.0 or step == 0.0:
+                continue
+            alpha[p] = lesser_of(alpha[p] + step if alpha[p] + step > 0.0 else 0.0, upper[p])
+            alpha[q] = lesser_of(alpha[q] - step if alpha[q] > step else 0.0, upper[q])
+            for side in range(2):
+                short_row_add(rows, i if side == 0 else j, step * (1.0 - 2.0 * side), w)
         n_read += 2.0 * size * task.sweeps
     for k in range(n):
-        rest += alpha[chosen[k]]
+        rest += alpha[k]
     for k in range(n):
-        it = alpha[chosen[k]] - rest
-        if it > 0.0 and it < upper[chosen[k]]:
-            alpha[chosen[k]] = it
+        it = alpha[k] - rest
+        if it > 0.0 and it < upper[k]:
+            alpha[k] = it
             break
+    for k in range(n):
+        alphas[chosen[k]] = alpha[k]
     return rho, gap, n_read, longest

@@ -35,8 +35,6 @@ class PairPolicy:
     halvings: int = 10
     """Halvings of the interval that holds rho. A rough rho is enough to tell the two sides apart, and every rho gives a bound.
     Few halvings leave samples on both sides, down to the last digits of their outputs. An estimate, not measured."""
-    alike: float = 1e-6
-    """Share of |x_i|^2 + |x_j|^2 below which |x_i - x_j|^2 is not computed as a difference, so that ten digits are left."""
     most_read: float = 2.0
     """Rows read on a working set, as a share of all rows, before all samples are looked at, or another method is considered."""
     least_read: int = 100_000
@@ -358,7 +356,7 @@ class PairPoint:
         policy, n = self.policy, self.rows.n_samples
         spread = spread if n * self.rows.n_features <= policy.small_elements else 0.0
         most_read = float(max(policy.least_read, policy.most_read * n))  # an int would compile the loop once more
-        return Task(target, most_read, self.total, spread, self._sweeps, policy.halvings, policy.alike)
+        return Task(target, most_read, self.total, spread, self._sweeps, policy.halvings)
 
     @property
     def _sweeps(self) -> int:
@@ -388,5 +386,4 @@ class PairPoint:
 def _working_set(chosen: Array) -> WorkingSet:
     """The chosen samples, and memory for the steps on them."""
     n = len(chosen)
-    memory, numbers = np.empty((2, n)), np.empty((2, n), np.uint64)
-    return WorkingSet(chosen, memory[0], memory[1], numbers[0], numbers[1])
+    return WorkingSet(chosen, *np.empty((3, n)), *np.empty((2, n + 1), np.uint64))

@@ -11,7 +11,7 @@ from maxmargin.data.caching import njit
 from maxmargin.data.row_loops import column_of, row_dot, row_length, row_sqnorm, row_start, short_row_add
 from maxmargin.data.rows import Array
 
-ZERO, ONE, THREE = np.uint64(0), np.uint64(1), np.uint64(3)
+ZERO, ONE, TWO, THREE = (np.uint64(k) for k in range(4))
 ROUNDING = 2.0**-53
 """The largest relative error of one rounding to float64."""
 OPTIONS: dict[str, Any] = {
@@ -83,6 +83,54 @@ def place_rows(rows, w, band, placed, new_w, start, stop):
             total += upper[i]
             short_row_add(rows, i, upper[i], new_w)
     return n_chosen, total
+
+
+@njit(**OPTIONS)
+def raise_least(rows, placed, missing, numbers, w):
+    """Raise alpha to its bound on the chosen samples, from the least output on, as long as their sum is at most ``missing``,
+    give what is left to the next, and add all rows to w. ``numbers`` is memory for the chosen samples.
+
+    The place in their order at which the sum of the bounds exceeds ``missing`` is found as in quicksort: samples are parted by
+    the output of one of them, and the search goes on among those on one side."""
+    upper, alpha, outputs, chosen, _ = placed
+    n_chosen, first, before = np.uint64(len(chosen)), ZERO, 0.0
+    last = n_chosen
+    for k in range(last):
+        numbers[k] = chosen[k]
+    while first < last:
+        pivot, n_less, n_greater, weight = outputs[numbers[first + (last - first) // TWO]], first, last, 0.0
+        k = first
+        while k < n_greater:
+            i = numbers[k]
+            if outputs[i] < pivot:
+                weight += upper[i]
+                numbers[k], numbers[n_less] = numbers[n_less], i
+                n_less += ONE
+                k += ONE
+            elif outputs[i] > pivot:
+                n_greater -= ONE
+                numbers[k], numbers[n_greater] = numbers[n_greater], i
+            else:
+                k += ONE
+        if before + weight > missing:
+            last = n_less
+            continue
+        before += weight
+        first = n_less
+        while first < n_greater and before + upper[numbers[first]] <= missing:
+            before += upper[numbers[first]]
+            first += ONE
+        if first < n_greater:
+            break
+    for k in range(first):
+        alpha[numbers[k]] = upper[numbers[k]]
+    if first < n_chosen:
+        rest = missing - before
+        alpha[numbers[first]] = rest if rest > 0.0 else 0.0
+    for k in range(n_chosen):
+        i = chosen[k]
+        if alpha[i] != 0.0:
+            short_row_add(rows, i, alpha[i], w)
 
 
 @njit(inline="always")

@@ -13,8 +13,8 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.dual_box import one_or_all, repeated
-from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows
-from maxmargin.solvers.linear.pair_start import keys_at, lowest, nearest
+from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows, raise_least
+from maxmargin.solvers.linear.pair_start import keys_at, nearest
 from maxmargin.solvers.samples import one_of_each
 
 EVERYWHERE = (-np.inf, np.inf)
@@ -52,8 +52,8 @@ class PairPolicy:
     small_elements: int = 1 << 15
     """Elements n d up to which a problem is solved to rounding error whatever the target is, if ``least_read`` rows suffice."""
     product_elements: int = 1_000_000
-    """Stored elements of a dense X up to which the first mean is a product with all of X, which takes about a millisecond and
-    compiles nothing, and of a sparse X up to which rows are added to w by a loop over all rows."""
+    """Stored elements of X up to which the first mean is a product with all of X, which takes about a millisecond and compiles
+    nothing."""
     small_spread: float = 1e-13
     """Difference of two outputs that counts as rounding, as a share of |w| |x|."""
     near_share: float = 0.1
@@ -235,7 +235,7 @@ class PairPoint:
         """A first direction: the mean of some samples."""
         scales, w = np.zeros(self.rows.n_samples), np.zeros(self.rows.n_features + 1)
         scales[::every] = self.upper[::every]
-        if self.rows.is_sparse or self.rows.n_stored > self.policy.product_elements:
+        if self.rows.n_stored > self.policy.product_elements:
             self._add(scales, w)
         else:
             w[:-1] = self.rows.matrix.T @ scales
@@ -270,38 +270,19 @@ class PairPoint:
 
     def _fill(self, missing: float) -> None:
         """Raise alpha on the chosen samples, from the least output on, until the sum is right. Where they are many more than
-        ``size``, those nearest to the last that was raised stay chosen."""
+        ``size``, those nearest to the last that was raised stay chosen. Outputs that differ by less than the slack of the
+        sample count as equal."""
+        if self._slack > 0.0:
+            self.outputs[self._places] = np.rint(self.outputs[self._places] / self._slack)
         self._raise(missing)
         if len(self.chosen) > 2 * self.size:
-            self.chosen = self.chosen[nearest(self._keys, self.alpha[self._places] > 0.0, self.size)]
+            keys, is_raised = self.outputs[self._places], self.alpha[self._places] > 0.0
+            self.chosen = self.chosen[nearest(keys, is_raised, self.size)]
 
     def _raise(self, missing: float) -> None:
         """Raise alpha on the chosen samples, from the least output on, by ``missing`` together."""
         self._sqnorm = None
-        chosen, upper = self._places, self._upper_of(self._places)
-        numbers, before, has_next = lowest(self._keys, one_or_all(upper), missing)
-        raised = chosen[numbers]
-        self.alpha[raised] = upper[numbers]
-        if has_next:
-            self.alpha[raised[-1]] = min(max(0.0, missing - before), float(upper[numbers[-1]]))
-        self._add_raised(raised)
-
-    @property
-    def _keys(self) -> Array:
-        """The outputs of the working set, where those that differ by less than the slack of the sample are equal."""
-        outputs = self.outputs[self._places]
-        return np.rint(outputs / self._slack) if self._slack > 0.0 else outputs
-
-    def _add_raised(self, raised: Array) -> None:
-        """Add the rows of these samples to w: by a product where X is dense or they are few, else by a loop over all rows."""
-        rows = self.rows
-        is_few = rows.n_stored > self.policy.product_elements and len(raised) * self.policy.mean_every <= rows.n_samples
-        if is_few or not rows.is_sparse:
-            self.w[:-1] += rows.taken(raised).matrix.T @ self.alpha[raised]
-        else:
-            scales = np.zeros(rows.n_samples)
-            scales[raised] = self.alpha[raised]
-            self._add(scales, self.w)
+        raise_least(self._compiled, self._placed(self.chosen), float(missing), np.empty_like(self.chosen), self.w)
 
     def _placed(self, chosen: Array) -> Placed:
         return Placed(self.upper, self.alpha, self.outputs, chosen, np.empty(self.policy.rows_together, np.uint64))

@@ -47,7 +47,7 @@ class SwitchingPolicy:
     interior_products: float = 1e9
     """Samples times the square of the features up to which the interior-point method is tried where others get no farther: a
     step makes so many products, and about 30 steps are made."""
-    one_class_elements: int = 500_000
+    one_class_elements: int = 1_000_000
     """Stored elements of X up to which a one-class problem is tried without the driver's loop, which takes 0.1 ms. A try that
     fails takes as long as the steps."""
     one_call_elements: int = 4_000_000

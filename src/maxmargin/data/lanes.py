@@ -139,8 +139,8 @@ def counted_all(
 
 
 def add_fours(context: Any, builder: Any, places: tuple[Any, Any], kinds: tuple[Any, Any], scale: Any, stop: Any) -> Any:
-    """w_k += scale x_k for k below ``stop``, four at a time. ``places`` are the addresses of the first x and of the first w, and
-    ``kinds`` their types of Numba; w is in float64. Returned is the k at which it ended. The two are taken not to overlap."""
+    """w_k += scale x_k for k below ``stop``, four at a time. ``places`` are the addresses of the first x and of the first w,
+    which are taken not to overlap, and ``kinds`` their types of Numba; w is in float64. Returned is the k at which it ended."""
     (x_place, w_place), (x_kind, w_kind) = places, kinds
     four = ir.VectorType(ir.DoubleType(), 4)
     stored, scales = ir.VectorType(context.get_value_type(x_kind), four.count), spread(builder, scale, four)

@@ -22,7 +22,7 @@ import numpy as np
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import BestKinks, KernelVerdict
-from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma, length
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, one_or_all, summed
 from maxmargin.problem.kernel import EvenProblem, KernelProblem
@@ -65,8 +65,8 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
         return linear_offset_bound(problem, w, certificate)
     with np.errstate(all="ignore"):
         roundings, b = float(problem.rows.longest) + 8.0, float(w[-1]) * problem.intercept_scaling
-        length = float(np.linalg.norm(w[:-1])) * (1.0 + gamma(len(w) + 8.0))
-        steepness = (certificate.distance_bound + gamma(roundings) * length) * (1.0 + gamma(roundings)) * OUTWARDS
+        size = length(w[:-1]) * (1.0 + gamma(len(w) + 8.0))
+        steepness = (certificate.distance_bound + gamma(roundings) * size) * (1.0 + gamma(roundings)) * OUTWARDS
         flat = (gamma(roundings) * abs(b) + roundings * SMALLEST) * OUTWARDS
         reach = steepness * math.sqrt(float(squares.max()) + roundings * SMALLEST) * OUTWARDS + flat
         reaches = _Reaches(steepness, flat, roundings * SMALLEST, reach)

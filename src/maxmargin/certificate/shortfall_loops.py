@@ -17,13 +17,15 @@ ONE, ZERO = np.uint64(1), np.uint64(0)
 
 class ShortfallSamples(NamedTuple):
     """An element for each sample: alpha, C, the price of the offset, and memory for the outputs and for |x_i|^2. C and the
-    prices have one element where that is the same for all samples. ``numbers`` is memory for those of a column."""
+    prices have one element where that is the same for all samples. ``magnitudes`` and ``numbers`` are memory for
+    the samples of a column."""
 
     alpha: Array
     C: Array
     prices: Array
     outputs: Array
     squares: Array
+    magnitudes: Array
     numbers: Array
 
 
@@ -78,19 +80,21 @@ def judge_shortfalls(rows, start, stop, w, samples, weights, totals):
     after the other as make the columns suffice. Its rows are C_i loss_i, the gap term, how wrong the gap term can be when its
     output is wrong, alpha_i, and alpha_i less its price: the formulas of ``judge_residuals``. Returned are sum_i |alpha_i x_i|,
     and how many alpha_i are not zero, at the bound, and outside of their box. The rows of a column are added to ``weights``
-    after all of its sums: ``numbers`` has their numbers, so that no branch depends on alpha, which is not to be foreseen."""
-    alphas, C, prices, outputs, squares, numbers = samples
+    after all of its sums: ``numbers`` has their numbers, so that no branch depends on alpha, which is not to be foreseen. A
+    loop does one thing at a time: the compiler makes one that does all of them twice as slow."""
+    alphas, C, prices, outputs, squares, magnitudes, numbers = samples
     scale, n_support, n_at_bound, n_outside = 0.0, 0, 0, 0
     first, end, last = np.uint64(start), np.uint64(stop), np.uint64(weights.shape[0] - 1)
     bias, a_column = rows.bias, (end - first + np.uint64(totals.shape[1]) - ONE) // np.uint64(totals.shape[1])
     for column in range(np.uint64(totals.shape[1])):
         losses = gaps = errors = total = excess = 0.0
         begin, n_added = first + column * a_column, ZERO
-        for i in range(begin, begin + a_column if begin + a_column < end else end):
-            output, magnitude, square = sums_of(rows, i, w, w[last])
+        behind = begin + a_column if begin + a_column < end else end
+        for i in range(begin, behind):
+            outputs[i - first], magnitudes[i - begin], squares[i - first] = sums_of(rows, i, w, w[last])
+        for i in range(begin, behind):
             k = i - first
-            outputs[k] = output
-            squares[k] = square
+            output, magnitude = outputs[k], magnitudes[i - begin]
             alpha, cost, price = alphas[k], C[k if len(C) > 1 else ZERO], prices[k if len(prices) > 1 else ZERO]
             lost = roundings_of(rows, i) * UNIT_ROUNDOFF
             wrong = (lost / (1.0 - lost) + 2.0 * UNIT_ROUNDOFF) * magnitude + UNDERFLOW + 2.0 * UNIT_ROUNDOFF * abs(output)

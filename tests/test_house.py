@@ -58,7 +58,7 @@ NUMBERS = {
     "scale_out/remainder.py": {"BINS_A_POWER", "LEAST_POWER", "MOST_POWER", "ROW_OVERHEAD"},
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/presolve.py": {"MIXER"},
-    "certificate/linear_sums.py": {"ROWS_A_COLUMN"},
+    "certificate/linear_sums.py": {"ROWS_A_COLUMN", "ROWS_TOGETHER"},
     "solvers/samples.py": {"MIXER"},
     "solvers/linear/newton/small_newton.py": {"LIGHT", "LINE", "STRIP"},
     "solvers/linear/newton/standing.py": {"ROUNDING"},
@@ -74,6 +74,7 @@ NUMBERS_OF_LOOPS = {
     "certificate/kernel_sum_loops.py": {"GROUP"},
     "certificate/precise_kernel_loops.py": {"HALVINGS", "LN_2", "LN_2_REST", "LOG2_E", "LOG2_E_REST", "SMALL", "WIDTH"},
     "certificate/residual_loops.py": {"UNDERFLOW", "UNIT_ROUNDOFF"},
+    "certificate/shortfall_loops.py": {"ONE", "ZERO"},
     "data/row_loops.py": {"LINE", "MOST_LINES", "ONE"},
     "io/svmlight_loops.py": {
         "ALL_ONES",
@@ -160,7 +161,7 @@ NUMBERS_OF_LOOPS = {
     "solvers/linear/dcd_loop.py": {"CYCLIC", "FETCHED_AHEAD", "LOCATED_AHEAD", "NONE", "ONLINE", "PERMUTED"},
     "solvers/linear/newton/rare_column_loops.py": {"MOST_TRIES"},
     "solvers/linear/newton/small_newton_loop.py": {"FEW", "ONE", "ROUNDING", "ZERO"},
-    "solvers/linear/pair_descent_loop.py": {"ONE", "ROUNDING", "THREE", "ZERO"},
+    "solvers/linear/pair_descent_loop.py": {"ROUNDING"},
     "solvers/linear/pegasos_as_printed_loop.py": {"AHEAD"},
     "solvers/linear/pegasos_loop.py": {
         "FETCHED_AHEAD",

@@ -11,7 +11,7 @@ import pytest
 from numba import njit
 from scipy import sparse
 
-from maxmargin.data.row_loops import add_rows, row_add, row_dot, squared_norms
+from maxmargin.data.row_loops import add_rows, row_add, row_dot, short_row_add, squared_norms
 from maxmargin.data.rows import CsrRows, DenseRows, Rows
 
 A = np.array([[0, 2, 0, 3], [0, 0, 0, 0], [1, 0, 4, 0], [5, 6, 7, 8], [0, 0, 0, 1]], dtype=np.float64)
@@ -458,3 +458,18 @@ def test_a_sparse_matrix_with_wrong_indices_is_refused(indices, indptr):
     X.data, X.indices, X.indptr = np.ones(1), np.array(indices, dtype=np.int32), np.array(indptr, dtype=np.int32)
     with pytest.raises(ValueError, match=r"broken|index|indptr|Last value"):
         Rows.from_matrix(X)
+
+
+@njit
+def one_short_add(rows, i, scale, w):
+    short_row_add(rows, i, scale, w)
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_short_row_is_added_in_fours_and_the_rest(n_features, dtype, is_sparse):
+    X = np.random.default_rng(n_features).integers(-9, 10, (6, n_features)).astype(dtype)
+    rows, w = Rows.from_matrix(sparse.csr_array(X) if is_sparse else X).compiled(0.5), np.arange(n_features + 1.0)
+    one_short_add(rows, np.uint64(4), 3.0, w)
+    assert np.array_equal(w, np.arange(n_features + 1.0) + 3.0 * np.append(X[4], 0.5))

@@ -300,3 +300,34 @@ def test_the_bound_on_rho_without_a_free_sample_needs_no_pass_over_X(weighted, m
     near = intercept.priced_offset_bound(problem, solution.w, certificate, margins, judge.squares)
     assert near == pytest.approx(everywhere, rel=1e-9)
     assert near >= 0.49 * float(solution.w[0])
+
+
+@shares
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("rows_of_residuals", [7, 1 << 15])
+def test_one_pass_for_one_class_has_the_sums_of_the_passes_for_any_residuals(
+    nu, weighted, is_sparse, rows_of_residuals, monkeypatch
+):
+    """The sums of the general passes go through other orders of additions, so that they agree to rounding."""
+    from maxmargin.certificate import linear_sums, policy
+
+    problem = made(nu, is_sparse, weighted, d=7)
+    rng = np.random.default_rng(2)
+    w, alpha = rng.normal(size=8), filled(rng.uniform(0.0, 1.0, 50) * problem.C, problem.C, problem.offset_prices)
+    monkeypatch.setattr(policy, "LINEAR", replace(policy.LINEAR, rows_of_residuals=rows_of_residuals))
+    fused = judge_of(problem).certify(w, alpha, outputs := np.empty(50))
+    monkeypatch.setattr(linear_sums, "has_shortfalls", lambda problem: False)
+    general = judge_of(problem).certify(w, alpha, wanted := np.empty(50))
+    np.testing.assert_allclose(outputs, wanted, rtol=1e-12)
+    assert (fused.n_support, fused.n_at_bound) == (general.n_support, general.n_at_bound)
+    for name in ("primal", "dual", "gap", "rounding_error", "distance_bound"):
+        assert getattr(fused, name) == pytest.approx(getattr(general, name), rel=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [-0.5, 3.5, np.nan])
+def test_an_alpha_outside_its_box_proves_nothing(wrong):
+    problem = made(0.3, weighted=False)
+    alpha = np.array(problem.offset_prices)
+    alpha[7] = wrong
+    assert not certify(problem, np.ones(5), alpha).is_proof

@@ -14,7 +14,7 @@ The optimal offsets may be an interval: what is bounded is the distance to the f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import BestKinks, KernelVerdict
-from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma
+from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma, length
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, one_or_all, summed
 from maxmargin.problem.kernel import EvenProblem, KernelProblem
@@ -55,24 +55,26 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
     the certificate has computed.
 
     Optimal offsets are quantiles of kinks. The offset at hand is one, so that kinks are taken from there: all that matter are
-    near zero. With R the greatest distance of a kink from the optimal one, a kink beyond 1.5 R on either side stays beyond
-    0.5 R if it is moved inwards, and beyond 1.5 R if outwards. The quantiles of kinks that are all moved down lie between -R
-    and 0, and of those moved up between 0 and R. Where they are found there, with 0.4 R to spare, no other kink matters."""
+    near zero. With R the greatest distance of a kink from the optimal one, a kink beyond F on either side stays beyond F - R if
+    it is moved inwards, and beyond F if outwards. The quantile of kinks that are all moved down is that of the kinks within F,
+    if it is found between -F and F - R, and of those moved up if between R - F and F; 0.1 R is left to spare. F is 1.5 R first.
+    Where no sample is free, the offset is in the middle between two kinks, and F is 1.5 R more than the farther one."""
     if not math.isfinite(certificate.distance_bound):
         return math.inf
     if problem.loss.is_smooth or _has_several_kinks(problem):
         return linear_offset_bound(problem, w, certificate)
     with np.errstate(all="ignore"):
         roundings, b = float(problem.rows.longest) + 8.0, float(w[-1]) * problem.intercept_scaling
-        length = float(np.linalg.norm(w[:-1])) * (1.0 + gamma(len(w) + 8.0))
-        steepness = (certificate.distance_bound + gamma(roundings) * length) * (1.0 + gamma(roundings)) * OUTWARDS
+        size = length(w[:-1]) * (1.0 + gamma(len(w) + 8.0))
+        steepness = (certificate.distance_bound + gamma(roundings) * size) * (1.0 + gamma(roundings)) * OUTWARDS
         flat = (gamma(roundings) * abs(b) + roundings * SMALLEST) * OUTWARDS
         reach = steepness * math.sqrt(float(squares.max()) + roundings * SMALLEST) * OUTWARDS + flat
         reaches = _Reaches(steepness, flat, roundings * SMALLEST, reach)
-        interval = _interval_within(problem, margins, squares, reaches, 1.5 * reach)
-        is_inside = -1.4 * reach <= interval.low <= 0.4 * reach and -0.4 * reach <= interval.high <= 1.4 * reach
-        if not is_inside:
-            interval = _interval_within(problem, margins, squares, reaches, math.inf)
+        for far in _distances(problem, margins, reach):
+            interval = _interval_within(problem, margins, squares, reaches, far)
+            near, wide = far - 1.1 * reach, far - 0.1 * reach
+            if -wide <= interval.low <= near and -near <= interval.high <= wide:
+                break
     return farthest_of(interval, 0.0) * OUTWARDS
 
 
@@ -80,6 +82,15 @@ def _has_several_kinks(problem: LinearProblem) -> bool:
     """Whether the loss of a sample bends at several residuals, and not at zero alone."""
     found: Kinks = problem.loss.kinks(np.zeros(1), problem.C[:1], np.zeros(1))  # type: ignore[attr-defined]
     return len(found.offsets) != 1
+
+
+def _distances(problem: LinearProblem, margins: Array, reach: float) -> Iterator[float]:
+    """The distances from the offset at hand within which kinks are looked for, one after the other."""
+    yield 1.5 * reach
+    shifted = margins - one_or_all(problem.targets)
+    above, below = np.where(shifted > 0.0, shifted, math.inf), np.where(shifted > 0.0, math.inf, -shifted)
+    yield 1.5 * reach + max(float(above.min()), float(below.min()))
+    yield math.inf
 
 
 class _Reaches(NamedTuple):
@@ -97,8 +108,8 @@ def _interval_within(problem: LinearProblem, margins: Array, squares: Array, rea
     others count by their weight alone. A kink is at t - f."""
     assert problem.offset_prices is not None
     targets, C, n = one_or_all(problem.targets), problem.C, problem.n_samples
-    is_below = margins > targets + far
-    near = np.flatnonzero((margins >= targets - far) & ~is_below)
+    shifted = margins - targets if targets.any() else margins
+    near, is_below = np.flatnonzero(np.abs(shifted) <= far), shifted > far
     kinks = problem.targets[near] - margins[near]
     greatest = max(float(kinks.max(initial=0.0)), -float(kinks.min(initial=0.0)))
     own = reaches.steepness * np.sqrt(squares[near] + reaches.least) + reaches.flat

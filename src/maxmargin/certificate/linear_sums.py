@@ -19,15 +19,20 @@ from maxmargin.certificate.rounding import SMALLEST, gamma, two_sum, vector
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, ResidualPieces, one_or_all
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
 
 HINGE, SQUARED_HINGE = Hinge().margin_pieces(), SquaredHinge().margin_pieces()
 """The losses that ``margin_loops.py`` knows."""
+SHORTFALL = ResidualPieces(0.0, 1.0, 0.0)
+"""The loss that ``shortfall_loops.py`` knows, where all targets are zero."""
 ROWS_A_COLUMN = 16
 """Terms that are added one after the other before the rest is added in pairs: at most so many roundings besides those of
 ``np.sum``, which makes fewer than 32 of up to 2^18 terms. Part of a proof: see ``PAIRWISE_ROUNDINGS``."""
+ROWS_TOGETHER = 4
+"""The same for one class, whose rows are read twice in a column: with 16 rows of mnist they leave the first-level cache, and a
+certificate takes 1.15 times as long. Not more than ``ROWS_A_COLUMN``."""
 
 
 class DualTotals(NamedTuple):
@@ -181,6 +186,14 @@ def has_compiled_sums(problem: LinearProblem) -> bool:
     return is_usual and problem.offset_prices is None and problem.n_samples >= policy.LINEAR.many_rows
 
 
+def has_shortfalls(problem: LinearProblem) -> bool:
+    """Whether the problem is that of one class, all of whose sums are made in the pass over X."""
+    is_priced = problem.offset_prices is not None and problem.intercept_scaling != 0.0 and problem.loss.is_regression
+    if not is_priced or problem.targets.strides != (0,) or float(problem.targets[0]) != 0.0:
+        return False
+    return bool(problem.loss.residual_pieces() == SHORTFALL)  # type: ignore[attr-defined]
+
+
 def _sum_over_rows(problem: LinearProblem, output: PassOutput, start: int, stop: int) -> RowTotals:
     """Sums over the rows start <= i < stop; their part of w(alpha) goes to ``output.weights``, and what that lacks to
     ``output.rests``: it is None where float64 is enough."""
@@ -193,7 +206,8 @@ def _sum_over_rows(problem: LinearProblem, output: PassOutput, start: int, stop:
 
 
 class _BlockPass(NamedTuple):
-    """A pass over some rows, block by block: who judges the rows, and memory for a block."""
+    """A pass over some rows, block by block: who judges the rows, or None if ``judge_shortfalls`` does, and memory for a
+    block."""
 
     problem: LinearProblem
     output: PassOutput
@@ -202,7 +216,9 @@ class _BlockPass(NamedTuple):
 
     @classmethod
     def of(cls, problem: LinearProblem, output: PassOutput, size: int) -> _BlockPass:
-        return cls(problem, output, judge_of_rows(problem.rows.is_sparse, output.rests), np.empty((3, size)))
+        is_fused = output.rests is None and has_shortfalls(problem)
+        judge_rows = None if is_fused else judge_of_rows(problem.rows.is_sparse, output.rests)
+        return cls(problem, output, judge_rows, np.empty((3, size)))
 
     @property
     def is_precise(self) -> bool:
@@ -213,6 +229,8 @@ class _BlockPass(NamedTuple):
         problem, output, n = self.problem, self.output, block.stop - block.start
         outputs = self.memory[0, :n] if output.margins is None else output.margins[block]
         squares = self.memory[2, :n] if output.squares is None else output.squares[block]
+        if self.judge_rows is None:
+            return self._of_shortfalls(block, outputs, squares)
         sums = RowSums(outputs, self.memory[1, :n], squares, output.weights)
         bias_weight = output.w[-1] if problem.intercept_scaling != 0.0 else 0.0
         alpha, is_plain = output.alpha[block], problem.loss.is_regression  # all signs are one
@@ -222,6 +240,21 @@ class _BlockPass(NamedTuple):
         if not has_compiled_sums(problem):
             return self._of_margins(block, sums, scale)
         return self._of_residuals(block, sums, scale) if is_plain else self._of_many_margins(block, sums, scale)
+
+    def _of_shortfalls(self, block: slice, outputs: Array, squares: Array) -> RowTotals:
+        """One class, by one compiled pass and five sums, as in ``_of_residuals``."""
+        from maxmargin.certificate.shortfall_loops import ShortfallSamples, judge_shortfalls
+
+        problem, output = self.problem, self.output
+        C, prices = one_or_all(problem.C[block]), one_or_all(problem.offset_prices[block])  # type: ignore[index]
+        own = _read_only(output.alpha[block]), _read_only(C), _read_only(prices)
+        memory = np.empty(ROWS_TOGETHER), np.empty(ROWS_TOGETHER, np.uint64)
+        samples = ShortfallSamples(*own, outputs, squares, *memory)
+        totals = np.zeros((5, -(-len(outputs) // ROWS_TOGETHER)))
+        rows = problem.compiled_rows
+        scale, *counts = judge_shortfalls(rows, block.start, block.stop, output.w, samples, output.weights, totals)
+        loss, gap, error, total, excess = np.add.reduce(totals, axis=1).tolist()
+        return RowTotals(loss, 0.0, gap, error, scale, total, excess, *counts)
 
     def _of_margins(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
         """Two classes."""

@@ -136,3 +136,22 @@ def counted_all(
     builder.branch(head)
     builder.position_at_end(after)
     return k, carried
+
+
+def add_fours(context: Any, builder: Any, places: tuple[Any, Any], kinds: tuple[Any, Any], scale: Any, stop: Any) -> Any:
+    """w_k += scale x_k for k below ``stop``, four at a time. ``places`` are the addresses of the first x and of the first w,
+    which are taken not to overlap, and ``kinds`` their types of Numba; w is in float64. Returned is the k at which it ended."""
+    (x_place, w_place), (x_kind, w_kind) = places, kinds
+    four = ir.VectorType(ir.DoubleType(), 4)
+    stored, scales = ir.VectorType(context.get_value_type(x_kind), four.count), spread(builder, scale, four)
+
+    def add(k: Any, carried: list[Any]) -> list[Any]:
+        where = builder.bitcast(builder.gep(w_place, [k], inbounds=True), four.as_pointer())
+        source = builder.bitcast(builder.gep(x_place, [k], inbounds=True), stored.as_pointer())
+        x = builder.load(source, align=x_kind.bitwidth // 8)
+        x = x if stored == four else builder.fpext(x, four)
+        old = builder.load(where, align=w_kind.bitwidth // 8)
+        builder.store(builder.fadd(old, builder.fmul(scales, x)), where, align=w_kind.bitwidth // 8)
+        return carried
+
+    return counted_all(builder, INDEX(0), stop, four.count, [], add)[0]

@@ -18,6 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from maxmargin.data.caching import njit
+from maxmargin.data.lanes import INDEX, add_fours
 from maxmargin.data.rows import DenseRows, OneValueRows
 
 ONE = np.uint64(1)
@@ -126,6 +127,34 @@ def row_add(rows, i, scale, w):
     """w += scale * x_i"""
     start = row_start(rows, i)
     for k in range(row_length(rows, i)):
+        w[column_of(rows, start, k)] += scale * value_of(rows, start, k)
+    w[w.shape[0] - 1] += scale * rows.bias
+
+
+@intrinsic
+def _whole_fours(typing_context, rows, i, scale, w):
+    """w += scale x_i for all whole fours of a dense row, and nothing of a sparse one. Returned is the first element that is
+    left."""
+    is_sparse, start = _is_sparse(rows), _row_start(rows)
+
+    def generate(context, builder, signature, arguments):
+        if is_sparse:
+            return INDEX(0)
+        array, array_type = _array(context, builder, signature, arguments, 0)
+        x = builder.gep(array.data, [start(context, builder, signature, arguments)], inbounds=True)
+        w_type = signature.args[3]
+        places = x, context.make_array(w_type)(context, builder, arguments[3]).data
+        length = builder.extract_value(array.shape, 1)
+        return add_fours(context, builder, places, (array_type.dtype, w_type.dtype), arguments[2], length)
+
+    return types.uint64(rows, types.uint64, types.float64, w), generate
+
+
+@njit(inline="always")
+def short_row_add(rows, i, scale, w):
+    """``row_add`` for dense rows that may be short: whole fours need no test of whether x and w overlap."""
+    start = row_start(rows, i)
+    for k in range(_whole_fours(rows, i, scale, w), row_length(rows, i)):
         w[column_of(rows, start, k)] += scale * value_of(rows, start, k)
     w[w.shape[0] - 1] += scale * rows.bias
 

@@ -101,7 +101,7 @@ class Rows:
         """Stored elements: what one pass over X reads."""
         return int(self.matrix.nnz if self.is_sparse else self.matrix.size)
 
-    @property
+    @kept
     def longest(self) -> int:
         """Stored elements of the longest row."""
         return int(np.diff(self.matrix.indptr).max(initial=0)) if self.is_sparse else self.n_features

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from maxmargin.data.rows import Array
@@ -10,7 +12,11 @@ MIXER = np.uint64(0x9E3779B97F4A7C15)
 """An odd number whose bits look random: 2^64 divided by the golden ratio."""
 
 
+@lru_cache(maxsize=1)
 def one_of_each(every: int, n: int) -> Array:
-    """One number out of each ``every``, at a place that looks random: rows may come in an order with a period."""
+    """One number out of each ``every``, at a place that looks random: rows may come in an order with a period. The last answer
+    is kept, and cannot be written to."""
     numbers = np.arange(n // every, dtype=np.uint64)
-    return (numbers * np.uint64(every) + (numbers * MIXER >> np.uint64(32)) % np.uint64(every)).astype(np.intp)
+    chosen = (numbers * np.uint64(every) + (numbers * MIXER >> np.uint64(32)) % np.uint64(every)).astype(np.intp)
+    chosen.flags.writeable = False
+    return chosen

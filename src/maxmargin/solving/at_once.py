@@ -73,20 +73,18 @@ def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
     with single_threaded_blas():
         state = call.solver.init(problem, None, 0)
         chunk = DEFAULT.chunk_elements / DEFAULT.elements_a_step(problem.rows.n_stored, problem.n_samples)
-        while True:
+        for k in range(call.most_calls):
             call.solver.advance(problem, state, Budget(int(chunk), tol))
             check_point()
-            if state.stage.solver != call.stage.solver or not (state.looks_done or call.goes_on):
-                return None
             if not state.looks_done:
                 continue
             judged = _judged_linear(problem, *call.solver.candidate(problem, state))
             trace.append(_row(problem, state, judged.certificate, call.stage, started))
             if judged.certificate.meets(tol):
                 return _linear_solution(problem, judged, trace)
-            if not call.goes_on:
-                return None
-            call.solver.take_outputs(problem, state, judged.margins)
+            if k + 1 < call.most_calls:
+                call.solver.take_outputs(problem, state, judged.margins)
+    return None
 
 
 class _Judged(NamedTuple):

@@ -11,8 +11,9 @@ from maxmargin.data.rows import Rows
 from maxmargin.problem.one_class import one_class_problem
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
+from maxmargin.solvers.linear.pair_descent_loop import Placed, raise_least
 from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
-from maxmargin.solvers.linear.pair_start import keys_at, lowest, nearest
+from maxmargin.solvers.linear.pair_start import keys_at, nearest
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 
@@ -20,23 +21,37 @@ from maxmargin.solving.solution import Status
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 257])
 @pytest.mark.parametrize("n_values", [1, 3, 1000])
 @pytest.mark.parametrize("is_even", [True, False])
-def test_the_lowest_keys_up_to_a_weight_are_the_first_of_a_sorted_list(n, n_values, is_even):
+def test_alpha_is_raised_on_the_least_outputs_until_it_has_the_sum_and_w_follows(n, n_values, is_even):
+    rng = np.random.default_rng(n + n_values)
+    outputs, X = rng.integers(0, n_values, n + 3).astype(float), rng.integers(-4, 5, (n + 3, 5)).astype(float)
+    upper = np.full(n + 3, 2.0) if is_even else rng.integers(0, 5, n + 3).astype(float)
+    chosen = np.sort(rng.permutation(n + 3)[:n]).astype(np.uint64)
+    places, each = chosen.astype(int), upper[chosen.astype(int)]
+    for missing in (0.0, 0.5, 0.3 * each.sum(), each.sum() - 0.5, each.sum()):
+        alpha, w = np.zeros(n + 3), np.zeros(6)
+        placed = Placed(upper, alpha, outputs.copy(), chosen, np.empty(1, np.uint64))
+        raise_least(Rows.from_matrix(X).compiled(0.0), placed, missing, np.empty_like(chosen), w)
+        assert alpha.sum() == alpha[places].sum() == pytest.approx(max(0.0, min(missing, each.sum())))
+        assert np.all((alpha >= 0.0) & (alpha <= upper))
+        assert np.count_nonzero((alpha > 0.0) & (alpha < upper)) <= 1
+        is_full, can_rise = alpha[places] > 0.0, alpha[places] < each
+        assert outputs[places][is_full].max(initial=-np.inf) <= outputs[places][can_rise].min(initial=np.inf)
+        np.testing.assert_allclose(w[:-1], alpha @ X, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 257])
+@pytest.mark.parametrize("n_values", [1, 3, 1000])
+@pytest.mark.parametrize("is_even", [True, False])
+def test_the_key_at_a_weight_is_that_of_the_sample_at_which_the_sum_exceeds_it(n, n_values, is_even):
     rng = np.random.default_rng(n + n_values)
     keys, weights = rng.integers(0, n_values, n).astype(float), rng.integers(0, 5, max(2, n))[:n].astype(float)
     upper = np.array([2.0]) if is_even else weights
-    each = np.full(n, 2.0) if is_even else weights
-    if len(upper) == 1:
-        each = np.full(n, upper[0])
+    each = np.full(n, upper[0]) if len(upper) == 1 else weights
+    order = np.argsort(keys, kind="stable")
     for weight in (0.0, 0.5, 0.3 * each.sum(), each.sum() - 0.5, each.sum(), each.sum() + 1.0):
-        numbers, before, has_next = lowest(keys, upper, weight)
-        taken = numbers[:-1] if has_next else numbers
-        assert len(set(numbers.tolist())) == len(numbers) == len(taken) + has_next
-        assert before == each[taken].sum() <= max(weight, 0.0)
-        assert (before + each[numbers[-1]] > weight) if has_next else len(taken) == n
-        left = np.setdiff1d(np.arange(n), taken)
-        assert keys[taken].max(initial=-np.inf) <= keys[left].min(initial=np.inf)
-        at = keys_at(keys, upper, [weight])[0]
-        assert at == (-np.inf if weight <= 0.0 else keys[numbers[-1]] if has_next else keys.max())
+        exceeds = np.flatnonzero(np.cumsum(each[order]) > weight)
+        wanted = keys[order[exceeds[0]]] if len(exceeds) else keys.max()
+        assert keys_at(keys, upper, [weight])[0] == (-np.inf if weight <= 0.0 else wanted)
 
 
 @pytest.mark.parametrize("n_values", [1, 3, 1000])
@@ -76,7 +91,7 @@ def test_a_small_problem_has_the_answer_of_the_driver_and_its_bound_on_rho(nu):
 
 
 def test_a_large_problem_is_left_to_the_driver():
-    assert Auto().one_call(one_class_problem(np.ones((60_000, 10)), 0.5)) is None
+    assert Auto().one_call(one_class_problem(np.ones((110_000, 10)), 0.5)) is None
 
 
 def test_a_refused_certificate_of_a_small_problem_goes_on_and_the_trace_shows_each():

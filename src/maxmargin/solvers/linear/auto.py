@@ -17,6 +17,7 @@ same call gives the same answer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 from maxmargin.data.rows import Array
@@ -28,12 +29,12 @@ from maxmargin.solvers.linear.switching import AutoPlan, SwitchingPolicy
 
 
 class OneCall(NamedTuple):
-    """A method whose first call is likely to be the whole solve, and what the trace says of it. Where the solver ``goes_on``,
-    more calls follow until it hands over to another method: it takes the outputs of a certificate that was refused."""
+    """A method whose first call is likely to be the whole solve, and what the trace says of it. Where ``most_calls`` is more
+    than one, so many may follow: the solver takes the outputs of a certificate that was refused."""
 
     solver: Any
     stage: Stage
-    goes_on: bool = False
+    most_calls: int = 1
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Auto:
         """Where X is small: there the driver's loop takes about as long as the steps."""
         if problem.rows.n_stored > self.policy.one_class_elements:
             return None
-        return OneCall(self, Stage("pair-descent", "one class"), goes_on=True)
+        return OneCall(_pair_descent(), Stage("pair-descent", "one class"), self.policy.one_class_calls)
 
     def advance(self, problem: LinearProblem, state: AutoState, budget: Budget) -> None:
         handover = state.at_work.advance(budget)
@@ -87,6 +88,14 @@ class Auto:
         """Take the outputs that a certificate computed. Only pair descent has a use for them."""
         if isinstance(state.phase, Pairs):
             state.phase.take_outputs(outputs)
+
+
+@cache
+def _pair_descent() -> Any:
+    """Made once: in small fits it counts."""
+    from maxmargin.solvers.linear.pair_descent import PairDescent
+
+    return PairDescent()
 
 
 @dataclass

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.data.row_loops import column_of, row_add, row_dot, row_length, row_sqnorm, row_start
+from maxmargin.data.row_loops import column_of, row_dot, row_length, row_sqnorm, row_start, short_row_add
 from maxmargin.data.rows import Array
 
-ZERO, ONE, THREE = np.uint64(0), np.uint64(1), np.uint64(3)
+ZERO, ONE, TWO, THREE = (np.uint64(k) for k in range(4))
 ROUNDING = 2.0**-53
 """The largest relative error of one rounding to float64."""
 OPTIONS: dict[str, Any] = {
@@ -25,21 +25,24 @@ OPTIONS: dict[str, Any] = {
 
 
 class Placed(NamedTuple):
-    """An element for each sample: the bound of alpha, alpha, and the output. ``chosen`` takes numbers of samples."""
+    """An element for each sample: the bound of alpha, alpha, and the output. ``chosen`` takes numbers of samples, one more than
+    there are, and ``raised`` those of as many rows as are looked at together."""
 
     upper: Array
     alpha: Array
     outputs: Array
     chosen: Array
+    raised: Array
 
 
 class WorkingSet(NamedTuple):
-    """The samples of a working set, their outputs, memory for |x_i|^2, and for numbers of those that violate optimality on each
-    side."""
+    """The samples of a working set, and memory: for their outputs, alpha and bounds, one after the other, and for the numbers
+    of those that violate optimality on each side."""
 
     chosen: Array
     outputs: Array
-    squares: Array
+    alpha: Array
+    upper: Array
     below: Array
     above: Array
 
@@ -48,8 +51,7 @@ class Task(NamedTuple):
     """What ends the steps on a working set: the relative gap to reach, a number of rows read, or a w that is nothing but
     rounding, where w = 0 is optimal. ``total`` is the sum of all alpha. Where ``spread`` is not zero, the gap does not count:
     the outputs of two samples that can be paired are to differ by at most ``spread`` times |w| |x|. A round computes the
-    outputs, halves the interval that holds rho ``halvings`` times, and pairs each violator ``sweeps`` times. ``alike`` is a
-    field of ``PairPolicy``."""
+    outputs, halves the interval that holds rho ``halvings`` times, and pairs each violator ``sweeps`` times."""
 
     target: float
     most_read: float
@@ -57,28 +59,80 @@ class Task(NamedTuple):
     spread: float
     sweeps: int
     halvings: int
-    alike: float
 
 
 @njit(**OPTIONS)
 def place_rows(rows, w, band, placed, new_w, start, stop):
     """All outputs of w. An output below the band puts alpha at its bound, and adds the sample to ``new_w``. A sample in the
-    band is chosen. Returns how many are chosen, and the sum of alpha below the band."""
-    upper, alpha, outputs, chosen = placed
+    band is chosen. Returns how many are chosen, and the sum of alpha below the band. No branch depends on an output, which is
+    not to be foreseen: some rows at a time are looked at, and those below the band are added afterwards."""
+    upper, alpha, outputs, chosen, raised = placed
     low, high = band
-    n_chosen, total = np.uint64(0), 0.0
-    for i in range(np.uint64(start), np.uint64(stop)):
-        output = row_dot(rows, i, w)
-        outputs[i] = output
-        alpha[i] = 0.0
-        if output < low:
-            alpha[i] = upper[i]
+    n_chosen, total, end = ZERO, 0.0, np.uint64(stop)
+    for first in range(np.uint64(start), end, np.uint64(len(raised))):
+        n_raised, last = ZERO, first + np.uint64(len(raised))
+        last = last if last < end else end
+        for i in range(first, last):  # nothing else is in this loop: with the next one it took twice as long
+            outputs[i] = row_dot(rows, i, w)
+        for i in range(first, last):
+            output, bound = outputs[i], upper[i]
+            alpha[i] = bound if output < low else 0.0
+            raised[n_raised], chosen[n_chosen] = i, i
+            n_raised += ONE if output < low else ZERO
+            n_chosen += ONE if (output >= low) & (output <= high) else ZERO
+        for place in range(n_raised):
+            i = raised[place]
             total += upper[i]
-            row_add(rows, i, upper[i], new_w)
-        elif output <= high:
-            chosen[n_chosen] = i
-            n_chosen += ONE
+            short_row_add(rows, i, upper[i], new_w)
     return n_chosen, total
+
+
+@njit(**OPTIONS)
+def raise_least(rows, placed, missing, numbers, w):
+    """Raise alpha to its bound on the chosen samples, from the least output on, as long as their sum is at most ``missing``,
+    give what is left to the next, and add all rows to w. ``numbers`` is memory for the chosen samples.
+
+    The place in their order at which the sum of the bounds exceeds ``missing`` is found as in quicksort: samples are parted by
+    the output of one of them, and the search goes on among those on one side."""
+    upper, alpha, outputs, chosen, _ = placed
+    n_chosen, first, before = np.uint64(len(chosen)), ZERO, 0.0
+    last = n_chosen
+    for k in range(last):
+        numbers[k] = chosen[k]
+    while first < last:
+        pivot, n_less, n_greater, weight = outputs[numbers[first + (last - first) // TWO]], first, last, 0.0
+        k = first
+        while k < n_greater:
+            i = numbers[k]
+            if outputs[i] < pivot:
+                weight += upper[i]
+                numbers[k], numbers[n_less] = numbers[n_less], i
+                n_less += ONE
+                k += ONE
+            elif outputs[i] > pivot:
+                n_greater -= ONE
+                numbers[k], numbers[n_greater] = numbers[n_greater], i
+            else:
+                k += ONE
+        if before + weight > missing:
+            last = n_less
+            continue
+        before += weight
+        first = n_less
+        while first < n_greater and before + upper[numbers[first]] <= missing:
+            before += upper[numbers[first]]
+            first += ONE
+        if first < n_greater:
+            break
+    for k in range(first):
+        alpha[numbers[k]] = upper[numbers[k]]
+    if first < n_chosen:
+        rest = missing - before
+        alpha[numbers[first]] = rest if rest > 0.0 else 0.0
+    for k in range(n_chosen):
+        i = chosen[k]
+        if alpha[i] != 0.0:
+            short_row_add(rows, i, alpha[i], w)
 
 
 @njit(inline="always")
@@ -88,14 +142,16 @@ def lesser_of(one, other):
 
 
 @njit(inline="always")
-def _cleared(rows, i, w):
-    """The squares of the elements of w where x_i has elements, which become zero."""
-    start, total = row_start(rows, i), 0.0
+def _cleared(rows, i, w, other):
+    """The products with w, and the squares, of the elements of ``other`` where x_i has elements, which become zero."""
+    start, product, square = row_start(rows, i), 0.0, 0.0
     for k in range(row_length(rows, i)):
         column = column_of(rows, start, k)
-        total += w[column] * w[column]
-        w[column] = 0.0
-    return total
+        value = other[column]
+        product += w[column] * value
+        square += value * value
+        other[column] = 0.0
+    return product, square
 
 
 @njit(inline="always")
@@ -116,7 +172,7 @@ def _sort(numbers, n, keys, sign):
 
 
 @njit(**OPTIONS)
-def descend_pairs(rows, working_set, alpha, upper, w, other, task):
+def descend_pairs(rows, working_set, alphas, uppers, w, other, task):
     """Move alpha on the working set towards the least |w(alpha)|, all other alpha fixed. ``other`` is a vector of zeros, which
     it is again at the end. Returns rho, the gap, the rows read, and the greatest |x_i|^2.
 
@@ -124,20 +180,21 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
     rise, from the worst on, with the samples above rho whose alpha can fall. A pair (i, j) moves alpha_i up and alpha_j down,
     or the other way, by the same amount: to the least |w(alpha)| that their boxes allow. At the end one free alpha takes up
     what rounding left of their sum."""
-    chosen, outputs, squares, below, above = working_set
+    chosen, outputs, alpha, upper, below, above = working_set
     n, rho, gap, n_read, longest, rest = np.uint64(len(chosen)), 0.0, np.inf, 0.0, 0.0, 0.0
     for k in range(n):
-        squares[k] = row_sqnorm(rows, chosen[k])
-        longest = squares[k] if squares[k] > longest else longest
-        rest -= alpha[chosen[k]]
+        i = chosen[k]
+        square = row_sqnorm(rows, i)
+        longest = square if square > longest else longest
+        alpha[k], upper[k] = alphas[i], uppers[i]
+        rest -= alpha[k]
     while True:
         low, high = np.inf, -np.inf
         for k in range(n):
-            i = chosen[k]
-            output = row_dot(rows, i, w)
-            outputs[k] = output
-            low = output if alpha[i] < upper[i] and output < low else low
-            high = output if alpha[i] > 0.0 and output > high else high
+            outputs[k] = row_dot(rows, chosen[k], w)
+        for k in range(n):
+            low = outputs[k] if (alpha[k] < upper[k]) & (outputs[k] < low) else low
+            high = outputs[k] if (alpha[k] > 0.0) & (outputs[k] > high) else high
         n_read += n
         if low >= high:  # no pair can be moved
             rho = 0.5 * (low + high) if low - high < np.inf else (high if high > -np.inf else low)
@@ -145,22 +202,20 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
             break
         wanted = 0.0  # the weight that is to be between ``low`` and rho
         for k in range(n):
-            i = chosen[k]
-            wanted += alpha[i] - (upper[i] if outputs[k] < low else 0.0)
+            wanted += alpha[k] - (upper[k] if outputs[k] < low else 0.0)
         least, greatest = low, high
         for _ in range(task.halvings):
             rho, weight = 0.5 * (least + greatest), 0.0
             for k in range(n):
-                weight += upper[chosen[k]] if (outputs[k] >= low) & (outputs[k] < rho) else 0.0
+                weight += upper[k] if (outputs[k] >= low) & (outputs[k] < rho) else 0.0
             least, greatest = (least, rho) if weight > wanted else (rho, greatest)
         gap, n_below, n_above = 0.0, np.uint64(0), np.uint64(0)
         for k in range(n):
-            i = chosen[k]
-            lacking, it = rho - outputs[k], alpha[i]
-            gap += (upper[i] - it) * lacking if lacking > 0.0 else -it * lacking
+            lacking, it, bound = rho - outputs[k], alpha[k], upper[k]
+            gap += (bound - it) * lacking if lacking > 0.0 else -it * lacking
             below[n_below], above[n_above] = k, k
-            n_below += ONE if lacking > 0.0 and it < upper[i] else ZERO
-            n_above += ONE if lacking < 0.0 and it > 0.0 else ZERO
+            n_below += ONE if (lacking > 0.0) & (it < bound) else ZERO
+            n_above += ONE if (lacking < 0.0) & (it > 0.0) else ZERO
         sqnorm = 0.0
         for column in range(np.uint64(len(w))):
             sqnorm += w[column] * w[column]
@@ -178,31 +233,33 @@ def descend_pairs(rows, working_set, alpha, upper, w, other, task):
         shift = size // np.uint64(task.sweeps)
         for k in range(size * np.uint64(task.sweeps)):
             p, q = below[k % size % n_below], above[(k % size + k // size * shift) % n_above]
-            i, j = chosen[p], chosen[q]
-            slope = row_dot(rows, j, w) - row_dot(rows, i, w)
-            room = lesser_of(upper[i] - alpha[i], alpha[j]) if slope > 0.0 else -lesser_of(alpha[i], upper[j] - alpha[j])
-            if slope == 0.0 or room == 0.0:
+            rise, fall = lesser_of(upper[p] - alpha[p], alpha[q]), lesser_of(alpha[p], upper[q] - alpha[q])
+            if rise + fall == 0.0:
                 continue
-            row_add(rows, i, 1.0, other)
-            both = squares[p] + squares[q]
-            curvature = both - 2.0 * row_dot(rows, j, other)  # |x_i - x_j|^2
-            are_alike = curvature <= task.alike * both
-            if are_alike:  # by what is left after x_j is taken away: the difference has lost its digits
-                row_add(rows, j, -1.0, other)
-                curvature = _cleared(rows, j, other)
-            rest_of_i = _cleared(rows, i, other)
-            curvature += rest_of_i if are_alike else 0.0
+            i, j = chosen[p], chosen[q]
+            slope = curvature = 0.0  # w . (x_j - x_i) and |x_j - x_i|^2
+            for side in range(2):
+                short_row_add(rows, i if side == 0 else j, 2.0 * side - 1.0, other)
+            for side in range(2):
+                product, square = _cleared(rows, i if side == 0 else j, w, other)
+                slope += product
+                curvature += square
+            room = rise if slope > 0.0 else -fall
             step = slope / curvature if abs(slope) < abs(room) * curvature else room
-            alpha[i] = lesser_of(alpha[i] + step if alpha[i] + step > 0.0 else 0.0, upper[i])
-            alpha[j] = lesser_of(alpha[j] - step if alpha[j] > step else 0.0, upper[j])
-            row_add(rows, i, step, w)
-            row_add(rows, j, -step, w)
+            if slope == 0.0 or step == 0.0:
+                continue
+            alpha[p] = lesser_of(alpha[p] + step if alpha[p] + step > 0.0 else 0.0, upper[p])
+            alpha[q] = lesser_of(alpha[q] - step if alpha[q] > step else 0.0, upper[q])
+            for side in range(2):
+                short_row_add(rows, i if side == 0 else j, step * (1.0 - 2.0 * side), w)
         n_read += 2.0 * size * task.sweeps
     for k in range(n):
-        rest += alpha[chosen[k]]
+        rest += alpha[k]
     for k in range(n):
-        it = alpha[chosen[k]] - rest
-        if it > 0.0 and it < upper[chosen[k]]:
-            alpha[chosen[k]] = it
+        it = alpha[k] - rest
+        if it > 0.0 and it < upper[k]:
+            alpha[k] = it
             break
+    for k in range(n):
+        alphas[chosen[k]] = alpha[k]
     return rho, gap, n_read, longest

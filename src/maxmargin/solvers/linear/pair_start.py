@@ -1,36 +1,13 @@
-"""Where pair descent begins: which samples come first by their outputs. Nothing here is compiled: samples and working sets
-are short, and a loop that does the same takes 0.7 s of a first fit."""
+"""Where pair descent begins: between which outputs rho is, and which samples are nearest to it. Nothing here is compiled:
+samples and working sets are short, and each loop adds to the time of a first fit."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from maxmargin.data.rows import Array
-
-
-class Lowest(NamedTuple):
-    """The numbers of the samples with the least keys whose bounds add up to ``before``. The last of ``numbers`` is that of the
-    sample that comes next, if ``has_next``."""
-
-    numbers: Array
-    before: float
-    has_next: bool
-
-
-def lowest(keys: Array, upper: Array, weight: float) -> Lowest:
-    """The samples with the least keys, up to the place at which the sum of their ``upper`` exceeds ``weight``. A single
-    ``upper`` is that of all."""
-    n = len(keys)
-    if len(upper) == 1:
-        place = ranks_of([weight], float(upper[0]), n)[0]
-        return Lowest(_first(keys, place), place * float(upper[0]), place < n)
-    order = np.argsort(keys, kind="stable")
-    sums = np.cumsum(upper[order])
-    place = int(np.searchsorted(sums, weight, side="right"))
-    return Lowest(order[: place + 1], float(sums[place - 1]) if place > 0 else 0.0, place < n)
 
 
 def keys_at(keys: Array, upper: Array, weights: list[float]) -> list[float]:
@@ -62,13 +39,3 @@ def nearest(keys: Array, is_raised: Array, size: int) -> Array:
 def _least(numbers: Array, keys: Array, count: int) -> Array:
     """So many of the numbers, with the least keys."""
     return numbers[np.argpartition(keys, count)[:count]] if count < len(numbers) else numbers
-
-
-def _first(keys: Array, place: int) -> Array:
-    """The numbers of the ``place`` least keys and, at the end, of the next. Values are put into order, not numbers: that takes
-    a quarter of the time."""
-    if place >= len(keys):
-        return np.arange(len(keys))
-    key = np.partition(keys, place)[place]
-    below = np.flatnonzero(keys < key)
-    return np.concatenate([below, np.flatnonzero(keys == key)[: place + 1 - len(below)]])

@@ -47,9 +47,12 @@ class SwitchingPolicy:
     interior_products: float = 1e9
     """Samples times the square of the features up to which the interior-point method is tried where others get no farther: a
     step makes so many products, and about 30 steps are made."""
-    one_class_elements: int = 500_000
+    one_class_elements: int = 1_000_000
     """Stored elements of X up to which a one-class problem is tried without the driver's loop, which takes 0.1 ms. A try that
     fails takes as long as the steps."""
+    one_class_calls: int = 8
+    """Working sets of such a try before the driver begins again, with a forecast of what other methods would take. In 84 fits
+    of ``benchmarks/one_class.py`` no small set needs more than five."""
     one_call_elements: int = 4_000_000
     """Elements n d up to which a regression with at most ``few_weights`` weights is solved by one compiled call: its dense copy
     of X takes 32 MB. The call ends after each 10,000,000 elements, so that Ctrl-C is heard. Twenty times as many as in the

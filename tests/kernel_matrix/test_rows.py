@@ -71,6 +71,23 @@ def test_a_block_is_what_the_definition_says(name, form, dtype):
 
 
 @dtypes
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("name", ["linear", "rbf"])
+def test_a_block_leaves_the_memory_beyond_it_as_it_was(name, form, dtype):
+    problem, chosen = problem_of(name, form, n=300), np.arange(0, 300, 2)
+    policy = MatrixPolicy(columns_a_tile=70, tiles=TilePolicy(few_double_features=8, fewest_rows=1))
+    memory = np.full((160, 170), 7.0, dtype)
+    rows = matrix_of(problem, dtype, policy=policy)
+    rows.block(chosen, chosen, memory)
+    assert np.allclose(memory[:150, :150], everyone(problem)[np.ix_(chosen, chosen)], atol=10.0 * PRECISION[dtype])
+    assert (memory[150:] == 7.0).all()
+    assert (memory[:, 150:] == 7.0).all()
+    turned = np.full((150, 150), 7.0, dtype).T
+    rows.block(chosen, chosen, turned)
+    np.testing.assert_array_equal(turned, memory[:150, :150])
+
+
+@dtypes
 @pytest.mark.parametrize("name", ["linear", "rbf"])
 def test_a_wide_sparse_matrix_gives_the_same_block(name, dtype):
     problem = problem_of(name, "sparse", d=30)

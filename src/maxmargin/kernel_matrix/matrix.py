@@ -169,8 +169,15 @@ class KernelMatrix:
         other = self.tiles.everyone if among is None else self.tiles.right(among)
         for first in range(0, len(chosen), self.policy.rows_a_tile):
             part = chosen[first : first + self.policy.rows_a_tile]
-            self._tiles(part, other, _copier(block[first : first + len(part)]))
+            self._put(self.tiles.left(part), other, block[first : first + len(part)])
         return block
+
+    def _put(self, one: Side, other: Side, rows: Array) -> None:
+        """All values of the one side with the other, into the first columns of the rows."""
+        if self.tiles.makes_sums(one, other) and rows.flags.c_contiguous:
+            self._spans(one, other, lambda span: self.tiles.put(one, other, span, rows))
+        else:
+            self._tiles(one, other, _copier(rows))
 
     def square(self, chosen: Array) -> Array:
         """k(x_i, x_j) for the chosen i and j, each value computed once."""
@@ -189,7 +196,7 @@ class KernelMatrix:
         if place < 0:
             place = int(self._cache.make_room(one, at_once=True)[0])
             row = self._cache.rows[place] if place >= 0 else np.empty(self.n_samples, self.dtype)
-            self._tiles(one, self.tiles.everyone, _copier(row[None, :]))
+            self._tiles(self.tiles.left(one), self.tiles.everyone, _copier(row[None, :]))
             return row
         return self._cache.rows[place]
 
@@ -229,13 +236,13 @@ class KernelMatrix:
     def _add_by_tiles(self, sums: Array, other: Side, chosen: Array, scales: Array) -> None:
         for first in range(0, len(chosen), self.policy.rows_a_tile):
             part = slice(first, first + self.policy.rows_a_tile)
-            self._tiles(chosen[part], other, _adder(sums, scales[part]))
+            self._tiles(self.tiles.left(chosen[part]), other, _adder(sums, scales[part]))
 
     def _add_and_keep(self, sums: Array, chosen: Array, scales: Array, places: Array) -> None:
         rows, everyone = self._cache.rows, self.tiles.everyone
         for first in range(0, len(chosen), self.policy.rows_a_tile):
             part = slice(first, first + self.policy.rows_a_tile)
-            self._tiles(chosen[part], everyone, _adder(sums, scales[part], rows, places[part]))
+            self._tiles(self.tiles.left(chosen[part]), everyone, _adder(sums, scales[part], rows, places[part]))
 
     @property
     def _cache(self) -> RowCache:
@@ -244,10 +251,9 @@ class KernelMatrix:
             self._kept.cache = RowCache(self.n_samples, self.dtype, self.cache_mb, asks)
         return self._kept.cache
 
-    def _tiles(self, chosen: Array, other: Side, consume: Consumer) -> None:
-        """Every tile of the chosen rows, on all cores."""
-        tiles, m = self.tiles, len(chosen)
-        one, width = tiles.left(chosen), self.policy.columns_a_tile
+    def _tiles(self, one: Side, other: Side, consume: Consumer) -> None:
+        """Every tile of the rows of the one side, on all cores."""
+        tiles, m, width = self.tiles, one.n_samples, self.policy.columns_a_tile
         memory = threading.local()
 
         def tile_of(span: Span) -> None:

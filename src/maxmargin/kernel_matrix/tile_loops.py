@@ -149,24 +149,24 @@ class TileSides(NamedTuple):
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False)
-def narrow_tile(sides, start, stop, scale, columns, tile):
-    """Kernel values of the rows of the one side with the rows start .. stop of the other. With ``scale`` as for
-    ``rbf_of_dots``, or None for the dot products.
+def narrow_tile(sides, start, stop, scale, columns, tile, at):
+    """Kernel values of the rows of the one side with the rows start .. stop of the other, into the columns of the tile from
+    ``at`` on. With ``scale`` as for ``rbf_of_dots``, or None for the dot products.
 
     As many rows of the other side as a vector has lanes are made dense and transposed at a time: ``columns``, zero before and
     after, has a line for each feature, one for the norms of the samples, and one for what does not fill a vector. Dot products
     are multiplied by ``scale`` when they are complete: those of small whole numbers are exact. Added to the norms one product
     after another, equal products round in one direction, and with a large C the outputs of all samples are off by the same."""
     begin, end, lanes = np.uint64(start), np.uint64(stop), np.uint64(LANE_BYTES // tile.itemsize)
-    width, spill = np.uint64(tile.shape[1]), np.uint64(columns.shape[0]) - lanes
+    width, spill, left = np.uint64(tile.shape[1]), np.uint64(columns.shape[0]) - lanes, np.uint64(at)
     for first in range(begin, end, lanes):
         count = lanes if lanes < end - first else end - first
         put_side(sides, first, count, columns)
         for i in range(np.uint64(tile.shape[0])):
-            put_values(sides, i, columns, scale, tile, i * width + first - begin if count == lanes else NOWHERE)
+            put_values(sides, i, columns, scale, tile, i * width + left + first - begin if count == lanes else NOWHERE)
             if count < lanes:
                 for j in range(count):
-                    tile[i, first - begin + j] = columns[spill + j]
+                    tile[i, left + first - begin + j] = columns[spill + j]
         set_columns(sides.other, first, count, columns, columns.dtype.type(0.0))
 
 

@@ -151,9 +151,16 @@ class Tiles:
         if self._matrix is None:
             count = len(self.points) if isinstance(samples, slice) else len(samples)
             return Side(samples, count, None, np.empty(0))
-        part = self._matrix if isinstance(samples, slice) or self._are_all(samples) else self._matrix[samples]
-        sqnorms = (self._norm_scale * self.points.sqnorms[samples]).astype(self.dtype)
+        if isinstance(samples, slice) or self._are_all(samples):
+            part = self._matrix
+        else:
+            part = self._matrix[samples] if sparse.issparse(self._matrix) else self._matrix.take(samples, axis=0)
+        sqnorms = self._scaled_sqnorms[samples]
         return Side(samples, int(part.shape[0]), _csr(part) if sparse.issparse(part) else part, sqnorms)
+
+    @cached_property
+    def _scaled_sqnorms(self) -> Array:
+        return np.asarray((self._norm_scale * self.points.sqnorms).astype(self.dtype))
 
     def _are_all(self, samples: Array) -> bool:
         """Whether these are all points in their order: then nothing has to be gathered."""
@@ -182,7 +189,7 @@ class Tiles:
             return
         scale = self.dtype.type(-2.0 * self._norm_scale)
         if self.makes_sums(one, other):
-            self._narrow_tile(one, other, columns, scale, out)
+            self._narrow_tile(one, other, columns, scale, out, 0)
             return
         self._dots(one, other, columns, out)
         if self._is_rbf:
@@ -193,6 +200,11 @@ class Tiles:
     def makes_sums(self, one: Side, other: Side) -> bool:
         """Whether ``add_sums`` serves these sides: RBF values that compiled code makes at once."""
         return self._is_rbf and other.transpose is None and self._is_narrow(one)
+
+    def put(self, one: Side, other: Side, columns: Span, out: Array) -> None:
+        """The values of these columns into the same columns of a C-ordered ``out``, where ``makes_sums`` says that compiled
+        code makes them. No tile is made."""
+        self._narrow_tile(one, other, columns, self.dtype.type(-2.0 * self._norm_scale), out, columns.start)
 
     def add_sums(self, one: Side, other: Side, columns: Span, scales: Array, sums: Array) -> None:
         """sums_j += sum_i scales_i k(x_i, z_j) for these columns j. No tile is made."""
@@ -208,7 +220,7 @@ class Tiles:
                 rows = one.form._replace(indptr=one.form.indptr[here.start : here.stop + 1])
                 wide_dots(rows, other.transpose, columns.start, columns.stop, out[here.start : here.stop])
         else:
-            self._narrow_tile(one, other, columns, None, out)
+            self._narrow_tile(one, other, columns, None, out, 0)
 
     def _is_narrow(self, one: Side) -> bool:
         """Whether compiled code makes the dot products and their function at once: from sparse rows, and from short dense
@@ -218,9 +230,9 @@ class Tiles:
         most = self.policy.few_features if self.dtype == np.float32 else self.policy.few_double_features
         return self.n_features <= most and one.n_samples >= self.policy.fewest_rows
 
-    def _narrow_tile(self, one: Side, other: Side, columns: Span, scale: Any, out: Array) -> None:
+    def _narrow_tile(self, one: Side, other: Side, columns: Span, scale: Any, out: Array, at: int) -> None:
         sides = TileSides(one.rows, other.rows, one.sqnorms, other.sqnorms)
-        narrow_tile(sides, columns.start, columns.stop, scale, self._dense_columns(), out)
+        narrow_tile(sides, columns.start, columns.stop, scale, self._dense_columns(), out, at)
 
     def _dense_columns(self) -> Array:
         """This thread's block of dense rows: all zero between two calls."""

@@ -38,11 +38,16 @@ from maxmargin.problem.kernel_loops import (
     N_ROWS,
     N_SUPPORT,
     OFFSET,
+    OUTPUTS,
     REACH,
+    SIGNS,
     SUMS,
 )
 from maxmargin.problem.offset import Interval
 
+MANY_PROBLEMS = 190
+"""Problems from which on one compiled call finds all bounds on offsets. The call takes 0.3 s to compile, and saves 4 microseconds
+a problem."""
 FIELDS = tuple(field.name for field in fields(Certificate))
 
 
@@ -106,14 +111,19 @@ def even_offset_bounds(found: EvenSums, distances: Array, is_uniform: bool) -> l
             _bound(between(BestKinks(*known), reach), b)
             for (*known, b), reach in zip(kinks, (reaches + errors).tolist(), strict=True)
         ]
-    from maxmargin.problem.kernel_loops import many_even_offsets
+    from maxmargin.problem.kernel_loops import even_offsets, many_even_offsets
 
     sizes = np.diff(found.edges)
     with np.errstate(invalid="ignore"):
         own = np.repeat(reaches, sizes) * found.samples[LENGTHS] + found.samples[ERRORS]
         moved = moved_kinks(own, np.repeat(found.numbers[:, GREATEST], sizes))
     intervals = np.empty((len(sizes), 2))
-    many_even_offsets(found.samples, moved, found.edges, np.empty(int(sizes.max())), intervals)
+    if len(sizes) < MANY_PROBLEMS:
+        edges = found.edges.tolist()
+        for k, own in enumerate(slice(*ends) for ends in zip(edges[:-1], edges[1:], strict=True)):
+            intervals[k] = even_offsets(found.samples[OUTPUTS, own], found.samples[SIGNS, own], moved[own], np.empty(sizes[k]))
+    else:
+        many_even_offsets(found.samples, moved, found.edges, np.empty(int(sizes.max())), intervals)
     return [_bound(Interval(*ends), b) for ends, b in zip(intervals.tolist(), found.numbers[:, OFFSET].tolist(), strict=True)]
 
 

@@ -302,6 +302,7 @@ class ClassValues:
         plus the matrix of a pair for each thread."""
         points = kernel.prepared(Points.of(X))
         self._kernel, self._error = kernel, kernel.rounding_error(points, points)
+        self._points, self.codes, self.n_samples, self.n_features = points, codes, len(points), int(points.matrix.shape[1])
         self.classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
         self._squares: list[Array | None] = [None] * len(self.classes)
         self._parts: list[Part | None] = [None] * len(self.classes)
@@ -329,6 +330,12 @@ class ClassValues:
     def nbytes(self) -> int:
         """Bytes of the values within classes that are computed so far."""
         return sum(square.nbytes for square in self._squares if square is not None)
+
+    def whole(self) -> Array:
+        """The values of all samples, class by class."""
+        points, out = self._points[np.argsort(self.codes, kind="stable")], np.empty((self.n_samples, self.n_samples))
+        _fill_square(self._kernel, points, out)
+        return out
 
     def square(self, k: int) -> tuple[Array, int]:
         """The values within a class, and how many of them this call computed."""

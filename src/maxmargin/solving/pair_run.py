@@ -99,9 +99,7 @@ class PairRun:
     problem_of: ProblemOf
 
     @classmethod
-    def of(
-        cls, values: ClassValues, kernel: Kernel, C: float, policy: HeldSMOPolicy, problem_of: ProblemOf
-    ) -> PairRun | None:
+    def of(cls, values: ClassValues, kernel: Kernel, C: float, policy: HeldSMOPolicy, problem_of: ProblemOf) -> PairRun | None:
         """Prepare all pairs. None where X is sparse, the kernel is not positive semidefinite, or the matrix of all samples
         takes longer than is saved. ``problem_of`` makes the problem of two classes."""
         bounds, n, n_classes = values.bounds, values.n_samples, len(values.classes)
@@ -116,14 +114,16 @@ class PairRun:
         return cls(values, lengths, diagonal, bounds[0].share, C, policy, kernel.is_gaussian, problem_of)
 
     def solved(self, goal: BatchGoal, stop: Stop) -> list[Solution | None]:
-        """The solutions of all pairs in their order. None where a pair is not certified, or no time is left."""
+        """The solutions of all pairs in their order. None where a pair is not certified, or no time is left. After a pair that
+        was not certified, the limit on the steps of the next ones is half of what it was: another method is waiting, which may
+        take as long as the limit allows, and the pairs of a table are alike."""
         from maxmargin.problem.kernel_loops import LENGTHS, SIGNS
 
         edges = np.cumsum([0, *(len(points) for points in self.values.classes)])
         table, n_samples = table_of(np.diff(edges), goal)
         found, seconds, matrix = EvenSums.empty(n_samples, self.share), np.zeros(len(table)), self.values.whole()
         parts = [slice(*ends) for ends in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
-        memory_of = cache(lambda middle, n: PairMemory.of(middle, n, self.C))
+        failures, memory_of = 0, cache(lambda middle, n: PairMemory.of(middle, n, self.C))
         for k, (first, second, place, most_steps, *_) in enumerate(table.tolist()):
             if stop.is_due:
                 break
@@ -135,9 +135,10 @@ class PairRun:
             sums.samples[LENGTHS, :middle], sums.samples[LENGTHS, middle:] = self.lengths[one], self.lengths[other]
             state = HeldState.begun(partial(self.problem_of, first, second), memory.held, memory.vectors, self.policy)
             try:
-                self._solve(state, sums, most_steps, goal.tol)
+                self._solve(state, sums, most_steps >> failures, goal.tol)
             except OutOfTimeError:
                 break
+            failures += not sums.numbers.any()
             table[k, STEPS], table[k, ROWS] = state.steps, n // 2
             seconds[k] = time.perf_counter() - begun
         return solutions_of(goal, found, table, seconds, self.is_uniform)
@@ -153,5 +154,5 @@ class PairRun:
             state.advance(Budget(min(STEPS_A_CHUNK, most_steps - state.steps), tol))
             if state.looks_done:
                 np.abs(state.s[:n], out=sums.samples[ALPHA])
-                if sums.judge(state.held, self.C, errors, tol) or state.is_at_rounding:
+                if sums.judge(state.held, self.C, errors, tol) or (state.is_at_rounding and state.relative_gap <= tol):
                     break

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,6 @@ from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
 from maxmargin.solving.pair_batch import ROWS, STEPS, BatchGoal, solutions_of, table_of
 from maxmargin.solving.policy import DEFAULT, RUN
 from maxmargin.solving.solution import Solution
-
 
 ProblemOf = Callable[[int, int], KernelProblem]
 STEPS_A_CHUNK = int(DEFAULT.chunk_elements / DEFAULT.kernel_step_elements)
@@ -122,7 +122,7 @@ class PairRun:
         edges = np.cumsum([0, *(len(points) for points in self.values.classes)])
         table, n_samples = table_of(np.diff(edges), goal)
         found, seconds, matrix = EvenSums.empty(n_samples, self.share), np.zeros(len(table)), self.values.whole()
-        parts = [slice(*ends) for ends in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
+        parts = [slice(*ends) for ends in pairwise(edges.tolist())]
         failures, memory_of = 0, cache(lambda middle, n: PairMemory.of(middle, n, self.C))
         for k, (first, second, place, most_steps, *_) in enumerate(table.tolist()):
             if stop.is_due:

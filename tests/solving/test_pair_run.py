@@ -17,9 +17,11 @@ from maxmargin.certificate.kernel import certify_kernel
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Rows
 from maxmargin.problem.class_pairs import class_pairs
+from maxmargin.problem.class_rows import whole_matrix
 from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import ClassValues, HeldValues
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, solution_of
+from maxmargin.solvers.kernel.face import solution_of
+from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy
 from maxmargin.solving import pair_run
 from maxmargin.solving.pair_batch import BatchGoal
 from maxmargin.solving.pair_run import PairRun
@@ -49,7 +51,7 @@ def problem_of(X, y, kernel, C, matrix, first, second):
 
 def of_the_run(values):
     """The matrix of two classes as the run copies it."""
-    edges, K = np.cumsum([0, *(len(points) for points in values.classes)]), values.whole()
+    edges, K = np.cumsum([0, *(len(points) for points in values.classes)]), whole_matrix(values)
 
     def matrix(first, second):
         chosen = np.r_[edges[first] : edges[first + 1], edges[second] : edges[second + 1]]

@@ -22,6 +22,7 @@ from maxmargin.certificate.kernel import even_errors
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.class_pairs import number_of_pairs
+from maxmargin.problem.class_rows import whole_matrix
 from maxmargin.problem.held_values import ClassValues, HeldValues, padded_size
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
@@ -102,12 +103,12 @@ class PairRun:
     def of(cls, values: ClassValues, kernel: Kernel, C: float, policy: HeldSMOPolicy, problem_of: ProblemOf) -> PairRun | None:
         """Prepare all pairs. None where X is sparse, the kernel is not positive semidefinite, or the matrix of all samples
         takes longer than is saved. ``problem_of`` makes the problem of two classes."""
-        bounds, n, n_classes = values.bounds, values.n_samples, len(values.classes)
+        bounds, n, n_classes = values.bounds, len(values.codes), len(values.classes)
         if bounds is None or values.function is None or not (kernel.is_positive_semidefinite and C > 0.0):
             return None
         if kernel.is_gaussian and n_classes <= HELD.few_classes:  # rows on demand need no values within classes
             return None
-        matrix_ns = n * n * (RUN.ns_a_value + RUN.ns_a_feature * values.n_features)
+        matrix_ns = n * n * (RUN.ns_a_value + RUN.ns_a_feature * values.points.matrix.shape[1])
         if n > HELD.most_samples or matrix_ns > RUN.saved_ns_a_pair * number_of_pairs(n_classes):
             return None
         lengths, diagonal = (np.concatenate(each) for each in zip(*((b.lengths, b.diagonal) for b in bounds), strict=True))
@@ -121,7 +122,7 @@ class PairRun:
 
         edges = np.cumsum([0, *(len(points) for points in self.values.classes)])
         table, n_samples = table_of(np.diff(edges), goal)
-        found, seconds, matrix = EvenSums.empty(n_samples, self.share), np.zeros(len(table)), self.values.whole()
+        found, seconds, matrix = EvenSums.empty(n_samples, self.share), np.zeros(len(table)), whole_matrix(self.values)
         parts = [slice(*ends) for ends in pairwise(edges.tolist())]
         failures, memory_of = 0, cache(lambda middle, n: PairMemory.of(middle, n, self.C))
         for k, (first, second, place, most_steps, *_) in enumerate(table.tolist()):

@@ -30,6 +30,7 @@ from maxmargin.problem.kernel import EvenProblem, KernelProblem
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.kernel.batched_smo_loops import BentProblem, OnDemandProblem, extremes
+from maxmargin.solvers.kernel.face import solution_of
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
 from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED, settle
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
@@ -183,7 +184,8 @@ class HeldState:
         cls, make_problem: Callable[[], KernelProblem], held: HeldValues, vectors: Array, policy: HeldSMOPolicy
     ) -> HeldState:
         """The state at alpha = 0 of a problem with hinge loss and an offset, from its vectors."""
-        state = cls(make_problem, held, vectors, *vectors, held.n, True, LABELS)
+        y, lower, upper, s, v, diagonal = vectors
+        state = cls(make_problem, held, vectors, y, lower, upper, s, v, diagonal, held.n, True, LABELS)
         state.policy, state.violation, state.target_share = policy, policy.first_violation, policy.safety
         return state
 
@@ -370,26 +372,6 @@ class HeldState:
 
     def take_outputs(self, outputs: Array) -> None:
         self.v[: self.n] = self.y[: self.n] - self.units.outputs_of(outputs)
-
-
-def solution_of(K: Array, v: Array, has_offset: bool) -> Array | None:
-    """The d of K d + b = v with sum d = 0, or with b = 0. By Cholesky's method, which takes half of the time of elimination;
-    where K is not positive definite to rounding, by elimination; None where that fails, too."""
-    from scipy.linalg.lapack import dposv
-
-    right = np.stack([v, np.ones(len(v))])
-    _, found, info = dposv(K.T, right.T, lower=1)
-    if info == 0:
-        one, two = found.T
-        return np.asarray(one - (one.sum() / two.sum()) * two if has_offset else one)
-    system, border = (np.ones((len(v) + 1, len(v) + 1)), 1) if has_offset else (np.empty_like(K), 0)
-    system[: len(v), : len(v)] = K
-    if has_offset:
-        system[-1, -1] = 0.0
-    try:
-        return np.asarray(np.linalg.solve(system, np.append(v, np.zeros(border)))[: len(v)])
-    except np.linalg.LinAlgError:
-        return None
 
 
 class HeldRows(NamedTuple):

@@ -32,7 +32,7 @@ from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.kernel.batched_smo_loops import BentProblem, OnDemandProblem, extremes
 from maxmargin.solvers.kernel.face import solution_of
 from maxmargin.solvers.kernel.factored import FactoredNewton, factor
-from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED, settle
+from maxmargin.solvers.kernel.held_smo_loops import LEAST_PIVOT, MANY, MOVED, settle
 from maxmargin.solvers.kernel.irwls.active_set_newton import WorkingSet, optimise
 from maxmargin.solvers.kernel.local_solve import solve_held
 from maxmargin.solvers.kernel.units import LABELS, Cells, Units, cells_of, start_in_units
@@ -320,13 +320,16 @@ class HeldState:
         return cells_of(self.s, self.v - self.offset, self.lower, self.upper, self.units.epsilon)
 
     def leap_by_elimination(self, cells: Cells) -> bool:
-        """Leap by LAPACK. False where the solution of the system is not inside the box, or there is none."""
+        """Leap by LAPACK. False where the solution of the system is not inside the box, does not keep the sum of the variables
+        to rounding, or there is none."""
         free = ((cells.lower < self.s) & (self.s < cells.upper)).nonzero()[0]
         system = self.held.with_rows(free).take(free, axis=0).take(free, axis=1)
         change = solution_of(system, (self.v - cells.shift)[free], self.has_offset)
         if change is None:
             return False
         moved = self.s[free] + change
+        if self.has_offset and not abs(change.sum()) <= LEAST_PIVOT * np.abs(moved).sum():
+            return False
         if not np.all((moved > cells.lower[free]) & (moved < cells.upper[free])):
             return False
         self.s[free] = moved

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate, joined
 from maxmargin.certificate.intercept import between, farthest_of, moved_kinks
 from maxmargin.certificate.kernel import (
@@ -46,9 +47,6 @@ from maxmargin.problem.kernel_loops import (
 )
 from maxmargin.problem.offset import Interval
 
-MANY_PROBLEMS = 190
-"""Problems from which on one compiled call finds all bounds on offsets. It takes 0.3 s to compile, and saves 4 microseconds a
-problem."""
 FIELDS = tuple(field.name for field in fields(Certificate))
 
 
@@ -119,7 +117,7 @@ def even_offset_bounds(found: EvenSums, distances: Array, is_uniform: bool) -> l
         own = np.repeat(reaches, sizes) * found.samples[LENGTHS] + found.samples[ERRORS]
         moved = moved_kinks(own, np.repeat(found.numbers[:, GREATEST], sizes))
     intervals = np.empty((len(sizes), 2))
-    if len(sizes) < MANY_PROBLEMS:
+    if len(sizes) < policy.EVEN.many_problems:
         for k, own in enumerate(slice(*ends) for ends in pairwise(found.edges.tolist())):
             intervals[k] = even_offsets(found.samples[OUTPUTS, own], found.samples[SIGNS, own], moved[own], np.empty(sizes[k]))
     else:

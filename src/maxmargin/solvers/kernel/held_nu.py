@@ -155,14 +155,14 @@ class HeldNuState:
         insists = self.n <= self.policy.few_variables
         self.survey()
         while not self.looks_done and self.steps < self.policy.most_steps * self.n and not self.is_slow(self.steps):
-            made = self.run_round(0.0 if insists else goal)
+            made = self.run_round(goal if self.n_samples > self.policy.few_variables else 0.0)
             idle = 0 if made else idle + 1
             is_over = idle >= self.policy.most_idle or self.steps - begun >= self.policy.insisting_steps * self.n
             self.looks_done = self.is_at_rounding or (self.relative_gap <= goal and (is_over or not insists))
             if idle >= self.policy.most_idle:
                 return
 
-    def run_round(self, enough: float) -> int:
+    def run_round(self, enough: float = 0.0) -> int:
         """SMO, and a leap that may take as long, unless the gap is ``enough`` before. Returns the steps of SMO."""
         check_point()
         made = self.run_smo()

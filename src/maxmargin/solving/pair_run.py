@@ -23,7 +23,7 @@ from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.class_pairs import number_of_pairs
 from maxmargin.problem.class_rows import whole_matrix
-from maxmargin.problem.held_values import ClassValues, HeldValues, padded_size
+from maxmargin.problem.held_values import NO_FUNCTION, ClassValues, HeldValues, RowFunction, padded_size
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.policy import HELD
@@ -47,13 +47,16 @@ class PairMemory(NamedTuple):
     vectors: Array
 
     @classmethod
-    def of(cls, middle: int, n: int, C: float) -> PairMemory:
+    def of(cls, middle: int, n: int, C: float, function: RowFunction) -> PairMemory:
+        """``function`` says for which kernels the loop of SMO is compiled: the one that a single pair would use."""
         padded = padded_size(n)
         begin = np.zeros((6, padded))
         y, lower, upper, _, v, _ = begin
         y[:middle], y[middle:n], upper[:middle], lower[middle:n] = 1.0, -1.0, C, -C
         v[:] = y
-        return cls(HeldValues.whole(np.zeros((padded, padded)), n, 0.0, 0), begin, np.empty_like(begin))
+        held = HeldValues.whole(np.zeros((padded, padded)), n, 0.0, 0)
+        held.rows = held.rows._replace(function=function)
+        return cls(held, begin, np.empty_like(begin))
 
     def take(self, matrix: Array, diagonal: Array, one: slice, other: slice) -> None:
         """Begin a pair whose samples are those of the matrix at these places."""
@@ -124,7 +127,7 @@ class PairRun:
         table, n_samples = table_of(np.diff(edges), goal)
         found, seconds, matrix = EvenSums.empty(n_samples, self.share), np.zeros(len(table)), whole_matrix(self.values)
         parts = [slice(*ends) for ends in pairwise(edges.tolist())]
-        failures, memory_of = 0, cache(lambda middle, n: PairMemory.of(middle, n, self.C))
+        failures, memory_of = 0, cache(lambda middle, n: PairMemory.of(middle, n, self.C, self.values.function or NO_FUNCTION))
         for k, (first, second, place, most_steps, *_) in enumerate(table.tolist()):
             if stop.is_due:
                 break

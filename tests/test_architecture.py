@@ -127,7 +127,9 @@ def test_no_solver_uses_a_loop_of_the_judge(path):
     own = {name_of(judge) for judge in judges()} | JUDGES_LOOPS
     allowed = {"maxmargin.problem.differences", "maxmargin.problem.kernels", "maxmargin.problem.held_values", *JUDGES_LOOPS}
     allowed |= {"maxmargin.solvers.kernel.batched_smo_loops"}  # asks for rows of the matrix that the judges' code makes
-    allowed |= {"maxmargin.solving.pair_batch", "maxmargin.solving.pair_batch_loops"}  # ask the judge's loop as the driver does
+    allowed |= {
+        f"maxmargin.solving.pair_{name}" for name in ("batch", "batch_loops", "run")
+    }  # ask the judge as the driver does
     assert name_of(path) in allowed or not loop_imports_of(path) & own
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate, joined
 from maxmargin.certificate.intercept import between, farthest_of, moved_kinks
 from maxmargin.certificate.kernel import (
@@ -38,7 +40,9 @@ from maxmargin.problem.kernel_loops import (
     N_ROWS,
     N_SUPPORT,
     OFFSET,
+    OUTPUTS,
     REACH,
+    SIGNS,
     SUMS,
 )
 from maxmargin.problem.offset import Interval
@@ -106,14 +110,18 @@ def even_offset_bounds(found: EvenSums, distances: Array, is_uniform: bool) -> l
             _bound(between(BestKinks(*known), reach), b)
             for (*known, b), reach in zip(kinks, (reaches + errors).tolist(), strict=True)
         ]
-    from maxmargin.problem.kernel_loops import many_even_offsets
+    from maxmargin.problem.kernel_loops import even_offsets, many_even_offsets
 
     sizes = np.diff(found.edges)
     with np.errstate(invalid="ignore"):
         own = np.repeat(reaches, sizes) * found.samples[LENGTHS] + found.samples[ERRORS]
         moved = moved_kinks(own, np.repeat(found.numbers[:, GREATEST], sizes))
     intervals = np.empty((len(sizes), 2))
-    many_even_offsets(found.samples, moved, found.edges, np.empty(int(sizes.max())), intervals)
+    if len(sizes) < policy.EVEN.many_problems:
+        for k, own in enumerate(slice(*ends) for ends in pairwise(found.edges.tolist())):
+            intervals[k] = even_offsets(found.samples[OUTPUTS, own], found.samples[SIGNS, own], moved[own], np.empty(sizes[k]))
+    else:
+        many_even_offsets(found.samples, moved, found.edges, np.empty(int(sizes.max())), intervals)
     return [_bound(Interval(*ends), b) for ends, b in zip(intervals.tolist(), found.numbers[:, OFFSET].tolist(), strict=True)]
 
 

@@ -152,6 +152,15 @@ class ClassesJudgePolicy:
     memory. A certificate of letter takes 5 ms so, and 9 ms with all samples at once."""
 
 
+@dataclass(frozen=True)
+class EvenJudgePolicy:
+    """How many small problems are judged together."""
+
+    many_problems: int = 190
+    """Problems from which on one compiled call finds all bounds on offsets. It takes 0.3 s to compile, and saves 4 microseconds
+    a problem."""
+
+
 LINEAR = LinearJudgePolicy()
 WEIGHTS = WeightBoundsPolicy()
 KERNEL = KernelJudgePolicy()
@@ -159,3 +168,4 @@ PREDICTIONS = PredictionProofPolicy()
 ELLIPSOID = EllipsoidPolicy()
 HARD_MARGIN = HardJudgePolicy()
 CLASSES = ClassesJudgePolicy()
+EVEN = EvenJudgePolicy()

@@ -140,11 +140,17 @@ class Rows:
     def compact(self, bias: float = 0.0) -> DenseRows | CsrRows | OneValueRows:
         """``compiled``, in less memory if all stored elements are equal. It is for loops that read X many times."""
         rows = self.compiled(bias)
-        if not isinstance(rows, CsrRows) or not _is_constant(rows.values):
+        if not isinstance(rows, CsrRows) or self._narrow_indices is None:
             return rows
-        narrow = np.uint16 if self.n_features <= NARROW_COLUMNS else np.uint32
-        indices = rows.indices.astype(narrow, copy=False)
-        return OneValueRows(float(rows.values[0]), _read_only(indices), rows.indptr, rows.bias)
+        return OneValueRows(float(rows.values[0]), self._narrow_indices, rows.indptr, rows.bias)
+
+    @kept
+    def _narrow_indices(self) -> Array | None:
+        """The columns of the stored elements in few bytes, if all these elements are equal."""
+        rows = self.compiled()
+        if not isinstance(rows, CsrRows) or not _is_constant(rows.values):
+            return None
+        return _read_only(rows.indices.astype(np.uint16 if self.n_features <= NARROW_COLUMNS else np.uint32, copy=False))
 
     def squared_norms(self, bias: float = 0.0) -> Array:
         """|x_i|^2 + bias^2 in float64, whatever the type of X. They are computed once where there is no bias."""

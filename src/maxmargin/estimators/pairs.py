@@ -32,6 +32,7 @@ from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.kernel.auto import KernelAuto
 from maxmargin.solving.driver import Limits
 from maxmargin.solving.pair_batch import BatchGoal, PairBatch
+from maxmargin.solving.pair_run import PairRun
 from maxmargin.solving.solution import Solution
 from maxmargin.solving.unsolved import unsolved_pair
 
@@ -147,13 +148,15 @@ class KernelProblems:
     def limits(self, limits: Limits) -> Limits:
         return limits
 
-    def batch(self, is_trial: bool) -> PairBatch | None:
-        """All pairs for few compiled calls. None where they differ in their costs, have no offset, or are too large."""
+    def batch(self, is_trial: bool) -> PairBatch | PairRun | None:
+        """All pairs for few compiled calls, or for few lines of Python each. None where they differ in their costs, have no
+        offset, or are too large."""
         is_even = self.has_offset and self.costs.strides == (0,)
         if not is_even or not isinstance(self.shared, ClassValues) or not isinstance(self.solver, KernelAuto):
             return None
         own = self.solver.policy
-        return PairBatch.of(self.shared, self.kernel, float(self.costs[0]), own.trial if is_trial else own.held)
+        known, codes = (self.shared, self.kernel, float(self.costs[0]), own.trial if is_trial else own.held), self.shared.codes
+        return PairBatch.of(*known) or PairRun.of(*known, lambda one, other: self.problem(Pair.of(one, other, codes)))
 
     def solved_at_once(self, limits: Limits, stop: Stop) -> list[Solution | None] | None:
         """The solutions of all pairs that are found in few compiled calls; None where there is no such way."""

@@ -7,7 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.data.rows import Array
-from maxmargin.problem.held_values import ClassValues, Part
+from maxmargin.problem.held_values import ClassValues, Part, fill_square
+
+
+def whole_matrix(values: ClassValues) -> Array:
+    """The kernel values of all samples, class by class."""
+    points = values.points[np.argsort(values.codes, kind="stable")]
+    out = np.empty((len(points), len(points)))
+    fill_square(values.kernel, points, out)
+    return out
 
 
 class ClassRows(NamedTuple):

@@ -248,7 +248,7 @@ def held_values(kernel: Kernel, points: Points, is_whole: bool = False) -> HeldV
     def fill() -> int:
         padded[n:], padded[:, n:] = 0.0, 0.0
         with single_threaded_blas():
-            return _fill_square(kernel, prepared, padded[:n, :n])
+            return fill_square(kernel, prepared, padded[:n, :n])
 
     if function is None:
         return HeldValues.whole(padded, n, error, fill(), bounds)
@@ -256,7 +256,7 @@ def held_values(kernel: Kernel, points: Points, is_whole: bool = False) -> HeldV
     return HeldValues(_rows_in(padded, n, part, part, n, function), error, 0, fill, bounds)
 
 
-def _fill_square(kernel: Kernel, points: Points, out: Array) -> int:
+def fill_square(kernel: Kernel, points: Points, out: Array) -> int:
     """Compute the matrix by strips from the diagonal to the right, with their mirror images, and return how many values were
     computed. The user's own function is called once, because a call may take long to begin."""
     n = len(points)
@@ -301,7 +301,7 @@ class ClassValues:
         """``codes`` are the classes of the samples: 0, 1, ... ``megabytes`` is the memory of the values within all classes,
         plus the matrix of a pair for each thread."""
         points = kernel.prepared(Points.of(X))
-        self._kernel, self._error = kernel, kernel.rounding_error(points, points)
+        self.kernel, self._error, self.points, self.codes = kernel, kernel.rounding_error(points, points), points, codes
         self.classes = [points[np.flatnonzero(codes == k)] for k in range(int(codes.max()) + 1)]
         self._squares: list[Array | None] = [None] * len(self.classes)
         self._parts: list[Part | None] = [None] * len(self.classes)
@@ -337,7 +337,7 @@ class ClassValues:
             if known is None:
                 points = self.classes[k]
                 known = np.empty((len(points), len(points)))
-                evaluations = _fill_square(self._kernel, points, known)
+                evaluations = fill_square(self.kernel, points, known)
                 self._squares[k] = known
             return known, evaluations
 
@@ -363,7 +363,7 @@ class ClassValues:
         padded, memory = self._matrices(padded_size(n))
         padded[n:], padded[:, n:] = 0.0, 0.0
         padded[:middle, :middle], padded[middle:n, middle:n] = within, within_other
-        _fill_across(self._kernel, self.classes[first], self.classes[second], padded, memory)
+        _fill_across(self.kernel, self.classes[first], self.classes[second], padded, memory)
         return middle * (n - middle) + n_one + n_other
 
     def _part(self, k: int) -> Part:

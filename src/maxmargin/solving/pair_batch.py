@@ -76,7 +76,7 @@ class PairBatch:
         solution are the mean of those that were solved in the same call."""
         from maxmargin.solving.pair_batch_loops import solve_pairs
 
-        table, n_samples = self._table(goal)
+        table, n_samples = table_of(np.diff(self.classes.starts), goal)
         found, errors = EvenSums.empty(n_samples, self.share), np.empty((len(table), 2))
         errors[:, 0], errors[:, 1] = even_errors(self.share, n_samples)
         kind, rule, seconds = self._kind(), self._rule(goal.tol), np.zeros(len(table))
@@ -86,34 +86,7 @@ class PairBatch:
             begun = time.perf_counter()
             solve_pairs(kind, self.classes, rule, table[chunk], errors[chunk], found.samples, found.numbers[chunk])
             seconds[chunk] = (time.perf_counter() - begun) / (chunk.stop - chunk.start)
-        return self._solutions(goal, found, table, seconds)
-
-    def _solutions(self, goal: BatchGoal, found: EvenSums, table: Array, seconds: Array) -> list[Solution | None]:
-        certificates = even_certificates(found)
-        distances = np.array([math.inf if each is None else each.distance_bound for each in certificates])
-        bounds = even_offset_bounds(found, distances, self.is_uniform)
-        if goal.rounding is not None:
-            n_samples = np.diff(found.edges)
-            distances += goal.rounding(n_samples, found.numbers[:, REACH], found.numbers[:, TOTAL])
-            distances *= OUTWARDS
-        alpha, offsets = found.samples[ALPHA], found.numbers[:, OFFSET].tolist()
-        edges, rows = found.edges.tolist(), zip(table.tolist(), seconds.tolist(), distances.tolist(), strict=True)
-        return [
-            None
-            if certificate is None or not certificate.meets(goal.tol)
-            else _solution(alpha[edges[k] : edges[k + 1]], offsets[k], bounds[k], certificate, row)
-            for k, (certificate, row) in enumerate(zip(certificates, rows, strict=True))
-        ]
-
-    def _table(self, goal: BatchGoal) -> tuple[Array, Array]:
-        sizes = np.diff(self.classes.starts)
-        pairs = np.array(list(class_pairs(len(sizes))), np.int64)
-        n_samples = sizes[pairs].sum(axis=1)
-        table = np.zeros((len(pairs), 6), np.int64)
-        table[:, [FIRST, SECOND]], table[1:, PLACE] = pairs, np.cumsum(n_samples)[:-1]
-        limits = {n: goal.most_steps(n) for n in set(n_samples.tolist())}
-        table[:, MOST_STEPS] = [limits[n] for n in n_samples.tolist()]
-        return table, n_samples
+        return solutions_of(goal, found, table, seconds, self.is_uniform)
 
     def _chunks(self, table: Array, n_samples: Array) -> Iterator[slice]:
         """The pairs of one call each."""
@@ -162,6 +135,36 @@ class PairBatch:
             safety=own.safety,
             ends_slow=own.climbs,
         )
+
+
+def table_of(sizes: Array, goal: BatchGoal) -> tuple[Array, Array]:
+    """The table of all pairs of classes of these sizes, and the samples of each pair."""
+    pairs = np.array(list(class_pairs(len(sizes))), np.int64)
+    n_samples = sizes[pairs].sum(axis=1)
+    table = np.zeros((len(pairs), 6), np.int64)
+    table[:, [FIRST, SECOND]], table[1:, PLACE] = pairs, np.cumsum(n_samples)[:-1]
+    limits = {n: goal.most_steps(n) for n in set(n_samples.tolist())}
+    table[:, MOST_STEPS] = [limits[n] for n in n_samples.tolist()]
+    return table, n_samples
+
+
+def solutions_of(goal: BatchGoal, found: EvenSums, table: Array, seconds: Array, is_uniform: bool) -> list[Solution | None]:
+    """The solutions of all pairs from what the judge has added up. None where a certificate does not meet the target."""
+    certificates = even_certificates(found)
+    distances = np.array([math.inf if each is None else each.distance_bound for each in certificates])
+    bounds = even_offset_bounds(found, distances, is_uniform)
+    if goal.rounding is not None:
+        n_samples = np.diff(found.edges)
+        distances += goal.rounding(n_samples, found.numbers[:, REACH], found.numbers[:, TOTAL])
+        distances *= OUTWARDS
+    alpha, offsets = found.samples[ALPHA], found.numbers[:, OFFSET].tolist()
+    edges, rows = found.edges.tolist(), zip(table.tolist(), seconds.tolist(), distances.tolist(), strict=True)
+    return [
+        None
+        if certificate is None or not certificate.meets(goal.tol)
+        else _solution(alpha[edges[k] : edges[k + 1]], offsets[k], bounds[k], certificate, row)
+        for k, (certificate, row) in enumerate(zip(certificates, rows, strict=True))
+    ]
 
 
 def _solution(alpha: Array, b: float, offset_bound: float, certificate: Certificate, row: Any) -> Solution:

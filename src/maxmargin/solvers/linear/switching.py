@@ -120,8 +120,13 @@ class AutoPlan:
         if not self.problem.penalizes_intercept:
             return "the intercept is not penalised"
         if self.suits_one_call:
+<<<<<<< HEAD
             return "the features are few"
         if self.suits_products and (self._is_hard_for_coordinates or self.is_one_hot):
+=======
+            return "the features of a regression are few"
+        if self.suits_products and (self.is_one_hot or self._is_hard_for_coordinates):
+>>>>>>> small
             return "the loss is smooth, and there are more samples than features"
         if self.problem.loss.is_regression and self._is_smooth and self.is_narrow and self._is_hard_for_coordinates:
             return "the loss is smooth on both sides, and the features are few"
@@ -215,7 +220,10 @@ class AutoPlan:
 
     @property
     def _is_smooth(self) -> bool:
-        return bool(np.all(self.problem.box.D[self.problem.C > 0.0] > 0.0))
+        D, C = self.problem.box.D, self.problem.C
+        if D.strides == C.strides == (0,) and len(C):  # one value for all
+            return bool(D[0] > 0.0 or not C[0] > 0.0)
+        return bool(np.all(D[C > 0.0] > 0.0))
 
     def allows_single(self, target: float) -> bool:
         """Whether float32 is enough for the target, and holds every value of X to its full precision."""

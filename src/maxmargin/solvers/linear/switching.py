@@ -120,13 +120,8 @@ class AutoPlan:
         if not self.problem.penalizes_intercept:
             return "the intercept is not penalised"
         if self.suits_one_call:
-<<<<<<< HEAD
             return "the features are few"
-        if self.suits_products and (self._is_hard_for_coordinates or self.is_one_hot):
-=======
-            return "the features of a regression are few"
         if self.suits_products and (self.is_one_hot or self._is_hard_for_coordinates):
->>>>>>> small
             return "the loss is smooth, and there are more samples than features"
         if self.problem.loss.is_regression and self._is_smooth and self.is_narrow and self._is_hard_for_coordinates:
             return "the loss is smooth on both sides, and the features are few"

@@ -44,8 +44,11 @@ class WeightBoundsPolicy:
     measured."""
     share: float = 0.1
     """Share of the gap that these columns must have."""
-    most_elements: int = 1 << 24
-    """Elements of X, zeros counted, up to which weights are bounded: it takes dense copies of X."""
+    most_elements: int = 1 << 22
+    """Elements of X, zeros counted, up to which weights are bounded: it takes dense copies of X, 32 MB each."""
+    elements_a_block: int = 1 << 18
+    """Elements of the dual points that are tested together: 2 MB, so that the temporary arrays of their gap terms are no new
+    pages of memory. An estimate, not measured."""
     most_weights: int = 1024
     """Weights up to which they are bounded: it takes a factorisation."""
     most_columns: int = 12

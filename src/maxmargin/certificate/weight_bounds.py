@@ -302,7 +302,11 @@ class _Centred(NamedTuple):
         return found
 
     def tested(self, points: list[_DualPoint]) -> list[_Test]:
-        """What each dual point says of its weight."""
+        """What each dual point says of its weight, some points at a time."""
+        size = max(1, policy.WEIGHTS.elements_a_block // len(self.alpha))
+        return [test for first in range(0, len(points), size) for test in self._tested(points[first : first + size])]
+
+    def _tested(self, points: list[_DualPoint]) -> list[_Test]:
         C = np.stack([point.c for point in points])
         v = (C * self.problem.signs) @ self.Z
         errors = gamma(C.shape[1] + len(self.turn.columns) + 12.0) * (np.abs(C) @ self.magnitudes) * OUTWARDS

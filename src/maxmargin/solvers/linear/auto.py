@@ -5,7 +5,8 @@ From the second sweep on, ``auto`` extrapolates the remaining work from the deca
 of a Newton method (before the fifth sweep: exceeds it by far), and the features are few enough, **semismooth Newton** takes
 over from the current alpha. With many features **AVSF** takes over. It works on reduced data: features are renumbered by
 frequency, and features that occur once are folded away. For one class **pair descent** comes first, then Newton. A small
-problem goes to Newton at once and is solved to rounding error. A regression with few features goes to Newton at once, too.
+problem goes to Newton at once and is solved to rounding error. A regression with few features goes to Newton at once, too, and
+so do two classes where the samples are not many.
 
 Each method is a phase (``maxmargin.solvers.linear.phases``). A phase that ends hands over an alpha of the original problem,
 from which the next phase starts; no phase touches the state of another.

@@ -14,9 +14,10 @@ from maxmargin.certificate.linear import Judge, certify
 from maxmargin.certificate.policy import WeightBoundsPolicy
 from maxmargin.certificate.weight_bounds import Pair, huber, weight_bounds
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Hinge, SquaredHinge
+from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.problem.regression_losses import EpsilonInsensitive
 from maxmargin.solving.driver import solve
+from maxmargin.solving.solution import Solution
 
 SEEDS = range(6)
 HALF = Fraction(1, 2)
@@ -40,18 +41,19 @@ def classes(n: int, seed: int, loss, intercept: str, C: float) -> LinearProblem:
 
 def exact_rows(problem: LinearProblem) -> list[list[Fraction]]:
     constant = [Fraction(problem.intercept_scaling)] if problem.intercept_scaling else []
-    return [[Fraction(float(x)) for x in row] + constant for row in problem.rows.matrix]
+    return [[Fraction(float(x)) for x in row] + constant for row in problem.rows.dense()]
 
 
 def exact_primal(problem: LinearProblem, w) -> Fraction:
-    w, total = [Fraction(v) for v in w], Fraction(0)
+    w, total = [v if isinstance(v, Fraction) else Fraction(float(v)) for v in w], Fraction(0)
     for row, sign, C, target in zip(exact_rows(problem), problem.signs, problem.C, problem.targets, strict=True):
         output = sum(x * v for x, v in zip(row, w, strict=True))
         slack = Fraction(float(target)) - int(sign) * output
         if problem.loss.is_regression:
             slack = abs(slack) - Fraction(problem.loss.epsilon)
-        slack = max(Fraction(0), slack)
-        total += Fraction(float(C)) * (slack**2 if isinstance(problem.loss, SquaredHinge) else slack)
+        if not isinstance(problem.loss, LeastSquares):
+            slack = max(Fraction(0), slack)
+        total += Fraction(float(C)) * (slack if isinstance(problem.loss, (Hinge, EpsilonInsensitive)) else slack**2)
     return total + HALF * sum(v * v for v in w[: problem.n_penalised])
 
 
@@ -143,6 +145,18 @@ def assert_proved(problem: LinearProblem, w: np.ndarray, alpha: np.ndarray, opti
         for row, own in zip(exact_rows(problem), reach, strict=True):
             moved = sum(x * (best - Fraction(float(v))) for x, v, best in zip(row, w, optimum, strict=True))
             assert abs(moved) <= Fraction(float(own))
+
+
+def assert_below_all(problem: LinearProblem, solution: Solution) -> None:
+    """With intervals of single weights the gap is not that of alpha. For data of any kind, whose exact
+    optimum is not known: no primal value that is easily found, in rational arithmetic, is below the bound on the optimum."""
+    certificate, w = solution.certificate, solution.w
+    worst = Fraction(certificate.gap) + Fraction(certificate.rounding_error)
+    bound = exact_primal(problem, w) - worst - Fraction(1e-15 * certificate.primal)
+    for factor in (0.0, 0.5, 1.0 - 1e-3, 1.0 - 1e-9, 1.0 + 1e-9, 1.0 + 1e-3, 2.0):
+        assert exact_primal(problem, factor * w) >= bound
+    for other in (problem.weights(solution.alpha), solve(problem, "newton", tol=1e-9, max_epochs=200).w):
+        assert exact_primal(problem, other) >= bound
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -126,10 +126,17 @@ def test_nanoseconds_are_certified_although_the_rounding_of_alpha_costs_more_tha
     assert set(statuses(model)) == {Status.CERTIFIED}
 
 
+@pytest.mark.parametrize("unit", [1e20, 1e40, 1e100])
+def test_a_column_of_any_size_is_certified_while_its_squares_are_finite(unit):
+    X, y = table("milliseconds", ROWS)
+    model = LinearSVC(C=1e6).fit(X * [unit, 1.0, 1.0, 1.0, 1.0], y)
+    assert set(statuses(model)) == {Status.CERTIFIED}
+
+
 def test_a_fit_beyond_float64_ends_and_names_the_column():
     X, y = table("milliseconds", ROWS)
-    X = X * [1e20, 1.0, 1.0, 1.0, 1.0]
-    with pytest.warns(ConvergenceWarning, match=r"Column 0 of X has values up to 1\.7e\+32.*Standardise"):
+    X = X * [1e140, 1.0, 1.0, 1.0, 1.0]
+    with pytest.warns(ConvergenceWarning, match=r"Column 0 of X has values up to 1\.7e\+152.*Standardise"):
         model = LinearSVC(C=1e6).fit(X, y)
     assert Status.PRECISION_LIMIT in statuses(model)
 

@@ -18,6 +18,7 @@ from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Solution, Status
 from tests.catalogue import LOSSES
 from tests.certificate.test_linear import exact_gap
+from tests.certificate.test_weight_bounds import assert_below_all
 
 AWKWARD = {
     "plain": lambda X: X,
@@ -66,6 +67,9 @@ def assert_honest(problem: LinearProblem, solution: Solution, tol: float) -> Non
         return
     exact = exact_gap(problem, solution.w, solution.alpha)
     assert exact >= 0
+    if certificate.has_bounded_weights:
+        assert_below_all(problem, solution)
+        return
     assert exact <= Fraction(certificate.gap) + Fraction(certificate.rounding_error)
     if problem.penalizes_intercept:
         assert abs(Fraction(certificate.gap) - exact) <= Fraction(certificate.rounding_error)

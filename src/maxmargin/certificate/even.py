@@ -96,7 +96,7 @@ def _fields(found: EvenSums) -> tuple[Array, ...]:
 def _certificate(values: list[float], counts: list[int]) -> Certificate:
     """What the constructor makes, in half of its time."""
     certificate = object.__new__(Certificate)
-    vars(certificate).update(zip(FIELDS, (*values, *counts, True), strict=True))
+    vars(certificate).update(zip(FIELDS, (*values, *counts, True, False), strict=True))
     return certificate
 
 

@@ -130,7 +130,8 @@ def test_which_problems_are_solved_by_one_call():
     assert chosen(200, 10) is SmallNewton
     assert chosen(200, 10, is_penalized=False) is SmallNewton
     assert chosen(5000, 60, is_penalized=False) is SmallNewton
-    assert chosen(5000, 60) is Newton  # coordinate descent comes first
+    assert chosen(5000, 60) is SmallNewton
+    assert chosen(9000, 60) is Newton  # coordinate descent comes first
     assert chosen(300, 150) is Newton  # the matrix is large
     assert chosen(30, 100) is SmallNewton  # few long rows are rotated
 

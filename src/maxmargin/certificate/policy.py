@@ -51,6 +51,11 @@ class WeightBoundsPolicy:
     pages of memory. An estimate, not measured."""
     most_weights: int = 1024
     """Weights up to which they are bounded: it takes a factorisation."""
+    ridge: float = 2.0**-36
+    """What is added to the diagonal of G, scaled to one: it keeps the factorisation positive where columns depend on each
+    other."""
+    most_centring: float = 0.9
+    """Share of the room that is used to bring the v of alpha / 2 to zero. An estimate, not measured."""
     most_columns: int = 12
     """Columns, those that cost most first, whose weights are bounded: four passes over X for each. An estimate, not
     measured."""

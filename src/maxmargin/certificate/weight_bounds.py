@@ -51,12 +51,6 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.linear import LinearProblem
 
-RIDGE = 2.0**-36
-"""What is added to the diagonal of G, scaled to one: it keeps the factorisation positive where columns depend on each other."""
-
-MOST_CENTRING = 0.9
-"""Share of the room that is used to bring the v of alpha / 2 to zero."""
-
 
 class Turn(NamedTuple):
     """Some columns of X, and an orthonormal ``basis`` for their weights: a column of it for each direction. It is orthonormal
@@ -270,7 +264,7 @@ class _Centred(NamedTuple):
         scales[~(scales > 0.0)] = 1.0
         rooted /= scales
         G = rooted.T @ rooted
-        G[np.diag_indices(len(G))] += RIDGE
+        G[np.diag_indices(len(G))] += policy.WEIGHTS.ridge
         wanted = (among[:, None] == np.append(targets, -1)).astype(float)
         is_target = wanted.any(axis=1)
         wanted[is_target, -1] = -((half * signs) @ Z[:, is_target]) / scales[is_target]
@@ -280,7 +274,7 @@ class _Centred(NamedTuple):
             return []
         moves, centring = moves[:, :-1] / np.abs(moves[:, :-1]).max(axis=0), moves[:, -1]
         used = float(np.abs(centring).max())
-        share = min(1.0, MOST_CENTRING / used) if used > 0.0 else 0.0
+        share = min(1.0, policy.WEIGHTS.most_centring / used) if used > 0.0 else 0.0
         base, left = half + (share * room * signs) * centring, (1.0 - share * used) * room * signs
         return [point for k, target in enumerate(targets) for point in self._both(base, left * moves[:, k], int(target))]
 

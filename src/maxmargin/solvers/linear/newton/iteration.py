@@ -176,8 +176,7 @@ class Iteration(Standing):
         self._aim(target)
         direction = self.hessian.solve(self.rate, self._damped_regulariser, self.gradient, self.free)
         if direction is None:
-            begins_anew = self._ends_trial() or self._centres() or self._begins_without_noise()
-            self.is_stuck = self.looks_done = not begins_anew
+            self.is_stuck = self.looks_done = not (self._ends_trial() or self._centres())
             return
         decrement = -float(self.gradient @ direction)
         self.is_at_rounding = self._gains_nothing(decrement)

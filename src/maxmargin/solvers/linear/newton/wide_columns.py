@@ -13,26 +13,18 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, summed
 from maxmargin.problem.linear import LinearProblem
-
-NEGLIGIBLE = 1e-12
-"""Share of the objective that the last digits of alpha may cost in a column before its weight is expected to be bounded; the
-certificate has the same number in its policy."""
-HOPELESS = 1e2
-"""Multiple of the objective from which Newton's method in Python leaves this cost out from the beginning. Where it costs less,
-alpha can be mended, and steps that count it are the better ones."""
-REACH = 16.0
-"""Units of output that the certificate is expected to leave undecided for such a column. An estimate, not measured."""
+from maxmargin.solvers.linear.newton import policy
 
 
 def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Array | None:
     """How far the certificate is expected to let single weights be from the optimum: some units of output over the deviation of
     a column, where the last digits of alpha cost something in that column, and else infinity; None where that is so of all.
     ``columns`` are those of X, and ``unit`` is the size of the targets."""
-    limit = _size_that_costs(NEGLIGIBLE, problem, unit)
+    limit = _size_that_costs(policy.WIDE.negligible, problem, unit)
     if summed(problem.C) * _greatest(columns) <= limit or not problem.has_exact_rows:
         return None
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        reaches = REACH * unit / problem.rows.dense().std(axis=0, dtype=np.float64)
+        reaches = policy.WIDE.reach * unit / problem.rows.dense().std(axis=0, dtype=np.float64)
         is_wide = np.abs(columns) @ problem.C > limit
     return np.where(is_wide & (reaches > 0.0), reaches, np.inf)
 
@@ -42,7 +34,10 @@ def hides_the_objective(problem: LinearProblem) -> bool:
     if problem.rows.is_sparse or problem.offset_prices is not None or not problem.has_exact_rows:
         return False
     unit = float(np.mean(np.abs(problem.targets))) if problem.loss.is_regression else 1.0
-    return summed(problem.C) * _greatest(problem.rows.matrix) > _size_that_costs(HOPELESS, problem, unit)
+    with np.errstate(over="ignore"):
+        total, greatest = summed(problem.C), _greatest(problem.rows.matrix)
+        has_squares = bool(np.isfinite(np.square(total) * np.square(greatest)))
+        return has_squares and total * greatest > _size_that_costs(policy.WIDE.hopeless, problem, unit)
 
 
 def _size_that_costs(share: float, problem: LinearProblem, unit: float) -> float:

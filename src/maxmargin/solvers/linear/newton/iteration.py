@@ -134,6 +134,10 @@ class Iteration(Standing):
         """Begin anew with centred columns where that helps, and say whether it was done. Partitions keep their columns."""
         return False
 
+    def _offers_mended(self) -> bool:
+        """Offer the same point with a mended alpha, where it was not mended yet, and say whether it was done."""
+        return False
+
     def _ends_trial(self) -> bool:
         """Begin anew with the rounding errors of alpha where they were left out from the start, and say whether it was done."""
         return False
@@ -332,7 +336,7 @@ class Iteration(Standing):
             yield from self._wash()
             return
         self.refusals += 1
-        if self._ends_trial() or self._centres():
+        if self._offers_mended() or self._ends_trial() or self._centres():
             return
         if self.refusals >= self.policy.most_refusals:
             self.is_stuck = self.looks_done = not self._begins_without_noise()

@@ -107,14 +107,16 @@ class Newton:
             return (w if problem.loss.is_regression else lengthened(problem, w)), alpha
 
     def _mended(self, problem: LinearProblem, state: NewtonState, w: Array, alpha: Array) -> tuple[Array, Array]:
-        """The pair with the rounding errors of alpha made good, which the iteration did not count."""
+        """The pair with the rounding errors of alpha made good, which the iteration did not count. They are left to the
+        certificate first, which bounds the weights of columns where they matter: to mend them takes far longer."""
         if problem.loss.is_regression:
-            return w, mended_in_digits(problem, w, alpha)
+            return w, mended_in_digits(problem, w, alpha) if state.mends else alpha
         if problem.loss.is_smooth:
             w = state.expanded(state.best_w, alpha)[0]
-            return w, mended_in_levels(problem, w, problem.C * problem.loss.slope(problem.margins(w), problem.targets))
+            alpha = problem.C * problem.loss.slope(problem.margins(w), problem.targets)
+            return w, mended_in_levels(problem, w, alpha) if state.mends else alpha
         w = straightened(problem, w, alpha)
-        return lengthened(problem, w), mended_in_levels(problem, w, alpha)
+        return lengthened(problem, w), mended_in_levels(problem, w, alpha) if state.mends else alpha
 
     def factor(self, inner_steps: int) -> float:
         """The factor on the penalty after an inner problem of ``steps`` steps."""

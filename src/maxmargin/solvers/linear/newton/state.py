@@ -46,6 +46,7 @@ class NewtonState(Iteration):
         self.kept: tuple[Array, Array] | None = None
         self.polished_by = 0
         self.ignores_noise = self.is_trial = hides_the_objective(problem)
+        self.mends = not self.is_trial
         self._begin_from(problem.first_dual_point if warm_start is None else warm_start)
 
     def _begin_from(self, alpha: Array) -> None:
@@ -55,11 +56,18 @@ class NewtonState(Iteration):
             alpha = reduction.reduce(alpha)
         self._begin(reductions, alpha)
 
+    def _offers_mended(self) -> bool:
+        """In a trial, offer the same point once more, with a mended alpha."""
+        if not self.is_trial or self.mends:
+            return False
+        self.mends = self.looks_done = True
+        return True
+
     def _ends_trial(self) -> bool:
         """Begin anew, and count the rounding of alpha, where it was left out from the beginning."""
         if not self.is_trial:
             return False
-        self.ignores_noise, self.is_trial, self.kept = False, False, None
+        self.ignores_noise, self.is_trial, self.mends, self.kept = False, False, True, None
         self._begin_from(np.zeros(self.original.n_samples))
         return True
 

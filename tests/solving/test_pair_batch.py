@@ -108,6 +108,14 @@ def test_the_answer_does_not_depend_on_how_many_pairs_a_call_takes(sample_steps,
     assert all(np.array_equal(one.alpha, other.alpha) for one, other in zip(expected, found, strict=True) if one is not None)
 
 
+def assert_within_bounds(model: SVC, other_model: SVC) -> None:
+    """Both are certified, and no pair of one is beyond what is proved of the other."""
+    assert set(model.status_) == set(other_model.status_) == {Status.CERTIFIED}
+    for one, other in zip(model.certificate_, other_model.certificate_, strict=True):
+        rounding = one.rounding_error + other.rounding_error
+        assert max(one.dual, other.dual) <= min(one.primal, other.primal) + rounding
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
 @pytest.mark.parametrize("C", [0.01, 1.0, 1e4])
 @pytest.mark.parametrize("load", [load_iris, load_wine, table])
@@ -116,10 +124,7 @@ def test_a_model_of_pairs_in_few_calls_is_within_its_bounds_of_one_with_pairs_on
     at_once = SVC(kernel=kernel, C=C).fit(X, y)
     monkeypatch.setattr(pair_batch, "BATCH", replace(FEW, most_samples=0))
     one_by_one = SVC(kernel=kernel, C=C).fit(X, y)
-    assert set(at_once.status_) == set(one_by_one.status_) == {Status.CERTIFIED}
-    for one, other in zip(at_once.certificate_, one_by_one.certificate_, strict=True):
-        rounding = one.rounding_error + other.rounding_error
-        assert max(one.dual, other.dual) <= min(one.primal, other.primal) + rounding
+    assert_within_bounds(at_once, one_by_one)
 
 
 def test_pairs_above_the_limit_and_sample_weights_are_solved_one_by_one(monkeypatch):

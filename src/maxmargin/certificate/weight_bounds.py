@@ -192,11 +192,11 @@ class _DualPoint(NamedTuple):
 
 
 class _Test(NamedTuple):
-    """A dual point c that bounds one weight on one side: -u . v <= ``gamma``. ``others`` has |v_k| from above, and zero for
+    """A dual point c that bounds one weight on one side: -u . v <= ``most``. ``others`` has |v_k| from above, and zero for
     the weight itself, whose |v_j| is at least ``own``."""
 
     target: int
-    gamma: float
+    most: float
     own: float
     others: Array
 
@@ -206,7 +206,7 @@ class _Test(NamedTuple):
             return math.inf
         used = self.others > 0.0
         rest = float(self.others[used] @ reaches[used])
-        return (self.gamma + rest) / self.own * (1.0 + gamma(2.0 * len(reaches) + 16.0))
+        return (self.most + rest) / self.own * (1.0 + gamma(2.0 * len(reaches) + 16.0))
 
 
 class _Centred(NamedTuple):

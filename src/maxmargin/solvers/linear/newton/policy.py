@@ -78,9 +78,6 @@ class ProductPolicy:
 class WideColumnsPolicy:
     """When the last digits of alpha do not count."""
 
-    negligible: float = 1e-12
-    """Share of the objective that the last digits of alpha may cost in a column before its weight is expected to be bounded;
-    the certificate has the same number in its policy."""
     hopeless: float = 1e2
     """Multiple of the objective from which Newton's method in Python leaves this cost out from the beginning. Where it costs
     less, alpha can be mended, and steps that count it are the better ones: with 1e-3 three of 576 raw fits were not

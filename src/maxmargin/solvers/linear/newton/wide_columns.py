@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from maxmargin.certificate import policy as judge_policy
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, summed
 from maxmargin.problem.linear import LinearProblem
@@ -20,7 +21,7 @@ def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Arr
     """How far the certificate is expected to let single weights be from the optimum: some units of output over the deviation of
     a column, where the last digits of alpha cost something in that column, and else infinity; None where that is so of all.
     ``columns`` are those of X, and ``unit`` is the size of the targets."""
-    limit = _size_that_costs(policy.WIDE.negligible, problem, unit)
+    limit = _size_that_costs(judge_policy.WEIGHTS.wide_scale, problem, unit)
     if summed(problem.C) * _greatest(columns) <= limit or not problem.has_exact_rows:
         return None
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

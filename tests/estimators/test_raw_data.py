@@ -190,3 +190,44 @@ def test_the_catalogue_holds_what_it_promises():
         sizes = np.abs(X).max(axis=0)
         spreads.append(sizes.max() / sizes[sizes > 0.0].min())
     assert np.median(spreads) > 1e3
+
+
+def separated(make, seed, n=60, n_classes=7):
+    """A table, and classes that follow a sum of its scaled columns without noise."""
+    rng = np.random.default_rng([seed, n, n_classes])
+    X = make(rng, n)
+    Z = X - np.median(X, axis=0)
+    f = np.clip(Z / np.median(np.abs(Z), axis=0), -5.0, 5.0) @ rng.normal(size=X.shape[1])
+    return X, np.searchsorted(np.quantile(f, np.arange(1, n_classes) / n_classes), f)
+
+
+def phones(rng, n):
+    columns = rng.integers(10**9, 10**10, n), rng.integers(18, 95, n), rng.lognormal(10, 0.7, n).round(2)
+    return np.column_stack([*columns, rng.integers(0, 10**6, n), rng.integers(0, 7, n)]).astype(float)
+
+
+def wide(rng, n):
+    return rng.lognormal(0, 3, (n, 60)) * 10.0 ** rng.uniform(-4, 6, 60)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_of_classes_that_can_be_separated_are_certified_beside_telephone_numbers(seed):
+    X, y = separated(phones, seed)
+    assert set(statuses(SVC(kernel="linear", C=1000.0).fit(X, y))) == {Status.CERTIFIED}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_classes_that_can_be_separated_are_certified_in_as_many_columns_as_rows(seed):
+    X, y = separated(wide, seed)
+    assert set(statuses(LinearSVC(loss="hinge", C=1e6).fit(X, y))) == {Status.CERTIFIED}
+
+
+@pytest.mark.parametrize("C", [1e3, 1e6])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_day_in_three_units_is_certified(loss, C):
+    rng = np.random.default_rng(6)
+    day = rng.integers(15000, 20000, 60)
+    X = np.column_stack([day, day * 86400.0, day * 86400e3, day % 7, rng.normal(size=(60, 3))])
+    y = X[:, 3] - 3.0 + X[:, 4] + rng.normal(size=60) > 0.0
+    model = LinearSVC(loss=loss, C=C, max_iter=MOST_EPOCHS).fit(X, y)
+    assert model.status_ is Status.CERTIFIED

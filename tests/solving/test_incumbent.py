@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import certify_kernel
 from maxmargin.problem import policy
 from maxmargin.problem.kernel import KernelProblem
@@ -51,3 +54,13 @@ def test_a_longer_alpha_without_losses_is_the_answer_where_it_meets_tol():
     answer = incumbent_of(problem, DrivingPolicy(stretch=1e9)).judge(Recorder(alpha), None, 1e-5)
     assert answer is not None
     assert certify_kernel(problem, answer.alpha).meets(1e-5)
+
+
+def test_a_w_that_is_worse_by_less_than_rounding_hides_is_safer():
+    sure = Certificate(1.0 + 1e-9, 1.0, 1e-9, 1e-9, 1e-15, 1.0, 1, 0)
+    doubtful = Certificate(1.0, 1.0, 1e-12, 1e-12, 1e-6, 1.0, 1, 0)
+    assert sure.is_safer_than(doubtful)
+    assert not doubtful.is_safer_than(sure)
+    assert not sure.is_safer_than(None)
+    assert not sure.is_safer_than(replace(doubtful, gap=1e-3))  # rounding is not what limits it
+    assert not replace(sure, primal=1.0 + 1e-5).is_safer_than(doubtful)

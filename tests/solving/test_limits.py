@@ -24,7 +24,7 @@ from maxmargin.certificate.linear import certify
 from maxmargin.data import limits
 from maxmargin.data.limits import OutOfTimeError, Stop, check_point
 from maxmargin.data.threads import Crew, ThreadPolicy, single_threaded_blas
-from maxmargin.estimators.jobs import run_jobs
+from maxmargin.estimators.jobs import run_in_turn
 from maxmargin.estimators.pairs import Pair
 from maxmargin.kernel_matrix.matrix import KernelMatrix, MatrixPolicy
 from maxmargin.problem.kernel import KernelProblem
@@ -66,7 +66,7 @@ def test_each_problem_gets_an_equal_share_of_what_is_left(clock):
         clock.seconds += 1.0  # of a share of 3, 3.67, 5 and 9 seconds
         return stop
 
-    run_jobs([job] * 4, 1, 12.0)
+    run_in_turn(Stop.within(12.0), [job] * 4, 1)
     assert left == pytest.approx([12 / 4, 11 / 3, 10 / 2, 9.0])
 
 
@@ -75,12 +75,12 @@ def test_no_time_is_left_for_a_problem_after_the_deadline(clock):
         clock.seconds += 10.0
         return stop
 
-    assert [stop.is_late for stop in run_jobs([job] * 3, 1, 12.0)] == [True, True, True]
+    assert [stop.is_late for stop in run_in_turn(Stop.within(12.0), [job] * 3, 1)] == [True, True, True]
     assert clock.seconds == 130.0
 
 
 def test_threads_that_work_side_by_side_share_the_time_by_rounds(clock):
-    stops = run_jobs([lambda stop: stop] * 6, 2, 12.0)
+    stops = run_in_turn(Stop.within(12.0), [lambda stop: stop] * 6, 2)
     assert sorted(stop.seconds_left for stop in stops) == pytest.approx([4.0, 4.8, 6.0, 8.0, 12.0, 12.0])
 
 

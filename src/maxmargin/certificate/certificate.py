@@ -64,6 +64,14 @@ class Certificate:
         """Whether the whole gap may be rounding error."""
         return self.gap <= 2.0 * self.rounding_error
 
+    def is_safer_than(self, other: Certificate | None) -> bool:
+        """Whether rounding limits the other certificate, and the primal value of this one is lower once the rounding errors of
+        both are counted. With a large C, a margin that rounding may put below one can cost more than two primal values
+        differ by."""
+        if other is None or not other.is_limited_by_rounding:
+            return False
+        return self.primal + self.rounding_error < other.primal + other.rounding_error
+
     @property
     def scale(self) -> float:
         """The number that a relative gap is relative to."""

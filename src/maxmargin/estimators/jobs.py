@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,10 +29,27 @@ def run_until(stop: Stop, jobs: Sequence[Job], n_jobs: int | None) -> list[Solut
     stop soon after.
 
     A job gets an equal share of the time that is left when it begins, so that every class has a model when time is short. Time
-    that a job does not use goes to the jobs after it.
+    that a job does not use goes to the jobs after it, and then to those that had too little: these are run once more.
     """
     if len(jobs) == 1:
         return [jobs[0](stop)]
+    solutions = run_in_turn(stop, jobs, n_jobs)
+    late = [k for k, solution in enumerate(solutions) if solution.status is Status.TIME_LIMIT]
+    longest = max((solutions[k].seconds for k in late), default=math.inf)
+    share = stop.seconds_left * min(1.0, thread_count(n_jobs, len(jobs)) / max(1, len(late)))
+    if late and not stop.is_due and share >= policy.JOBS.second_share * longest:
+        again = run_until(stop, [jobs[k] for k in late], n_jobs)
+        for k, solution in zip(late, again, strict=True):
+            solutions[k] = min(solution, solutions[k], key=_gap_of)
+    return solutions
+
+
+def _gap_of(solution: Solution) -> float:
+    return solution.certificate.relative_gap
+
+
+def run_in_turn(stop: Stop, jobs: Sequence[Job], n_jobs: int | None) -> list[Solution]:
+    """Run every job once, within its share of the time."""
     n_threads = thread_count(n_jobs, len(jobs))
     timed = [_within_share(job, (len(jobs) - k) / n_threads) for k, job in enumerate(jobs)]
     if n_threads == 1:

@@ -11,6 +11,9 @@ class JobPolicy:
 
     hear_seconds: float = 0.2
     """Seconds between two moments at which the main thread hears Ctrl-C."""
+    second_share: float = 2.0
+    """Seconds that a problem must be able to have in a second run, as a multiple of those of its first run, which ended at its
+    share of the time. A second run repeats the first, so that with two at least half of it is new work."""
     large_value: float = 1e4
     """The greatest absolute value in X from which a fit that ends at the limit of float64 advises to standardise. The objective
     has products of two such values. An estimate, not measured."""

@@ -132,7 +132,7 @@ class LinearIncumbent:
         self._margins = np.empty(problem.n_samples) if keeps_margins else None
         self._point: PrimalPoint | None = None
         self._w_of_margins: Array | None = None
-        self._own_w = self.w
+        self._own_w, self._is_here_limited = self.w, False
 
     @kept
     def alpha(self) -> Array:
@@ -147,6 +147,7 @@ class LinearIncumbent:
         """The solver's own point, or the best pair if that is better."""
         self._judge.tol = tol
         here = self._mended(self.judge_own(solver, state), tol)
+        self._is_here_limited = here.certificate.is_limited_by_rounding
         if here.certificate.meets(tol):
             return here
         self._offer_outputs(solver, state)
@@ -178,12 +179,12 @@ class LinearIncumbent:
         return self._answer(w, alpha, self._judge.certify(w, alpha, self._margins))
 
     def learn(self, here: Answer, may_search: bool) -> None:
-        """Take over the better w and the better alpha, then search for a still better w. The memory is always the same, because
-        new pages are slow."""
+        """Take over the better w and alpha, then search for a still better w, in the same memory: new pages are slow."""
         certificate = here.certificate
         found = self._search(here) if may_search and np.isfinite(certificate.gap) else np.inf
         is_here = certificate.is_limited_by_rounding or certificate.primal < found * (1.0 - self.policy.tie)
-        improves = min(found, certificate.primal) < self.primal, certificate.dual > self.dual
+        is_lower = min(found, certificate.primal) < self.primal or certificate.is_safer_than(self.certificate)
+        improves = is_lower, certificate.dual > self.dual
         if any(improves):
             self.certificate = certificate if all(improves) and is_here else None
         if improves[1]:
@@ -218,15 +219,15 @@ class LinearIncumbent:
 
     @property
     def is_limited_by_rounding(self) -> bool:
-        return self.certificate is not None and self.certificate.is_limited_by_rounding
+        """Whether both the best pair and the solver's own point are: else the solver may still find a better pair."""
+        return self._is_here_limited and self.certificate is not None and self.certificate.is_limited_by_rounding
 
     def best(self) -> Answer:
         if self.certificate is None:
             self.certificate = self._judge.certify(self.w, self.alpha)
         return self._answer(self.w, self.alpha, self.certificate)
 
-    best_without_time = best
-    """A certificate is one pass over X."""
+    best_without_time = best  # a certificate is one pass over X
 
     def forget_certificate(self) -> None:
         self.certificate = None

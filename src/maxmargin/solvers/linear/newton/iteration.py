@@ -142,6 +142,11 @@ class Iteration(Standing):
         """Begin anew with the rounding errors of alpha where they were left out from the start, and say whether it was done."""
         return False
 
+    def _tries_without_noise(self) -> bool:
+        """Begin anew without the rounding errors of alpha, and come back if that is refused, where these errors may be what
+        the gap consists of. Says whether it was done."""
+        return False
+
     def _begins_without_noise(self) -> bool:
         """Begin anew without the rounding errors of alpha where they can be mended at the end, and say whether it was done."""
         return False
@@ -336,7 +341,7 @@ class Iteration(Standing):
             yield from self._wash()
             return
         self.refusals += 1
-        if self._offers_mended() or self._ends_trial() or self._centres():
+        if self._offers_mended() or self._ends_trial() or self._centres() or self._tries_without_noise():
             return
         if self.refusals >= self.policy.most_refusals:
             self.is_stuck = self.looks_done = not self._begins_without_noise()

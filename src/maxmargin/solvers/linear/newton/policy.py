@@ -164,6 +164,10 @@ class NewtonPolicy:
     alpha_roundings: float = 16.0
     """Units in the last place by which the sum of all alpha may be wrong, where that counts as rounding: a few for each step
     that changed them, most of which cancel."""
+    noisy: float = 1e-3
+    """Share of the gap that rounding errors of alpha must be able to cause for a trial that leaves them out, once a certificate
+    was refused. A trial takes a tenth of the time of the penalties that are tried otherwise, and few fits get there. An
+    estimate, not measured."""
     noticeable: float = 1e-9
     """Share of the objective below which the rounding of margins is not looked at."""
     polishing_steps: int = 10

@@ -25,8 +25,7 @@ from maxmargin.solvers.linear.newton.line_search import least_along
 from maxmargin.solvers.linear.newton.pair import PrimalDualPair
 from maxmargin.solvers.linear.newton.passes import Prox, Response, curve_of, passes_for
 from maxmargin.solvers.linear.newton.scale import Scale
-from maxmargin.solvers.linear.newton.standing import ROUNDING
-from maxmargin.solvers.linear.newton.wide_columns import hides_the_objective
+from maxmargin.solvers.linear.newton.wide_columns import hides_the_objective, noise_of_weights
 from maxmargin.solvers.presolve import CentredColumns
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
@@ -46,7 +45,7 @@ class NewtonState(Iteration):
         self.kept: tuple[Array, Array] | None = None
         self.polished_by = 0
         self.ignores_noise = self.is_trial = hides_the_objective(problem)
-        self.mends = not self.is_trial
+        self.mends, self.has_tried, self.after_trial = not self.is_trial, self.is_trial, np.zeros(problem.n_samples)
         self._begin_from(problem.first_dual_point if warm_start is None else warm_start)
 
     def _begin_from(self, alpha: Array) -> None:
@@ -64,12 +63,21 @@ class NewtonState(Iteration):
         return True
 
     def _ends_trial(self) -> bool:
-        """Begin anew, and count the rounding of alpha, where it was left out from the beginning."""
+        """Go back to counting the rounding of alpha: from the beginning, or from where it was before it was left out."""
         if not self.is_trial:
             return False
         self.ignores_noise, self.is_trial, self.mends, self.kept = False, False, True, None
-        self._begin_from(np.zeros(self.original.n_samples))
+        self._begin_from(self.after_trial)
         return True
+
+    def _tries_without_noise(self) -> bool:
+        noise = self._noise()
+        is_noisy = self.policy.noisy * self.gap < 0.5 * float(noise @ noise) < np.inf
+        if self.has_tried or self.ignores_noise or not (is_noisy and can_be_mended_in_levels(self.original)):
+            return False
+        self.has_tried = self.is_trial = True
+        self.after_trial = self.expanded(self.w, self._balanced(self.anchor))[1].copy()
+        return self._begins_without_noise()
 
     def _begin(self, reductions: list[Reduction], alpha: Array) -> None:
         """Start from ``alpha`` on the problem as ``reductions`` leave it."""
@@ -210,11 +218,8 @@ class NewtonState(Iteration):
             self.gradient = gradient
 
     def _noise(self) -> Array:
-        """What rounding can make of each element of w(alpha): of alpha, and of the margins that alpha was computed from."""
-        sizes = self._column_sizes
-        margin = float(np.abs(self.w) @ sizes)
-        total = float(np.sum(np.abs(self.alpha))) + self.prox.rate * float(self.curve.C.max()) * self.n_free * margin
-        return self.policy.alpha_roundings * ROUNDING * total * sizes
+        rate = self.prox.rate * float(self.curve.C.max()) * self.n_free
+        return noise_of_weights(self.problem, self.w, self.alpha, rate, self.policy.alpha_roundings)
 
     def _begins_without_noise(self) -> bool:
         """Begin anew, with centred columns, and do not count rounding errors of alpha: ``column_mending.py`` makes them good at
@@ -226,11 +231,6 @@ class NewtonState(Iteration):
         centred = CentredColumns.of(reductions[-1].problem if reductions else self.original)
         self._begin(reductions if centred is None else [*reductions, centred], np.zeros(self.original.n_samples))
         return True
-
-    @property
-    def _column_sizes(self) -> Array:
-        """The greatest |x_ij| of each column of the problem as it is solved, the constant one included."""
-        return np.append(self.problem.rows.column_magnitudes(), self.problem.intercept_scaling)[: len(self.w)]
 
     def _respond(self) -> None:
         """alpha = a(m), and everything that is known from it."""

@@ -41,6 +41,14 @@ def hides_the_objective(problem: LinearProblem) -> bool:
         return has_squares and total * greatest > _size_that_costs(policy.WIDE.hopeless, problem, unit)
 
 
+def noise_of_weights(problem: LinearProblem, w: Array, alpha: Array, rate: float, roundings: float) -> Array:
+    """What rounding can make of each element of w(alpha): of alpha, and of the margins that alpha was computed from. ``rate``
+    is the change of all alpha together for each unit of the margins, ``roundings`` the policy's ``alpha_roundings``."""
+    sizes = np.append(problem.rows.column_magnitudes(), problem.intercept_scaling)[: len(w)]
+    total = float(np.sum(np.abs(alpha))) + rate * float(np.abs(w) @ sizes)
+    return roundings * 2.0 * UNIT_ROUNDOFF * total * sizes
+
+
 def _size_that_costs(share: float, problem: LinearProblem, unit: float) -> float:
     """The sum of C_i |x_ij| whose rounding costs this share of the objective, which is at most about the sum of C_i."""
     return math.sqrt(2.0 * share * summed(problem.C) * unit) / UNIT_ROUNDOFF

@@ -26,8 +26,9 @@ that :math:`\alpha_i / 2` has in its box, and :math:`G = \sum_i \rho_i z_i z_i'`
 
 has :math:`v = \pm \tau e_j`. How g was found does not matter to the proof: v is computed from c, with a bound on its
 rounding, and what it has along the other weights counts with their own intervals, :math:`\Delta_k \le |w_k| + \sqrt{2 P(w)}`
-to begin with. These shrink in turn, so that a few rounds are enough. Rows are taken from the mean of X where there is an
-intercept: z = x - mean, and the offset there is one more weight, with z = 1.
+to begin with. These shrink in turn, so that a few rounds are enough. The offset is one more weight, with z = 1. If it is free,
+rows are taken from the mean of X, z = x - mean, so that :math:`\alpha / 2` is nearly balanced and its v nearly zero. If it is
+penalised, z = x: :math:`w(\alpha)` is nearly w there, and from the mean it would be as long as the offset times the mean.
 
 **Columns that depend on each other**, such as a temperature in two units: their weights have no intervals of their own, only
 some sums of them have. As :math:`|u|^2` is the same in every orthonormal basis, the weights of all columns at hand are taken
@@ -158,10 +159,10 @@ def with_bounded_weights(
 
 
 def weight_bounds(problem: LinearProblem, pair: Pair, centre: Array, columns: Array) -> WeightBounds | None:
-    """The intervals of the weights of ``columns``, and of the offset for rows taken from ``centre``. None where a bound is not
-    finite."""
+    """The intervals of the weights of ``columns``, and of a free offset for rows taken from ``centre``. None where a bound is
+    not finite."""
     with np.errstate(all="ignore"), single_threaded_blas():
-        rows = _Centred.of(problem, pair, centre, columns)
+        rows = _Rows.of(problem, pair, np.zeros_like(centre) if problem.penalizes_intercept else centre, columns)
         targets = columns if problem.intercept_scaling == 0.0 else np.append(columns, rows.Z.shape[1] - 1)
         points = rows.dual_points(targets)
         if points is None:
@@ -169,6 +170,8 @@ def weight_bounds(problem: LinearProblem, pair: Pair, centre: Array, columns: Ar
         tests = rows.tested(points)
         reaches = np.full(rows.Z.shape[1], math.inf)
         reaches[: problem.rows.n_features] = math.sqrt(rows.sqnorm) + math.sqrt(2.0 * rows.primal)
+        if problem.penalizes_intercept and problem.intercept_scaling != 0.0:
+            reaches[-1] = problem.intercept_scaling * (math.sqrt(rows.sqnorm) + math.sqrt(2.0 * rows.primal))
         reaches *= 1.0 + gamma(len(reaches) + 8.0) + rows.turn.error
         for _ in range(policy.WEIGHTS.most_rounds):
             before = reaches[targets]
@@ -209,8 +212,8 @@ class _Test(NamedTuple):
         return (self.most + rest) / self.own * (1.0 + gamma(2.0 * len(reaches) + 16.0))
 
 
-class _Centred(NamedTuple):
-    """The rows from their mean, turned, with a column of ones for the offset; and the answer there. An element of ``Z`` is
+class _Rows(NamedTuple):
+    """The rows from a centre, turned, with a column of ones for the offset; and the answer there. An element of ``Z`` is
     wrong by at most some units of roundoff times that of ``magnitudes``."""
 
     problem: LinearProblem
@@ -223,7 +226,7 @@ class _Centred(NamedTuple):
     sqnorm: float
 
     @classmethod
-    def of(cls, problem: LinearProblem, pair: Pair, centre: Array, columns: Array) -> _Centred:
+    def of(cls, problem: LinearProblem, pair: Pair, centre: Array, columns: Array) -> _Rows:
         d, has_offset = problem.rows.n_features, problem.intercept_scaling != 0.0
         Z = np.ones((problem.n_samples, d + has_offset))
         np.subtract(problem.rows.dense(), centre, out=Z[:, :d])

@@ -5,8 +5,8 @@ Columns far from zero for their spread make all rows nearly parallel. With the c
 
 .. math:: \sum_i \alpha_i \sigma_i (x_i - c) + r c .
 
-So the equations are those of the centred columns, and one for r: it is to be zero if the intercept is free, and about
-b / scaling if the intercept is penalised. An error of r costs as much as :math:`|c|` and the longest row say."""
+So the equations are those of the centred columns, and one for r: it is to be b / scaling if the intercept is penalised, and
+zero if it is free. An error of r costs as much as :math:`|c|` and the longest row say."""
 
 from __future__ import annotations
 
@@ -36,35 +36,22 @@ DEFAULT = ColumnPolicy()
 
 
 def can_be_mended_in_levels(problem: LinearProblem, policy: ColumnPolicy = DEFAULT) -> bool:
-    """Whether there are two classes, no price for the offset, and not too many elements."""
+    """Whether there are two classes, no price for the offset, more samples than equations, and not too many elements."""
     is_plain = not problem.loss.is_regression and problem.offset_prices is None and not problem.penalty.has_kink
-    return is_plain and problem.n_samples * problem.rows.n_features <= policy.most_elements
+    n, d = problem.n_samples, problem.n_weights
+    return is_plain and d < n and n * d <= policy.most_elements
 
 
 def mended_in_levels(problem: LinearProblem, w: Array, alpha: Array) -> Array:
     """alpha with changes that bring w(alpha) to w, as far as the digits of float64 allow."""
     with np.errstate(all="ignore"):
         mending = ColumnMending(w, alpha, linear=problem)
-        found = mending.best()
-        if problem.penalizes_intercept and mending.costs(found):
-            other = ColumnMending(w, alpha, linear=problem, keeps_sum=True).best()
-            found = min(found, other, key=mending.distance)
-        return found
+        return min((mending.mended(fall) for fall in mending.attempts()), key=mending.distance)
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnMending(LevelMending):
     linear: LinearProblem = field(kw_only=True)
-    keeps_sum: bool = field(default=False, kw_only=True)
-    """Whether r is to stay as it is in ``alpha``. A penalised intercept costs no more than the square of what its own weight
-    lacks. Beside a centre of 1e18, another 1e-7 of r would ask more of the other columns than free alphas can give."""
-
-    def best(self) -> Array:
-        return min((self.mended(fall) for fall in self.attempts()), key=self.distance)
-
-    def costs(self, alpha: Array) -> bool:
-        """Whether the distance of w(alpha) from w is a noticeable part of the gap."""
-        return not 0.5 * self.distance(alpha) ** 2 <= self.policy.negligible * self.linear.primal(self.w)
 
     @property
     def problem(self) -> LinearProblem:
@@ -87,14 +74,10 @@ class ColumnMending(LevelMending):
         """Whether one of the equations is for r."""
         return self.linear.intercept_scaling != 0.0
 
-    @cached_property
+    @property
     def _wanted_sum(self) -> float:
-        """What r is to be."""
-        if not (self._has_sum and self.linear.penalizes_intercept):
-            return 0.0
-        if self.keeps_sum:
-            return math.fsum(self.alpha * self.linear.signs)
-        return float(self.w[-1]) / self.linear.intercept_scaling
+        is_wanted = self._has_sum and self.linear.penalizes_intercept
+        return float(self.w[-1]) / self.linear.intercept_scaling if is_wanted else 0.0
 
     @cached_property
     def _sizes(self) -> Array:
@@ -129,8 +112,4 @@ class ColumnMending(LevelMending):
 
     def distance(self, alpha: Array) -> float:
         """About |w - w(alpha)|."""
-        residual, scaling = self._exact_residual(alpha), self.linear.intercept_scaling
-        if not (self._has_sum and self.linear.penalizes_intercept):
-            return float(np.linalg.norm(residual * self._sizes))
-        columns = residual[:-1] * self._sizes[:-1] + residual[-1] * self._centre
-        return float(np.linalg.norm(np.append(columns, residual[-1] * scaling)))
+        return float(np.linalg.norm(self._exact_residual(alpha) * self._sizes))

@@ -231,3 +231,23 @@ def test_a_day_in_three_units_is_certified(loss, C):
     y = X[:, 3] - 3.0 + X[:, 4] + rng.normal(size=60) > 0.0
     model = LinearSVC(loss=loss, C=C, max_iter=MOST_EPOCHS).fit(X, y)
     assert model.status_ is Status.CERTIFIED
+
+
+def trips(rng, n):
+    """Two columns of nanoseconds, of which only the difference says something."""
+    start = 17 * 10**17 + rng.integers(0, 3 * 10**16, n)
+    columns = start, start + rng.integers(10**11, 10**13, n), rng.normal(40.7, 0.1, n), rng.normal(-74.0, 0.1, n)
+    return np.column_stack([*columns, rng.gamma(2, 3, n), rng.integers(1, 7, n)]).astype(float)
+
+
+def hashes(rng, n):
+    return np.column_stack([rng.integers(0, 2**62, (n, 2)), rng.normal(size=(n, 3)), rng.integers(0, 9, n)]).astype(float)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("make", "loss", "C"), [(trips, "hinge", 1e-4), (hashes, "squared_hinge", 1e3)])
+def test_a_penalised_intercept_is_certified_beside_columns_that_use_up_float64(make, loss, C, seed):
+    X, y = separated(make, seed)
+    model = LinearSVC(loss=loss, C=C, max_iter=MOST_EPOCHS).fit(X, y)
+    assert set(statuses(model)) == {Status.CERTIFIED}
+    assert any(certificate.has_bounded_weights for certificate in model.certificate_)

@@ -7,6 +7,7 @@ are centred: that changes nothing, and takes away what hides small differences. 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -53,8 +54,11 @@ class InteriorCosts:
     alpha of all samples together makes 1e-11 of the gap: too much where w = 0 is nearly optimal."""
     most_corrected: int = 4096
     """The most samples with which that is done: a second of precise sums. An estimate."""
+    points_at_once: int = 2
+    """Points that a certificate is asked for before the first correction: the one with the least gap, and the one with the
+    least value, which counts where w = 0 is optimal."""
     most_points: int = 4
-    """The most points that a certificate is asked for."""
+    """The most points that a certificate is asked for where all of these were refused."""
 
     def columns_worth(self, n: int, nanoseconds: float) -> int:
         """How many columns a factor may have, for n variables, if the method is to take no longer than this. A step takes n k^2
@@ -95,11 +99,11 @@ class Inside:
         self._look(self.costs.columns_worth(self.problem.n_samples, self.costs.near_zero_ns))
         return self.factor is not None
 
-    def points(self, target: float) -> tuple[list[Array], int]:
-        """Feasible points of the problem that may be optimal, the most promising first, and the steps that led there. None
-        where the kernel matrix has no factor of few columns."""
+    def points(self, target: float) -> Iterator[tuple[Array, int]]:
+        """As ``interior_points``. None where the kernel matrix has no factor of few columns."""
         self._look(self.costs.most_columns)
-        return ([], 0) if self.factor is None else interior_points(self.problem, target, self.costs, self.factor)
+        if self.factor is not None:
+            yield from interior_points(self.problem, target, self.costs, self.factor)
 
     def _look(self, most_columns: int) -> None:
         """Look for a factor, unless there is one, or one of so many columns was looked for before."""
@@ -110,24 +114,33 @@ class Inside:
                 self.factor = _factor_of(self.problem, replace(self.costs, most_columns=most))
 
 
-def interior_points(problem: NuProblem, target: float, costs: InteriorCosts, F: Array) -> tuple[list[Array], int]:
-    """Feasible points of the problem that may be optimal, the most promising first, and the steps that led there. F is a factor
-    of the kernel matrix."""
+def interior_points(problem: NuProblem, target: float, costs: InteriorCosts, F: Array) -> Iterator[tuple[Array, int]]:
+    """Feasible points of the problem that may be optimal, the most promising first, each with the steps that led there from the
+    one before. F is a factor of the kernel matrix. The program is corrected, and solved again, only after a certificate has
+    refused its points: that takes as long as the first solution."""
     is_open = np.array([not problem.is_full(g) for g in range(len(problem.totals))])
     with single_threaded_blas():
         program, free = _program(problem, F, is_open)
         points, steps = _points(problem, program, free, costs.share * target)
-        for _ in range(costs.corrections if problem.samples.n_samples <= costs.most_corrected else 0):
+    order = _promising(program, [alpha[free] for alpha in points], target)
+    seen = order[: costs.points_at_once]
+    for k in seen:
+        yield points[k], steps
+        steps = 0
+    rest = [points[k] for k in order if k not in seen]
+    for _ in range(costs.corrections if problem.samples.n_samples <= costs.most_corrected else 0):
+        with single_threaded_blas():
             shift = _lost(problem, program, free, points[0])
             if shift is None:
                 break
             program = program._replace(shift=shift)
             if program.gap(points[0][free]) <= target * program.value(points[0][free]):
                 break
-            found, more = _points(problem, program, free, costs.share * target)
-            points, steps = [*found, *points], steps + more
+            points, steps = _points(problem, program, free, costs.share * target)
         order = _promising(program, [alpha[free] for alpha in points], target)
-    return [points[k] for k in order[: costs.most_points]], steps
+        yield points[order[0]], steps
+        rest = [points[k] for k in order[1:]] + rest
+    yield from ((alpha, 0) for alpha in rest[: costs.most_points])
 
 
 def _promising(program: Program, points: list[Array], target: float) -> list[int]:

@@ -9,8 +9,10 @@ In nu-SVR a sample has two variables. They share their kernel values (``CopiedRo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -99,9 +101,7 @@ class NuSMO(BatchedSMO):
 
     def _go_inside(self, problem: NuProblem, state: Any, target: float) -> None:
         """The points of the interior-point method, one after the other, each with a certificate, and SMO's own as the last."""
-        points, steps = state.inside.points(target)
-        state.points = [*points, self.candidate(problem, state)]
-        state.steps += steps
+        state.points = chain(state.inside.points(target), [(self.candidate(problem, state), 0)])
         state.is_stuck = state.is_at_zero = state.looks_done = False
         state.take_next_point()
 
@@ -129,7 +129,7 @@ class NuState(BatchedSMOState):
     inside: Inside = field(kw_only=True)
     is_at_zero: bool = False
     may_be_zero: bool = True  # until it was found that there is no better method near w = 0
-    points: list[Array] | None = None  # of the interior-point method, that no certificate has seen yet
+    points: Iterator[tuple[Array, int]] | None = None  # of the interior-point method, that no certificate has seen yet
 
     @property
     def v(self) -> Array:
@@ -240,11 +240,13 @@ class NuState(BatchedSMOState):
 
     def take_next_point(self) -> None:
         """The next point of the interior-point method. After the last of them the solver gives up."""
-        if not self.points:
+        assert self.points is not None
+        alpha, steps = next(self.points, (None, 0))
+        if alpha is None:
             self.is_stuck = True
             return
-        self.s[:] = self.problem.signs * self.points.pop(0) / self.units.size
-        self.steps += 1
+        self.s[:] = self.problem.signs * alpha / self.units.size
+        self.steps += 1 + steps
         self.compute_outputs(self.problem, self.everyone)
         self.survey(self.problem)
         self.looks_done = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +62,21 @@ def listed(folder):
     return json.loads(path.read_text()) if path.exists() else {"blocks": [], "is_complete": False}
 
 
+def killed_while_it_converts(folder):
+    """The list of blocks of a command that was killed before its last block.
+
+    On a loaded machine this process may be waiting for its turn while the command writes the last block. Then
+    another command is begun and killed.
+    """
+    for _ in range(10):
+        killed_when(begun(folder), lambda: listed(folder)["blocks"])
+        before = listed(folder)
+        if not before["is_complete"]:
+            return before
+        shutil.rmtree(folder / "model.blocks")
+    pytest.fail("ten commands had written all blocks before they were killed")
+
+
 class Changes:
     """Counts how often a checkpoint was written."""
 
@@ -81,9 +97,7 @@ def test_a_command_killed_while_it_converts_and_while_it_fits_resumes_and_leaves
     without = ended(begun(tmp_path))
     (tmp_path / "model").unlink()
 
-    killed_when(begun(tmp_path), lambda: listed(tmp_path)["blocks"])
-    before = listed(tmp_path)
-    assert not before["is_complete"]
+    before = killed_while_it_converts(tmp_path)
     first = tmp_path / "model.blocks" / before["blocks"][0]["file"]
     stamp = first.stat().st_mtime_ns
 

@@ -29,6 +29,8 @@ NUMBERS = {
     "certificate/precise_sums.py": {"EXPONENTIAL_ERROR", "LONG_ROUNDOFF", "SMALLEST_NORMAL", "LARGEST_EXPONENT"},
     "certificate/ellipsoid.py": {"GREATEST_SHIFT", "GREATEST_CURVATURE", "WELL_CONDITIONED"},
     "certificate/nu.py": {"ZERO_ROUNDINGS"},
+    "certificate/nu_pair.py": {"ROUNDED"},
+    "certificate/zero.py": {"ZERO_SHARE"},
     "certificate/monomials.py": {"WEIGHT_ERROR"},
     "data/caching.py": {"DIGEST_BYTES"},
     "data/lanes.py": {"LANE_BYTES"},

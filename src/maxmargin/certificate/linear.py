@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.certificate import policy
-from maxmargin.certificate.certificate import BALANCED, Certificate, Imbalance, refusal
+from maxmargin.certificate.certificate import BALANCED, Certificate, Imbalance, or_zero, refusal
 from maxmargin.certificate.exact_residuals import can_be_exact, with_exact_residuals
 from maxmargin.certificate.linear_sums import DualTotals, PartSums, PassOutput, has_compiled_sums, shared_sums
 from maxmargin.certificate.linear_verdict import (
@@ -39,12 +39,14 @@ from maxmargin.certificate.linear_verdict import (
     imbalance_of,
     may_move_targets,
     verdict,
+    zero_value,
 )
 from maxmargin.certificate.rounding import OUTWARDS, gamma, two_product, two_sum, vector
 from maxmargin.certificate.weight_bounds import Pair, may_be_wide, with_bounded_weights
+from maxmargin.certificate.zero import DualPoint, are_zeros_beside, is_zero_in_columns
 from maxmargin.data.rows import Array
 from maxmargin.data.threads import Crew
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF, one_or_all
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, one_or_all, summed
 from maxmargin.problem.linear import LinearProblem
 
 
@@ -89,7 +91,7 @@ class Judge:
             sums = self._sums(PassOutput(w, alpha, margins, self._weights, None, self.squares))
             if not sums.is_feasible:
                 return refusal(sums.dual.n_support)
-            quick = self._verdict(sums, compared(self.problem, w, sums))
+            quick = self._or_zero(self._verdict(sums, compared(self.problem, w, sums)), w, alpha, sums)
             if not (is_in_doubt(quick) or may_be_wide(self.problem, sums, quick)):
                 return quick
             sums = self._sums(PassOutput(w, alpha, None, self._weights, np.zeros_like(self._weights)))
@@ -103,7 +105,19 @@ class Judge:
             if may_be_wide(self.problem, sums, found):
                 bounded = with_bounded_weights(self.problem, Pair(w, alpha), sums, self._centre, moved)
                 found = found if bounded is None else _better(found, bounded)
-            return found
+            return self._or_zero(found, w, alpha, sums)
+
+    def _or_zero(self, certificate: Certificate, w: Array, alpha: Array, sums: PartSums) -> Certificate:
+        """The certificate of one class whose optimum is w = 0, where that is what w and alpha show."""
+        problem, prices = self.problem, self.problem.offset_prices
+        if prices is None:
+            return certificate
+        zero, X = or_zero(certificate, zero_value(problem, sums.rows)), problem.rows.matrix
+        if zero is certificate or not are_zeros_beside(w[: X.shape[1]], X, alpha):
+            return certificate
+        ones = np.ones(len(alpha))
+        point = DualPoint(alpha, np.asarray(problem.box.U), ones, ones[:, None], np.array([summed(prices)]))
+        return zero if is_zero_in_columns(X, point) else certificate
 
     def _sums(self, output: PassOutput) -> PartSums:
         """The sums over all rows."""

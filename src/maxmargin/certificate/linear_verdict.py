@@ -16,7 +16,6 @@ from maxmargin.certificate.certificate import (
     GapParts,
     Imbalance,
     assemble,
-    or_zero,
     refusal,
 )
 from maxmargin.certificate.linear_sums import PartSums, RowTotals
@@ -145,11 +144,10 @@ def verdict(shape: Any, sums: PartSums, comparison: Comparison, imbalance: Imbal
         roundings=gamma(max(shape.n_samples, shape.n_weights) + 16),
         apart=difference + difference_error,
     )
-    certificate = assemble(parts, imbalance, Counts(sums.dual.n_support, sums.dual.n_at_bound))
-    return certificate if shape.offset_prices is None else or_zero(certificate, _zero_value(shape, sums.rows))
+    return assemble(parts, imbalance, Counts(sums.dual.n_support, sums.dual.n_at_bound))
 
 
-def _zero_value(shape: Any, sums: RowTotals) -> float:
+def zero_value(shape: Any, sums: RowTotals) -> float:
     """|w(alpha)|^2 / 2 where w(alpha) is nothing but the rounding of its sums in float64."""
     length = gamma(shape.n_samples + 8) * sums.weights_scale
     return 0.5 * length * length

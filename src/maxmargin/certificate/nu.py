@@ -27,6 +27,7 @@ from maxmargin.certificate.kernel_sums import KernelSums
 from maxmargin.certificate.nu_sums import GroupSums, joined_charges
 from maxmargin.certificate.precise_sums import precise_sums
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, gamma, vector
+from maxmargin.certificate.zero import is_zero
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
@@ -95,7 +96,7 @@ def _quick_verdict(problem: NuProblem, alpha: Array, tol: float) -> NuVerdict | 
     """The verdict of one compiled call, if that proves a gap within ``tol``."""
     with np.errstate(all="ignore"):
         found = even_nu_verdict(problem, alpha)
-    if found is None or not (found.certificate.is_proof and found.certificate.meets(tol)):
+    if found is None or not (found.certificate.is_proof and found.certificate.meets(tol) and found.certificate.scale > 0.0):
         return None
     return NuVerdict(found.certificate, found.thresholds, found.outputs, found.output_errors, 0, kinks=found.kinks)
 
@@ -136,7 +137,16 @@ def _certificate(problem: NuProblem, alpha: Array, coefficients: Array, sums: Ke
         return certificate
     length = math.sqrt(max(0.0, sqnorm + _square_error(coefficients, sums))) * OUTWARDS + imbalance.move
     known_to, beside = ZERO_ROUNDINGS * noise, _beside_zero(certificate, 0.5 * length**2 * OUTWARDS)
-    return or_zero(beside, 2.0 * beside.gap * OUTWARDS) if beside.gap <= known_to else or_zero(certificate, known_to)
+    zero = or_zero(beside, 2.0 * beside.gap * OUTWARDS) if beside.gap <= known_to else or_zero(certificate, known_to)
+    return zero if zero is not certificate and is_zero(problem, alpha, noise) else unless_zero(certificate)
+
+
+def unless_zero(certificate: Certificate) -> Certificate:
+    """The certificate of a w that may not be zero. Values that rounding has made equal to zero are as far apart as it may have
+    moved them."""
+    if certificate.scale > 0.0 or certificate.rounding_error == 0.0:
+        return certificate
+    return replace(certificate, gap=certificate.rounding_error, relative_gap=math.inf)
 
 
 def _is_hopeless(certificate: Certificate, tol: float) -> bool:

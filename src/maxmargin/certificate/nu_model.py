@@ -23,8 +23,9 @@ import numpy as np
 
 from maxmargin.certificate.certificate import Certificate, Counts, GapParts, assemble, or_zero, refusal
 from maxmargin.certificate.model import KernelModel, WeightedSum, with_vectors
-from maxmargin.certificate.nu import ZERO_ROUNDINGS, imbalance_of
+from maxmargin.certificate.nu import ZERO_ROUNDINGS, imbalance_of, unless_zero
 from maxmargin.certificate.rounding import PAIRWISE_ROUNDINGS, gamma, vector
+from maxmargin.certificate.zero import is_zero, is_zero_sum
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
@@ -53,7 +54,13 @@ def certify_nu_model(problem: NuProblem, model: KernelModel, alpha: Array) -> Ce
         signed[size - len(model.coefficients) :] = model.coefficients
         dual_signed[:n] = problem.coefficients(alpha)
         w, dual_w = WeightedSum.of(everyone, signed), WeightedSum.of(everyone, dual_signed)
-        return _certificate(problem, w, dual_w, completed(problem, w.outputs[:n], w.sqnorm, model.b), alpha)
+        point = completed(problem, w.outputs[:n], w.sqnorm, model.b)
+        certificate, noise = _certificate(problem, w, dual_w, point, alpha)
+        zero = or_zero(certificate, ZERO_ROUNDINGS * noise)
+        if zero is certificate or not is_zero(problem, alpha, noise):
+            return unless_zero(certificate)
+        is_zero_model = is_zero_sum(problem.kernel, everyone.rows.matrix, point.scale * signed, len(problem.totals) > 1)
+        return zero if is_zero_model else unless_zero(certificate)
 
 
 def completed(problem: NuProblem, outputs: Array, sqnorm: float, b: float) -> Completed:
@@ -71,7 +78,10 @@ def completed(problem: NuProblem, outputs: Array, sqnorm: float, b: float) -> Co
     return Completed(1.0, np.array([-(b + epsilon), b - epsilon]))
 
 
-def _certificate(problem: NuProblem, w: WeightedSum, dual_w: WeightedSum, point: Completed, alpha: Array) -> Certificate:
+def _certificate(
+    problem: NuProblem, w: WeightedSum, dual_w: WeightedSum, point: Completed, alpha: Array
+) -> tuple[Certificate, float]:
+    """The certificate, and how wrong its values can be by rounding."""
     n, C, theta, scale = problem.samples.n_samples, problem.C, point.thresholds[problem.group], point.scale
     outputs = problem.of_variables(scale * w.outputs[:n])
     h = theta - problem.kinks(outputs)
@@ -96,4 +106,4 @@ def _certificate(problem: NuProblem, w: WeightedSum, dual_w: WeightedSum, point:
     imbalance = imbalance_of(problem, alpha, h)
     imbalance = imbalance._replace(error=imbalance.error + (apart * imbalance.move if imbalance.move else 0.0))
     certificate = assemble(parts, imbalance, Counts(int(np.count_nonzero(w.signed)), int(np.count_nonzero(alpha == C))))
-    return or_zero(certificate, ZERO_ROUNDINGS * (parts.error + imbalance.error + parts.roundings * parts.gap))
+    return certificate, parts.error + imbalance.error + parts.roundings * parts.gap

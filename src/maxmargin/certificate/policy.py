@@ -143,6 +143,16 @@ class EllipsoidPolicy:
 
 
 @dataclass(frozen=True)
+class ZeroPolicy:
+    """How much work the question takes whether w = 0 is optimal."""
+
+    most_columns: int = 1024
+    """Columns up to which a point with w = 0 is looked for, by a singular value decomposition. An estimate, not measured."""
+    rows_together: int = 1024
+    """Rows of the matrix of a polynomial kernel that are in memory at once. An estimate, not measured."""
+
+
+@dataclass(frozen=True)
 class HardJudgePolicy:
     """How an answer without slack is judged."""
 
@@ -174,6 +184,7 @@ WEIGHTS = WeightBoundsPolicy()
 KERNEL = KernelJudgePolicy()
 PREDICTIONS = PredictionProofPolicy()
 ELLIPSOID = EllipsoidPolicy()
+ZERO = ZeroPolicy()
 HARD_MARGIN = HardJudgePolicy()
 CLASSES = ClassesJudgePolicy()
 EVEN = EvenJudgePolicy()

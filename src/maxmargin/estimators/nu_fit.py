@@ -10,17 +10,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.certificate.certificate import Certificate
+from maxmargin.certificate.linear import certify
+from maxmargin.certificate.predictions import Values
 from maxmargin.data.limits import Stop
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks, policy
-from maxmargin.estimators.pair_features import FeatureWeights, newton_pays
-from maxmargin.problem.feature_maps import feature_map
+from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights, certificate_of_kernel, newton_pays
+from maxmargin.problem.feature_maps import FeatureMap, feature_map
 from maxmargin.problem.kernels import Kernel
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge
 from maxmargin.problem.nu import NuProblem, check_nu
 from maxmargin.solvers.kernel.nu_smo import NuSMO
+from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.at_once import at_once
 from maxmargin.solving.driver import Callback, Limits, drive
+from maxmargin.solving.nu_cost import CostSearch
 from maxmargin.solving.nu_pair import PairSolution
 from maxmargin.solving.solution import Solution, Status
 
@@ -154,6 +161,24 @@ def weights_of(problem_kernel: Kernel, X: Any, signed: Array, solutions: list[So
         for solution, own in zip(solutions, signed, strict=True)
     ]
     return FeatureWeights(found, np.stack(rows))
+
+
+def cost_search(problem: NuProblem, map: FeatureMap, limits: Limits) -> CostSearch:
+    """nu-SVC of two classes as linear problems on the features of the kernel."""
+    features = FeatureProblems(map, problem.rows.matrix, problem.C, True, Auto())
+    rows = Rows.from_matrix(features.matrix, check=False)
+
+    def judge(linear: LinearProblem, w: Array, alpha: Array) -> Certificate:
+        return certificate_of_kernel(features.map, linear, w, alpha, certify(linear, w, alpha))
+
+    def outputs(w: Array) -> Values:
+        return FeatureWeights(features.map, w[None, :-1]).exact_values(features.X, np.zeros(1))
+
+    def linear(C: float) -> LinearProblem:
+        known = rows, problem.signs.astype(np.int8), C * problem.C, Hinge(), 1.0, False
+        return LinearProblem(*known, has_exact_rows=False)  # intervals of weights say nothing of another rho
+
+    return CostSearch(problem, linear, judge, outputs, rows.column_magnitudes(), limits, Stop.within(limits.seconds_left))
 
 
 def solve_nu(problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:

@@ -15,9 +15,11 @@ from maxmargin.data.threads import available_cores
 from maxmargin.estimators import checks, nu_fit, policy
 from maxmargin.estimators.kernel_settings import kernel_solver
 from maxmargin.estimators.linear_classifier import bounds_of
+from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights, weights_on_features
 from maxmargin.estimators.pairs import Pair, most_threads
 from maxmargin.estimators.parameters import explained
 from maxmargin.estimators.svc import SVC
+from maxmargin.problem.feature_maps import FeatureMap, feature_map
 from maxmargin.problem.held_values import ClassValues
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
@@ -25,7 +27,9 @@ from maxmargin.problem.nu import NuProblem, nu_svc
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.driver import Limits
-from maxmargin.solving.solution import Solution
+from maxmargin.solving.nu_cost import solve_by_cost
+from maxmargin.solving.nu_pair import PairSolution
+from maxmargin.solving.solution import Solution, Status
 from maxmargin.solving.unsolved import unsolved_nu, unsolved_pair
 
 
@@ -132,7 +136,9 @@ class NuSVC(SVC):
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """Train; with class weights in two fits: nu says what C is, and the weights multiply it."""
         if self.class_weight is None:
-            return super()._train(X, y, sample_weight, limits)
+            solutions = super()._train(X, y, sample_weight, limits)
+            self._feature_weights_ = self._weights_of(solutions)
+            return solutions
         classes = checks.classes_of(y)
         weights = np.broadcast_to(checks.sample_costs(1.0, self.class_weight, sample_weight, X, classes, y), len(y))
         plain = np.broadcast_to(checks.weighted_costs(1.0, sample_weight, X), len(y))
@@ -154,15 +160,30 @@ class NuSVC(SVC):
             raise ValueError(
                 f"nu={self.nu:g} is infeasible for these classes and weights; the largest nu that works is {largest:.9g}."
             )
-        n_threads = most_threads(len(pairs))
+        n_threads, n_samples = most_threads(len(pairs)), max(len(pair.samples) for pair in pairs)
         shared = ClassValues.where_it_pays(X, kernel, codes, float(self.cache_size), n_threads)
-        return NuPairs(X, kernel, costs, float(self.nu), nu_fit.nu_solver(self, 1.0 / n_threads), shared)
+        solver, cache_mb = kernel_solver("auto", True, float(self.cache_size)), float(self.cache_size)
+        features = FeatureProblems.where_it_pays(X, kernel, costs, True, solver, n_samples, cache_mb)
+        map = None if features is None else features.map
+        return NuPairs(X, kernel, costs, float(self.nu), nu_fit.nu_solver(self, 1.0 / n_threads), shared, map)
 
     def _keep(self, X: Any, kernel: Kernel, classes: Array, codes: Array, pairs: list[Pair], solutions: list[Solution]) -> None:
         rhos = np.array([rho_of(solution) for solution in solutions])
         divided = [replace(s, alpha=s.alpha / rho, b=s.b / rho) for s, rho in zip(solutions, rhos, strict=True)]
         super()._keep(X, kernel, classes, codes, pairs, divided)
         self.rho_, self.cost_ = rhos, 1.0 / rhos
+
+    def _weights_of(self, solutions: list[Solution]) -> FeatureWeights | None:
+        """The w of each pair, divided, where one of them has a w of its own."""
+        if not any(isinstance(solution, PairSolution) for solution in solutions):
+            return None
+        found = feature_map(self._kernel_, self.n_features_in_, True)
+        assert found is not None
+        own = [
+            replace(s, w=s.feature_weights / rho if isinstance(s, PairSolution) else np.empty(0))
+            for s, rho in zip(solutions, self.rho_, strict=True)
+        ]
+        return weights_on_features(found, own, self.dual_coef_, self.n_support_, self.support_vectors_)
 
     def _bounds(self) -> Bounds:
         bounds = bounds_of(self)
@@ -190,6 +211,7 @@ class NuPairs:
     nu: float
     solver: NuSMO
     shared: ClassValues | None
+    map: FeatureMap | None
 
     def limits(self, limits: Limits) -> Limits:
         return limits
@@ -212,8 +234,12 @@ class NuPairs:
         costs = float(self.costs[0]) if is_even else self.costs[pair.samples]
         return nu_svc(rows, pair.signs, self.kernel, self.nu, costs, matrix)
 
-    def finished(self, problem: Any, solution: Solution, limits: Limits) -> Solution:
-        return solution
+    def finished(self, problem: NuProblem, solution: Solution, limits: Limits) -> Solution:
+        """The solution of SMO, or where it ends without a certificate, of the problem by its features."""
+        is_open = not any(problem.is_full(g) for g in range(len(problem.totals)))
+        if self.map is None or solution.status is not Status.PRECISION_LIMIT or not is_open:
+            return solution
+        return nu_fit.better_of(solution, solve_by_cost(nu_fit.cost_search(problem, self.map, limits), solution))
 
 
 @dataclass(frozen=True, eq=False)

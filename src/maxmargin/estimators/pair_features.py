@@ -158,22 +158,29 @@ class FeatureProblems:
         return replace(found, offset_bound=linear_offset_bound(problem, found.w, found.certificate, relative))
 
     def weights(self, solutions: list[Solution], dual_coef: Array, n_support: Array, vectors: Any) -> FeatureWeights | None:
-        """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one. A pair that the
-        kernel has solved gets w(alpha). None where it has solved them all, and nobody has computed any features."""
-        own = [place for place, solution in enumerate(solutions) if len(solution.w)]
-        if not own and self.map.relative_error > 0.0:
+        """The w of every pair. None where the kernel has solved them all, and nobody has computed any features."""
+        if not any(len(solution.w) for solution in solutions) and self.map.relative_error > 0.0:
             return None
-        if len(own) == len(solutions):
-            return self.signed_weights(solutions, -1.0 if len(solutions) == 1 else 1.0)
-        coefficients = pair_weights(dual_coef, n_support) if len(n_support) > 2 else dual_coef.T
-        with single_threaded_blas():
-            weights = np.ascontiguousarray(np.asarray(self.map.of(vectors).T @ coefficients, dtype=np.float64).T)
-        for place in own:
-            weights[place] = solutions[place].w[: self.map.n_features]
-        return FeatureWeights(self.map, weights)
+        return weights_on_features(self.map, solutions, dual_coef, n_support, vectors)
 
     def signed_weights(self, solutions: list[Solution], sign: float = 1.0) -> FeatureWeights:
         return FeatureWeights(self.map, sign * np.stack([solution.w[: self.map.n_features] for solution in solutions]))
+
+
+def weights_on_features(
+    map: FeatureMap, solutions: list[Solution], dual_coef: Array, n_support: Array, vectors: Any
+) -> FeatureWeights:
+    """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one. A pair that the
+    kernel has solved has an empty w, and gets w(alpha)."""
+    own, sign = [place for place, solution in enumerate(solutions) if len(solution.w)], -1.0 if len(solutions) == 1 else 1.0
+    weights = np.zeros((len(solutions), map.n_features))
+    if len(own) < len(solutions):
+        coefficients = pair_weights(dual_coef, n_support) if len(n_support) > 2 else dual_coef.T
+        with single_threaded_blas():
+            weights[:] = np.asarray(map.of(vectors).T @ coefficients, dtype=np.float64).T
+    for place in own:
+        weights[place] = sign * solutions[place].w[: map.n_features]
+    return FeatureWeights(map, weights)
 
 
 def _is_far_from_overflow(kernel: Kernel, X: Any) -> bool:

@@ -230,7 +230,7 @@ KERNEL = Layout(
 )
 NU_CLASSES = Layout(
     estimator="NuSVC",
-    forms=FORMS_OF_NU_CLASSES,
+    forms={**FORMS_OF_NU_CLASSES, **WITH_FEATURES},
     scalars=SCALARS,
     tensors_of=lambda estimator: _tensors_of(estimator, FORMS_OF_NU_CLASSES),
     details_of=_details_of_kernel,

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.certificate.certificate import Certificate
+from maxmargin.certificate.certificate import Certificate, refusal
 from maxmargin.certificate.linear import certify
 from maxmargin.certificate.model import KernelModel, certify_model
-from maxmargin.certificate.nu_model import certify_nu_model
+from maxmargin.certificate.nu_model import certify_nu_model, completed
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.estimators import checks
 from maxmargin.estimators.kernel_regressor import LOSSES
+from maxmargin.estimators.nu_fit import cost_search
 from maxmargin.estimators.nu_svc import NuSVC, rho_of, weighted_problem
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
@@ -28,6 +29,7 @@ from maxmargin.problem.nu import NuProblem, nu_svc, nu_svr, one_class
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.driver import Limits, drive, solve
+from maxmargin.solving.nu_cost import Machine, solve_by_cost
 from maxmargin.solving.solution import Solution
 
 
@@ -40,14 +42,17 @@ def prove_classes(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
     codes = order[np.searchsorted(classes, y, sorter=order)]
     sign = -1.0 if len(classes) == 2 else 1.0
     offsets, features = sign * estimator.intercept_, estimator._feature_weights_
-    if features is not None:
+    if features is not None and not isinstance(estimator, NuSVC):
         problems = FeatureProblems(features.map, X, costs, bool(estimator.fit_intercept), Auto())
         parts = zip(Pair.all_of(codes), sign * features.weights, offsets, strict=True)
         return [_prove_features(problems.map, problems.problem(pair), w, b, tol, max_seconds) for pair, w, b in parts]
     weights = sign * pair_weights(estimator.dual_coef_, estimator.n_support_)
     pairs = [Pair.of(i, j, codes) for i, j in class_pairs(len(classes))]
-    prove_one = _prove_nu_pair if isinstance(estimator, NuSVC) else _prove_pair
     machine = _JudgedMachine(estimator, X, costs, tol, max_seconds)
+    if features is not None:
+        parts = zip(pairs, sign * features.weights, offsets.tolist(), strict=True)
+        return [_prove_nu_features(machine, features.map, pair, np.append(w, b)) for pair, w, b in parts]
+    prove_one = _prove_nu_pair if isinstance(estimator, NuSVC) else _prove_pair
     return [prove_one(machine, *each) for each in zip(pairs, weights.T, offsets.tolist(), strict=True)]
 
 
@@ -68,7 +73,7 @@ def prove_outputs(estimator: Any, X: Any, y: Any, *, C: float, tol: float, max_s
 def _prove_regression(machine: _JudgedMachine, y: Array) -> Certificate:
     estimator, loss = machine.estimator, LOSSES[machine.estimator.loss](machine.estimator)
     features, b = estimator._feature_weights_, float(estimator.intercept_[0])
-    if features is not None:
+    if features is not None and not isinstance(estimator, NuSVC):
         problems = FeatureProblems(features.map, machine.X, machine.costs, True, Auto())
         problem = problems.regression(y, loss)
         return _prove_features(features.map, problem, features.weights[0], b, machine.tol, machine.max_seconds)
@@ -93,6 +98,18 @@ def _prove_nu_pair(machine: _JudgedMachine, pair: Pair, coefficients: Array, off
         return machine.prove_nu(problem, coefficients, offset, pair.samples)
     weighted = weighted_problem(machine.X, kernel, machine.costs, 1.0 / rho_of(machine.solved(problem)), pair)
     return machine.prove(weighted, coefficients, offset, np.abs(coefficients), pair.samples)
+
+
+def _prove_nu_features(machine: _JudgedMachine, map: FeatureMap, pair: Pair, w: Array) -> Certificate:
+    """The same for a w on the features of the kernel, with the rho that is best for it."""
+    estimator = machine.estimator
+    problem = nu_svc(Rows.from_matrix(pair.rows(machine.X), check=False), pair.signs, estimator._kernel_, float(estimator.nu))
+    search = cost_search(problem, map, Limits(tol=machine.tol, max_seconds=machine.max_seconds))
+    point = completed(problem, search.outputs(w).values.reshape(-1), float(w[:-1] @ w[:-1]), float(w[-1]))
+    if not point.scale > 0.0:
+        return refusal(0)
+    dual = solve_by_cost(search, machine.solved(problem))
+    return search.certified(Machine(1.0 / point.scale, w, dual.alpha / point.scale))
 
 
 def check_kernel(estimator: Any, y: Array) -> None:

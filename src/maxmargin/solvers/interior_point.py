@@ -6,16 +6,22 @@ With :math:`K = F F'` and M the rows of F of the variables times their signs, th
 
 SMO approaches w = 0 ever more slowly, and where columns of F have very different scales its steps get nowhere. This method does
 neither: it is the predictor-corrector method of S. Mehrotra, "On the implementation of a primal-dual interior point method",
-SIAM J. Optimization 2, 1992. A step solves :math:`(D + M M') dx - A' d\theta = r`, :math:`A dx = 0` with a diagonal D. Where F
-has few columns, the unknowns are :math:`dw = M' dx` and :math:`d\theta` (S. Fine and K. Scheinberg, JMLR 2, 2001), and each
-unknown is scaled so that its diagonal element is one: the scales of the columns drop out.
+SIAM J. Optimization 2, 1992. With a w of its own beside x, a step solves
+
+.. math:: D dx + M dw - A' d\theta = r, \qquad dw - M' dx = e, \qquad A dx = l ,
+
+with a diagonal D and :math:`e = w_0 + M' x - w`. Where F has few columns, the unknowns are dw and :math:`d\theta` (S. Fine and
+K. Scheinberg, JMLR 2, 2001), and each is scaled so that its diagonal element is one: the scales of the columns drop out. The
+last digit of an x moves M' x by more than a margin where a column is large, and w is not moved by it. Elsewhere w = w_0 + M' x.
+
+The gap of x and w is :math:`\tfrac12 |w_0 + M' x - w|^2` and the terms of complementarity at the outputs of w.
 
 Every point lies inside of the box. Where w = 0 is optimal, one least-squares step that is short beside the distances from the
 bounds makes w zero up to rounding."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,96 +30,32 @@ from scipy.linalg import cho_factor, cho_solve
 
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
-from maxmargin.problem.offset import best_offsets
+from maxmargin.solvers.interior_program import InteriorPolicy, Program
+from maxmargin.solvers.interior_zero import shortened
 
-Solve = Callable[[Array], Array]
-
-
-@dataclass(frozen=True)
-class InteriorPolicy:
-    """How far the steps go, and when they end."""
-
-    most_steps: int = 100
-    """The usual number is 15 to 40."""
-    idle_steps: int = 8
-    """Steps, one after the other, that do not make the gap smaller: rounding is reached."""
-    to_the_bound: float = 0.995
-    """A step goes at most this share of the way to the nearest bound."""
-    ridge: float = 1e-14
-    """Added to the ones on the diagonal of a scaled system, so that a factor exists where columns depend on each other."""
-    refinements: int = 2
-    """How often the residual of a system is solved for. With none the gap of RBF kernels stood still at 1e-10."""
-    short_steps: int = 3
-    """Steps of least squares to w = 0: the first leaves what rounding makes of it, the others what is left of that."""
-    least_directions: tuple[float, ...] = (1e-12, 1e-9, 1e-6, 1e-3)
-    """Directions of w that are shorter than this share of the longest are not looked at in these steps; each is tried."""
-    face_steps: int = 3
-    """Newton steps to the optimum with the free variables alone: one, and two for what its rounding has left."""
-    most_decomposed: int = 1024
-    """The largest system that is solved by its singular values, on the face and for w = 0. Of twice the size it takes ten
-    seconds, in which no limit is heard. An estimate."""
-    aim: float = 1e-3
-    """Relative gap to reach, as a share of the target, where the point is offered to a judge: nearly at the optimum the steps
-    are cheap, and a point that is refused costs a whole certificate."""
-    at_bound: float = 1e-7
-    """A variable this near to a bound, as a share of its box, is moved there, if its multiplier says so."""
-
-
-class Program(NamedTuple):
-    """The quadratic program of the head of this module. ``groups`` has a column of zeros and ones for each sum. ``shift`` is
-    added to the gradient: what the factor has lost of it."""
-
-    M: Array
-    w0: Array
-    q: Array
-    c: Array
-    groups: Array
-    totals: Array
-    shift: Array | float = 0.0
-
-    def gradient(self, x: Array) -> Array:
-        return np.asarray(self.M @ (self.w0 + self.M.T @ x) - self.q + self.shift)
-
-    def thresholds(self, gradient: Array) -> Array:
-        """The best threshold of each group."""
-        found = []
-        for members, total in zip(self.groups.T > 0.0, self.totals, strict=True):
-            found.append(best_offsets(gradient[members], self.c[members], float(total)).middle)
-        return np.array(found)
-
-    def gap(self, x: Array) -> float:
-        gradient = self.gradient(x)
-        h = self.groups @ self.thresholds(gradient) - gradient
-        return float(np.sum((self.c - x) * np.maximum(0.0, h) + x * np.maximum(0.0, -h)))
-
-    def value(self, x: Array) -> float:
-        """The magnitude of the value that is minimised."""
-        w = self.w0 + self.M.T @ x
-        return abs(0.5 * float(w @ w) - float(self.q @ x))
-
-    def gram(self) -> Array | None:
-        """M M', where a system of its size takes less work than one of the columns of M: n^3 / 3 and n k^2 multiplications, for
-        n rows and k columns. None elsewhere."""
-        n, k = self.M.shape
-        return np.asarray(self.M @ self.M.T) if 3 * k * k >= n * n else None
-
-    def inside(self) -> Array:
-        """A point with the right sums and as far from the bounds as can be."""
-        shares = self.totals / (self.groups.T @ self.c)
-        return np.asarray((self.groups @ shares) * self.c)
+Solve = Callable[["Change"], "Change"]
+"""Solves the equations of a step."""
 
 
 @dataclass
 class Iterate:
-    """x inside of its box, the multipliers of both bounds, and one for each sum."""
+    """x inside of its box, w, the multipliers of both bounds, and one for each sum."""
 
     x: Array
+    w: Array
     low: Array
     high: Array
     theta: Array
 
 
-def solve_inside(program: Program, target: float, policy: InteriorPolicy | None = None) -> tuple[list[Array], int]:
+class Point(NamedTuple):
+    """x, and the w that belongs to it."""
+
+    x: Array
+    w: Array
+
+
+def solve_inside(program: Program, target: float, policy: InteriorPolicy | None = None) -> tuple[list[Point], int]:
     """Points that may serve, the sparsest first, from where the gap and from where the value was least on the way to the
     relative gap ``target``; and the number of steps."""
     policy = policy or InteriorPolicy()
@@ -122,7 +64,7 @@ def solve_inside(program: Program, target: float, policy: InteriorPolicy | None 
         best, lowest, least, idle, steps = replace(at), at.x, (np.inf, np.inf), 0, 0
         while steps < policy.most_steps and idle < policy.idle_steps:
             check_point()
-            gap, value = program.gap(at.x), program.value(at.x)
+            gap, value = program.gap(at.x, at.w), program.value(at.x)
             idle = 0 if gap < least[0] else idle + 1
             if gap < least[0]:
                 best = replace(at)
@@ -132,52 +74,73 @@ def solve_inside(program: Program, target: float, policy: InteriorPolicy | None 
             if gap <= target * value or not _step(program, at, policy, gram):
                 break
             steps += 1
-        points = [*_on_face(program, best, policy), _rounded(program, best, policy), best.x]
+        points = [Point(x, best.w) for x in (*_on_face(program, best, policy), _rounded(program, best, policy), best.x)]
         if min(program.M.shape) > policy.most_decomposed:
             return points, steps
         if least[0] <= target * program.value(best.x):
             return points, steps  # w is not zero, or no smaller gap is asked for
-        return points + [point for x in (best.x, lowest) for point in shortened(program, x, policy)], steps
+        return points + [Point(moved, 0.0 * best.w) for x in (best.x, lowest) for moved in shortened(program, x, policy)], steps
+
+
+def zero_points(program: Program, policy: InteriorPolicy | None = None) -> Iterator[Array]:
+    """Points with w zero, if it can be: from the program in other coordinates of w, in which no direction is small beside
+    another. Where columns have very different scales the small ones do not count in the program as it is."""
+    policy = policy or InteriorPolicy()
+    sizes = np.linalg.norm(program.M, axis=0)
+    sizes = np.where(sizes > 0.0, sizes, 1.0)
+    with np.errstate(all="ignore"):
+        columns = program.M / sizes
+        if not np.isfinite(columns).all() or max(program.M.shape[1], 1) > policy.most_decomposed:
+            return
+        U, values, V = np.linalg.svd(columns, full_matrices=False)
+        for share in policy.zero_directions:
+            kept = values > share * values.max(initial=0.0)
+            w0 = (V[kept] @ (program.w0 / sizes)) / values[kept]
+            even = program._replace(M=np.ascontiguousarray(U[:, kept]), w0=w0, shift=0.0)
+            points, _ = solve_inside(even, policy.aim, policy)
+            yield from [*shortened(even, points[-1].x, policy)[:1], points[-1].x]
 
 
 def _beginning(program: Program) -> Iterate:
     x = program.inside()
-    gradient = program.gradient(x)
+    w = program.weights(x)
+    gradient = program.gradient(x, w)
     theta = program.thresholds(gradient)
     slope = gradient - program.groups @ theta
     usual = float(np.abs(slope).mean()) or 1.0
-    return Iterate(x, np.maximum(slope, 0.0) + usual, np.maximum(-slope, 0.0) + usual, theta)
+    return Iterate(x, w, np.maximum(slope, 0.0) + usual, np.maximum(-slope, 0.0) + usual, theta)
 
 
 def _step(program: Program, at: Iterate, policy: InteriorPolicy, gram: Array | None) -> bool:
     """One predictor and corrector. False where no step can be computed."""
     room = program.c - at.x
-    residual = program.groups @ at.theta + at.low - at.high - program.gradient(at.x)
-    lacking = program.totals - program.groups.T @ at.x
+    residual = program.groups @ at.theta + at.low - at.high - program.gradient(at.x, at.w)
+    apart, lacking = program.weights(at.x) - at.w, program.totals - program.groups.T @ at.x
     solve = _system(program, at.low / at.x + at.high / room, policy, gram)
     if solve is None:
         return False
 
-    def direction(low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
+    def direction(low: Array, high: Array) -> tuple[Array, Array, Array, Array, Array]:
         """The direction for these values of x times its multiplier, and of the room times its own."""
         right = residual + low / at.x - at.low - high / room + at.high
-        dx, theta = np.split(solve(np.concatenate([right, lacking])), [len(at.x)])
-        return dx, low / at.x - at.low - at.low / at.x * dx, high / room - at.high + at.high / room * dx, theta
+        dx, dw, theta = solve(Change(right, apart, lacking))
+        return dx, low / at.x - at.low - at.low / at.x * dx, high / room - at.high + at.high / room * dx, dw, theta
 
     pairs = len(at.x) * 2.0
     mean = float(at.x @ at.low + room @ at.high) / pairs
-    dx, low, high, _ = direction(np.zeros_like(room), np.zeros_like(room))
+    dx, low, high, _, _ = direction(np.zeros_like(room), np.zeros_like(room))
     reach, dual_reach = _reach(at.x, dx, room), _longest((at.low, low), (at.high, high))
     after = float((at.x + reach * dx) @ (at.low + dual_reach * low) + (room - reach * dx) @ (at.high + dual_reach * high))
     centre = mean * min(1.0, max(0.0, after / pairs / mean) ** 3)
-    dx, low, high, theta = direction(centre - dx * low, centre + dx * high)
+    dx, low, high, dw, theta = direction(centre - dx * low, centre + dx * high)
     if not (np.isfinite(dx).all() and np.isfinite(low).all() and np.isfinite(high).all()):
         return False
     reach = min(1.0, policy.to_the_bound * _reach(at.x, dx, room, np.inf))
     dual_reach = min(1.0, policy.to_the_bound * _longest((at.low, low), (at.high, high), most=np.inf))
     length = min(reach, dual_reach)
-    at.x, at.low, at.high = _with_sums(program, at.x + length * dx), at.low + length * low, at.high + length * high
+    at.x, at.low, at.high = program.with_sums(at.x + length * dx), at.low + length * low, at.high + length * high
     at.theta = at.theta + length * theta
+    at.w = at.w + length * dw if gram is None else program.weights(at.x)
     inside = (at.x > 0.0) & (at.x < program.c) & (at.low > 0.0) & (at.high > 0.0)
     return bool(inside.all())
 
@@ -194,48 +157,58 @@ def _longest(*moves: tuple[Array, Array], most: float = 1.0) -> float:
     return most
 
 
+class Change(NamedTuple):
+    """The right-hand sides r, e and l of a step, or its dx, dw and d theta."""
+
+    x: Array
+    w: Array
+    theta: Array
+
+    def plus(self, other: Change) -> Change:
+        return Change(self.x + other.x, self.w + other.w, self.theta + other.theta)
+
+
 def _system(program: Program, D: Array, policy: InteriorPolicy, gram: Array | None) -> Solve | None:
-    """What solves (D + M M') dx - A' d = r, A dx = l for the right-hand side (r, l). The residual is solved for again: where D
-    is small, dx is a small difference of large numbers. None where it is not finite."""
-    rough = _rough_system(program, D, policy.ridge, gram)
+    """What solves the equations of a step. The residual is solved for again: where D is small, dx is a small difference of
+    large numbers. None where D is not finite."""
+    if not np.isfinite(D).all():
+        return None
+    rough = _by_columns(program, D, policy.ridge) if gram is None else _by_samples(program, D, policy.ridge, gram)
     if rough is None:
         return None
 
-    def residual(right: Array, found: Array) -> Array:
-        dx, d = np.split(found, [len(D)])
-        left = D * dx + program.M @ (program.M.T @ dx) - program.groups @ d
-        return right - np.concatenate([left, program.groups.T @ dx])
+    def residual(right: Change, found: Change) -> Change:
+        """What is left of the right-hand sides. By samples dw is M' dx + e, up to rounding that is not to be counted twice."""
+        dw = found.w if gram is None else right.w + program.M.T @ found.x
+        r = right.x - D * found.x - program.M @ dw + program.groups @ found.theta
+        return Change(r, right.w - dw + program.M.T @ found.x, right.theta - program.groups.T @ found.x)
 
-    def solved(right: Array) -> Array:
+    def solved(right: Change) -> Change:
         found = rough(right)
         for _ in range(policy.refinements):
-            found = found + rough(residual(right, found))
+            found = found.plus(rough(residual(right, found)))
         return found
 
     return solved
 
 
-def _rough_system(program: Program, D: Array, ridge: float, gram: Array | None) -> Solve | None:
+def _by_columns(program: Program, D: Array, ridge: float) -> Solve | None:
     B = np.hstack([program.M, -program.groups])
     size = program.M.shape[1]
-    if not np.isfinite(D).all():
-        return None
-    if gram is not None:
-        return _dense_system(program, D, ridge, gram)
     weighted = B / D[:, None]
     solve = _scaled(B.T @ weighted + np.diag((np.arange(B.shape[1]) < size) * 1.0), ridge)
     if solve is None:
         return None
 
-    def solved(right: Array) -> Array:
-        r, lacking = right[: len(D)], right[len(D) :]
-        unknown = solve(weighted.T @ r + np.concatenate([np.zeros(size), lacking]))
-        return np.concatenate([(r - B @ unknown) / D, unknown[size:]])
+    def solved(right: Change) -> Change:
+        unknown = solve(weighted.T @ right.x + np.concatenate([right.w, right.theta]))
+        return Change((right.x - B @ unknown) / D, unknown[:size], unknown[size:])
 
     return solved
 
 
-def _dense_system(program: Program, D: Array, ridge: float, gram: Array) -> Solve | None:
+def _by_samples(program: Program, D: Array, ridge: float, gram: Array) -> Solve | None:
+    """Without w: here it is always w_0 + M' x, so that e is zero."""
     H = gram.copy()
     H[np.diag_indices_from(H)] += D
     solve = _scaled(H, ridge)
@@ -244,15 +217,16 @@ def _dense_system(program: Program, D: Array, ridge: float, gram: Array) -> Solv
     sums = solve(program.groups)
     schur = program.groups.T @ sums
 
-    def solved(right: Array) -> Array:
-        first = solve(right[: len(D)])
-        d = np.linalg.lstsq(schur, right[len(D) :] - program.groups.T @ first, rcond=None)[0]
-        return np.concatenate([first + sums @ d, d])
+    def solved(right: Change) -> Change:
+        first = solve(right.x)
+        d = np.linalg.lstsq(schur, right.theta - program.groups.T @ first, rcond=None)[0]
+        dx = first + sums @ d
+        return Change(dx, right.w + program.M.T @ dx, d)
 
     return solved
 
 
-def _scaled(matrix: Array, ridge: float) -> Solve | None:
+def _scaled(matrix: Array, ridge: float) -> Callable[[Array], Array] | None:
     """Solve with a symmetric positive definite matrix, brought to ones on its diagonal."""
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(float).tiny))
     matrix = matrix * scale[:, None] * scale
@@ -312,37 +286,3 @@ def _face_step(program: Program, x: Array, free: Array) -> Array:
     scale = 1.0 / np.sqrt(np.maximum(np.abs(system).max(axis=1, initial=0.0), np.finfo(float).tiny))
     right = np.concatenate([-slope, lacking]).astype(np.float64) * scale
     return np.asarray((np.linalg.lstsq(system * scale[:, None] * scale, right, rcond=None)[0] * scale)[:n])
-
-
-def shortened(program: Program, x: Array, policy: InteriorPolicy) -> list[Array]:
-    """Points with w zero in those directions in which short steps inside of the box make it so. In the others no x is long, or
-    w = 0 is not optimal: they are left as they are."""
-    found = []
-    for share in policy.least_directions:
-        moved, step = x, np.zeros(1)
-        for _ in range(policy.short_steps):
-            size = np.minimum(moved, program.c - moved)
-            step = _to_zero(program, moved, size, share)
-            if not np.abs(step).max() < 1.0:
-                break
-            moved = _with_sums(program, moved + step * size)
-        if moved is not x and np.abs(step).max() < 1.0:
-            found.append(moved)
-    return found
-
-
-def _to_zero(program: Program, x: Array, size: Array, share: float) -> Array:
-    """The shortest step to w = 0, in units of ``size``, without the directions below a share of the longest."""
-    columns, most = program.M * size[:, None], float(size.max())
-    weight = (float(np.abs(columns).max(initial=0.0)) or 1.0) / most
-    lacking = weight * (program.totals - program.groups.T @ x)
-    missing = np.concatenate([-(program.w0 + program.M.T @ x), lacking])
-    system = np.hstack([columns, weight * program.groups * size[:, None]]).T
-    return np.asarray(np.linalg.lstsq(system, missing, rcond=share)[0])
-
-
-def _with_sums(program: Program, x: Array) -> Array:
-    """x with its sums brought back to what they are to be. Rounding of the steps has moved them a little."""
-    size = np.minimum(x, program.c - x)
-    lacking = (program.totals - program.groups.T @ x) / (program.groups.T @ size)
-    return np.asarray(x + size * (program.groups @ lacking))

@@ -315,9 +315,10 @@ class _Run:
         return len(last) == self.policy.still_certificates and last[0].steps == last[-1].steps
 
     def _is_limited_by_rounding(self) -> bool:
-        """Whether rounding limited two certificates in a row. After the first, the solver may have a more careful answer."""
+        """Whether rounding limited two certificates in a row. After the first, the solver may have a more careful answer, and
+        it may say that it has other ones."""
         was_limited, self.was_limited = self.was_limited, self.incumbent.is_limited_by_rounding
-        return was_limited and self.was_limited
+        return was_limited and self.was_limited and not getattr(self.state, "has_other_points", False)
 
     def _is_stalled(self) -> bool:
         now = self.trace[-1]

@@ -141,7 +141,9 @@ class Search:
         n = self.problem.samples.n_samples
         loss: Any = EpsilonInsensitive(epsilon)
         return LinearProblem(
-            self.problem.rows, self.problem.targets[:n], self.problem.C[:n], loss, 1.0, penalizes_intercept=False
+            *(self.problem.rows, self.problem.targets[:n], self.problem.C[:n], loss, 1.0),
+            penalizes_intercept=False,
+            has_exact_rows=False,  # intervals of weights say nothing of another tube
         )
 
     def solved(self, epsilon: float, start: Array | None) -> Tube:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from maxmargin.problem.one_class import one_class_problem
-from maxmargin.solvers.interior_point import InteriorPolicy, Program, solve_inside
+from maxmargin.solvers.interior_point import solve_inside
+from maxmargin.solvers.interior_program import InteriorPolicy, Program
 from maxmargin.solvers.linear.costs import LinearCosts
 from maxmargin.solvers.linear.interior import Interior
 from maxmargin.solvers.linear.switching import AutoPlan, SwitchingPolicy
@@ -37,7 +38,7 @@ def test_the_interior_point_method_has_the_answer_of_pair_descent(nu, is_weighte
 def test_the_first_point_has_as_many_free_variables_as_the_optimum():
     M = np.random.default_rng(1).normal(1.0, 1.0, (50, 3))
     program = Program(M, np.zeros(3), np.zeros(50), np.ones(50), np.ones((50, 1)), np.array([10.5]))
-    first = solve_inside(program, 1e-6, InteriorPolicy())[0][0]
+    first = solve_inside(program, 1e-6, InteriorPolicy())[0][0].x
     assert np.count_nonzero((first > 0.0) & (first < 1.0)) <= 4
     assert program.gap(first) <= 1e-12 * program.value(first)
 

@@ -21,7 +21,8 @@ from maxmargin.data.threads import single_threaded_blas
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem.feature_maps import feature_map
 from maxmargin.problem.nu import NuProblem
-from maxmargin.solvers.interior_point import Program, solve_inside
+from maxmargin.solvers.interior_point import solve_inside, zero_points
+from maxmargin.solvers.interior_program import Program
 from maxmargin.solvers.kernel.factored import factor
 
 
@@ -49,6 +50,9 @@ class InteriorCosts:
     """Nanoseconds of a step of SMO for each sample of its working set, as in ``KernelAutoPolicy``. An estimate."""
     share: float = 0.1
     """The relative gap that is aimed at, as a share of the one that is wanted."""
+    zero_share: float = 1e-9
+    """Share of the greatest |w|^2 / 2 below which a point with w = 0 is looked for, after a refusal. An estimate, not
+    measured."""
     corrections: int = 3
     """How often the program is solved again with what its factor has lost of the gradient. The factor is right to 1e-14, which
     alpha of all samples together makes 1e-11 of the gap: too much where w = 0 is nearly optimal."""
@@ -128,6 +132,8 @@ def interior_points(problem: NuProblem, target: float, costs: InteriorCosts, F: 
         yield points[k], steps
         steps = 0
     rest = [points[k] for k in order if k not in seen]
+    if _is_nearly_zero(problem, program, [alpha[free] for alpha in points], costs.zero_share):
+        yield from _at_zero(problem, program, free)
     for _ in range(costs.corrections if problem.samples.n_samples <= costs.most_corrected else 0):
         with single_threaded_blas():
             shift = _lost(problem, program, free, points[0])
@@ -143,6 +149,22 @@ def interior_points(problem: NuProblem, target: float, costs: InteriorCosts, F: 
     yield from ((alpha, 0) for alpha in rest[: costs.most_points])
 
 
+def _is_nearly_zero(problem: NuProblem, program: Program, points: list[Array], share: float) -> bool:
+    """Whether w = 0 may be optimal: all targets are equal, and |w|^2 / 2 of some point is this small a share of what it can
+    be."""
+    greatest = 0.5 * float(program.totals.max()) ** 2 * float(np.square(program.M).sum(axis=1).max())
+    return float(np.ptp(problem.targets)) == 0.0 and min(map(program.value, points)) <= share * greatest
+
+
+def _at_zero(problem: NuProblem, program: Program, free: Array) -> Iterator[tuple[Array, int]]:
+    """Feasible points at which w is zero in every feature, whatever its scale, if there are any."""
+    with single_threaded_blas():
+        for x in zero_points(program):
+            alpha = problem.C.copy()
+            alpha[free] = x
+            yield problem.nearest_feasible(alpha), 0
+
+
 def _promising(program: Program, points: list[Array], target: float) -> list[int]:
     """The order of the points: those whose gap is small enough, the first of all points before the others; then the one with
     the least value, which counts where w = 0 is optimal; then by their gaps."""
@@ -156,7 +178,7 @@ def _points(problem: NuProblem, program: Program, free: Array, target: float) ->
     """Feasible points from the interior-point method, and its steps."""
     found, steps = solve_inside(program, target)
     points = []
-    for x in found:
+    for x, _ in found:
         alpha = problem.C.copy()
         alpha[free] = x
         points.append(problem.nearest_feasible(alpha))

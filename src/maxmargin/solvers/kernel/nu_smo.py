@@ -238,6 +238,11 @@ class NuState(BatchedSMOState):
         self.s[places[can_move]] = s[:size][can_move]
         return int(steps)
 
+    @property
+    def has_other_points(self) -> bool:
+        """Whether the interior-point method may have a point that no certificate has seen."""
+        return self.points is not None
+
     def take_next_point(self) -> None:
         """The next point of the interior-point method. After the last of them the solver gives up."""
         assert self.points is not None

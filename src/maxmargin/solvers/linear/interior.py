@@ -15,7 +15,9 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import summed
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.interior_point import InteriorPolicy, Program, shortened, solve_inside
+from maxmargin.solvers.interior_point import Point, solve_inside
+from maxmargin.solvers.interior_program import InteriorPolicy, Program
+from maxmargin.solvers.interior_zero import shortened
 from maxmargin.solvers.linear.newton.frame import with_best_offset
 
 
@@ -49,7 +51,12 @@ class InteriorState:
     def __init__(self, problem: LinearProblem) -> None:
         self.problem, self.steps, self.active = problem, 0, problem.n_samples
         self.looks_done = self.is_stuck = False
-        self.points = [problem.first_dual_point]
+        self.points: list[tuple[Array, Array | None]] = [(problem.first_dual_point, None)]
+
+    @property
+    def has_other_points(self) -> bool:
+        """Whether there are points that no certificate has seen."""
+        return len(self.points) > 1
 
     def go_on(self, policy: InteriorPolicy, target: float) -> None:
         if self.steps == 0:
@@ -67,17 +74,11 @@ class InteriorState:
         M, total = problem.rows.dense().astype(np.float64), np.array([summed(prices)])
         program = Program(M, np.zeros(M.shape[1]), np.zeros(n), np.array(problem.box.U), np.ones((n, 1)), total)
         points, steps = solve_inside(program, policy.aim * target, policy)
-        points = _at_zero(program, points[-1], policy) + points
-        self.points = [problem.balanced(np.clip(point, 0.0, problem.box.U)) for point in points]
+        points = [Point(x, 0.0 * points[-1].w) for x in shortened(program, points[-1].x, policy)[:1]] + points
+        self.points = [(problem.balanced(np.clip(x, 0.0, problem.box.U)), w) for x, w in points]
         self.steps = max(1, steps) * n
 
     def candidate(self) -> tuple[Array, Array]:
-        alpha = self.points[0]
-        return with_best_offset(self.problem, self.problem.precise_weights(alpha)), alpha
-
-
-def _at_zero(program: Program, x: Array, policy: InteriorPolicy) -> list[Array]:
-    """A point near x at which w = 0, if short steps lead to one. Whether w is zero does not depend on the scales of the
-    columns, so these are made equal."""
-    sizes = np.linalg.norm(program.M, axis=0)
-    return shortened(program._replace(M=program.M / np.where(sizes > 0.0, sizes, 1.0)), x, policy)[:1]
+        alpha, w = self.points[0]
+        w = self.problem.precise_weights(alpha) if w is None else np.append(w, 0.0)
+        return with_best_offset(self.problem, w), alpha

@@ -95,11 +95,18 @@ def with_best_offset(problem: LinearProblem, w: Array, outputs: Array | None = N
     kinks = problem.loss.kinks(outputs, problem.C, problem.targets)  # type: ignore[attr-defined]
     level = kinks.level - float(problem.offset_prices.sum())  # type: ignore[union-attr]
     best = best_offsets(kinks.offsets, kinks.rises, level).middle
-    magnitude = float(np.linalg.norm(w[:-1])) * math.sqrt(float(problem.rows.squared_norms().max()))
+    magnitude = _greatest_output(problem, w)
     on_border = kinks.offsets[np.abs(kinks.offsets - best) <= policy.DEFAULT.border * magnitude]
     highest = float(on_border.max(initial=best)) + UNIT_ROUNDOFF * (problem.n_weights + 4) * magnitude
     w[-1] = highest / problem.intercept_scaling
     return w
+
+
+def _greatest_output(problem: LinearProblem, w: Array) -> float:
+    """A bound on the sum of the magnitudes of an output's terms, and so on its rounding errors in units of the last place. In
+    columns of very different scales |w| |x| is far above it."""
+    lengths = float(np.linalg.norm(w[:-1])) * math.sqrt(float(problem.rows.squared_norms().max()))
+    return min(lengths, float(np.abs(w[:-1]) @ problem.rows.column_magnitudes()))
 
 
 def reduced(problem: LinearProblem) -> list[Reduction]:

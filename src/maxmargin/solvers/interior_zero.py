@@ -1,0 +1,35 @@
+"""Steps to w = 0 inside of the box, for :mod:`maxmargin.solvers.interior_point`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.data.rows import Array
+from maxmargin.solvers.interior_program import InteriorPolicy, Program
+
+
+def shortened(program: Program, x: Array, policy: InteriorPolicy) -> list[Array]:
+    """Points with w zero in those directions in which short steps inside of the box make it so. In the others no x is long, or
+    w = 0 is not optimal: they are left as they are."""
+    found = []
+    for share in policy.least_directions:
+        moved, step = x, np.zeros(1)
+        for _ in range(policy.short_steps):
+            size = np.minimum(moved, program.c - moved)
+            step = _to_zero(program, moved, size, share)
+            if not np.abs(step).max() < 1.0:
+                break
+            moved = program.with_sums(moved + step * size)
+        if moved is not x and np.abs(step).max() < 1.0:
+            found.append(moved)
+    return found
+
+
+def _to_zero(program: Program, x: Array, size: Array, share: float) -> Array:
+    """The shortest step to w = 0, in units of ``size``, without the directions below a share of the longest. Whether w is zero
+    does not depend on the scales of its columns, so these are made equal."""
+    columns = np.hstack([program.M, program.groups]) * size[:, None]
+    missing = np.concatenate([-program.weights(x), program.totals - program.groups.T @ x])
+    lengths = np.linalg.norm(columns, axis=0)
+    lengths = np.where(lengths > 0.0, lengths, 1.0)
+    return np.asarray(np.linalg.lstsq((columns / lengths).T, missing / lengths, rcond=share)[0])

@@ -1,0 +1,182 @@
+r"""nu-SVC with a finite feature map by C-SVC: what is tried where SMO ends without a certificate.
+
+nu-SVC is C-SVC with the C = 1 / rho for which :math:`\sum_i \alpha_i / C = T = \nu \sum_i s_i`, a sum that falls as C grows.
+Newton's method solves C-SVC whatever the scales of the columns are. So C is searched between one with a greater sum and one
+with a smaller sum, and the answer is a mean of these two, w, b, rho and alpha of the undivided machines alike, whose sum is T.
+P is convex and D is concave, so that its gap is at most the mean of their gaps plus a share of the difference of the two rho.
+Where w = 0 is optimal the sum is above T for every C, and the search ends. :mod:`maxmargin.certificate.nu_pair` is the
+judge."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.certificate.certificate import Certificate
+from maxmargin.certificate.nu import NuVerdict, threshold_bound
+from maxmargin.certificate.nu_pair import with_cost
+from maxmargin.certificate.predictions import Values
+from maxmargin.data.limits import Stop
+from maxmargin.data.rows import Array
+from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.nu import NuProblem
+from maxmargin.solvers.linear.auto import Auto
+from maxmargin.solving.driver import Limits, drive
+from maxmargin.solving.nu_pair import PairSolution
+from maxmargin.solving.solution import Solution, Status
+
+
+@dataclass(frozen=True)
+class CostPolicy:
+    """How C is searched."""
+
+    most_solves: int = 80
+    """The most machines. From two whose C are a factor of 2^64 apart, 60 lead to two that are next to each other."""
+    share: float = 0.1
+    """The relative gap of each machine, as a share of the one that is wanted."""
+    first_factor: float = 16.0
+    """The first factor by which C is changed while no machine on one side of T is known. Every further one is its square."""
+    greatest_factor: float = 2.0**32
+    """The greatest of these factors."""
+    most_uncertified: int = 3
+    """Machines without a certificate, one after the other, before the search ends. They take the longest, and their means are
+    not certified either. With C above 1e35 each took 0.7 s."""
+    zero_share: float = 2.0**-30
+    """Share of what alpha can make of each weight, below which the weights count as zero."""
+    beyond: float = 2.0**-48
+    """Share of T by which the sum of alpha is kept above T, so that rounding does not take it below."""
+
+
+class Machine(NamedTuple):
+    """An answer of C-SVC: C, w with the intercept as the last element, and alpha."""
+
+    C: float
+    w: Array
+    alpha: Array
+
+    @property
+    def size(self) -> float:
+        """The sum of alpha of the undivided machine."""
+        return float(self.alpha.sum()) / self.C
+
+    def mean(self, other: Machine, share: float) -> Machine:
+        """``share`` of this one, and the rest of the other, each multiplied by its rho before."""
+        own, rest = share / self.C, (1.0 - share) / other.C
+        rho = own + rest
+        return Machine(1.0 / rho, (own * self.w + rest * other.w) / rho, (own * self.alpha + rest * other.alpha) / rho)
+
+
+@dataclass(frozen=True, eq=False)
+class CostSearch:
+    """The problems of C-SVC of a search, and their judge. ``linear`` makes the one with this C, ``judge`` certifies a pair, and
+    ``outputs`` computes w . phi of all samples with their errors. ``sizes`` are the greatest magnitudes of the features."""
+
+    problem: NuProblem
+    linear: Callable[[float], LinearProblem]
+    judge: Callable[[LinearProblem, Array, Array], Certificate]
+    outputs: Callable[[Array], Values]
+    sizes: Array
+    limits: Limits
+    stop: Stop
+    policy: CostPolicy = CostPolicy()
+
+    @property
+    def total(self) -> float:
+        """T"""
+        return float(self.problem.totals.sum())
+
+    def solved(self, C: float) -> Solution:
+        return drive(
+            self.linear(C),
+            Auto(),
+            Limits(tol=self.policy.share * self.limits.tol, max_seconds=self.limits.seconds_left),
+            warm_start=None,
+            callback=None,
+            seed=0,
+            stop=self.stop,
+        )
+
+    def is_nothing(self, machine: Machine) -> bool:
+        """Whether the undivided weights are zero beside what alpha can make of features of these sizes."""
+        greatest = machine.C * self.total * self.sizes
+        return bool(np.all(np.abs(machine.w[: len(greatest)]) <= self.policy.zero_share * greatest))
+
+    def answer(self, machine: Machine, first: Solution, begun: float) -> PairSolution:
+        """The machine with its certificate, undivided."""
+        certificate, n = self.certified(machine), self.problem.samples.n_samples
+        rho, w = 1.0 / machine.C, machine.w / machine.C
+        b = float(w[-1])
+        thresholds, values = np.array([rho - b, rho + b]), self.outputs(w)
+        verdict = NuVerdict(certificate, thresholds, values.values.reshape(n), values.errors.reshape(n), 0)
+        return PairSolution.of(
+            first,
+            w[:-1],
+            w=thresholds,
+            alpha=np.minimum(machine.alpha / machine.C, self.problem.C),
+            b=b,
+            certificate=certificate,
+            status=Status.CERTIFIED if certificate.meets(self.limits.tol) else Status.PRECISION_LIMIT,
+            seconds=first.seconds + time.perf_counter() - begun,
+            offset_bound=threshold_bound(self.problem, verdict),
+        )
+
+    def certified(self, machine: Machine) -> Certificate:
+        linear = self.linear(machine.C)
+        alpha = np.clip(machine.alpha, 0.0, linear.C)
+        own = self.judge(linear, machine.w, alpha)
+        return with_cost(own, machine.C, self.total, alpha * linear.signs)
+
+
+def solve_by_cost(search: CostSearch, first: Solution) -> Solution:
+    """Search C, and return the best answer that is found. ``first`` is what SMO found, whose trace and steps are kept."""
+    begun, best = time.perf_counter(), first
+    for machine in _machines(search):
+        found = search.answer(machine, first, begun)
+        if best is first or found.certificate.gap < best.certificate.gap:
+            best = found
+        if best.status is Status.CERTIFIED or search.stop.is_due:
+            break
+    return best
+
+
+def _first_cost(search: CostSearch) -> float:
+    """The C with which all alpha at their bounds could make one margin of the longest sample."""
+    length = float(search.sizes @ search.sizes)
+    return 1.0 / (search.total * length) if 0.0 < length < math.inf else 1.0
+
+
+def _machines(search: CostSearch) -> Iterator[Machine]:
+    """Means of two machines whose sum of alpha is T, each nearer to the optimum."""
+    policy, aim = search.policy, search.total * (1.0 + search.policy.beyond)
+    greater: Any = None
+    smaller: Any = None
+    C, factor, failures = _first_cost(search), policy.first_factor, 0
+    for k in range(policy.most_solves):
+        solution = search.solved(C)
+        found = Machine(C, solution.w, solution.alpha)
+        failures = 0 if solution.status is Status.CERTIFIED else failures + 1
+        if failures == policy.most_uncertified:
+            return
+        if found.size > aim:
+            greater = found
+            if smaller is None and search.is_nothing(found):
+                return
+        else:
+            smaller = found
+        if search.stop.is_due:
+            return
+        if greater is None or smaller is None:
+            C, factor = (C * factor if smaller is None else C / factor), min(policy.greatest_factor, factor * factor)
+            if not 0.0 < C < math.inf:
+                return
+            continue
+        share = (aim - smaller.size) / (greater.size - smaller.size)
+        yield greater.mean(smaller, share)
+        C = 1.0 / (share / greater.C + (1.0 - share) / smaller.C) if k % 2 else math.sqrt(greater.C * smaller.C)
+        if not greater.C < C < smaller.C:
+            return

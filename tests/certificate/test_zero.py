@@ -1,0 +1,146 @@
+"""Is w = 0 optimal? No share of a large column may hide a small one, and where it is said, a point with w = 0 exists."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from maxmargin import LinearOneClassSVM, NuSVC, OneClassSVM
+from maxmargin.certificate.model import KernelModel
+from maxmargin.certificate.nu import certify_nu
+from maxmargin.certificate.nu_model import certify_nu_model
+from maxmargin.certificate.zero import DualPoint, is_zero_in_columns
+from maxmargin.problem.kernels import RBF, Linear, Polynomial
+from maxmargin.problem.nu import nu_svc, one_class
+
+SCALES = (1e5, 1e7, 1e9, 1e12)
+
+
+def separated(scale: float, n: int = 100):
+    """Two classes apart in a small column, beside a large one that says nothing."""
+    rng = np.random.default_rng(0)
+    small = rng.normal(size=n)
+    y = np.where(small > 0.0, 1, -1)
+    return np.column_stack([rng.uniform(1.0, 2.0, n) * scale, small + 0.5 * y]), y
+
+
+def point_of(alpha, X, upper, signs, totals):
+    groups = np.column_stack([signs > 0, signs < 0]).astype(float)
+    return DualPoint(alpha, upper, signs, groups, np.asarray(totals))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(gamma=1.0), Polynomial(gamma=1.0, coef0=1.0)], ids=str)
+def test_a_large_column_does_not_hide_that_a_small_one_separates(kernel, scale):
+    X, y = separated(scale)
+    problem = nu_svc(X, y, kernel, 0.3)
+    level = problem.nearest_feasible(np.full(len(y), 0.3))
+    certificate = certify_nu(problem, level, tol=1e-3).certificate
+    assert not certificate.meets(1e-3)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("make", [lambda: NuSVC(kernel="linear", nu=0.3), lambda: OneClassSVM(kernel="linear", nu=0.3)])
+def test_machines_on_such_columns_are_certified_and_not_zero(make, scale):
+    X, y = separated(scale)
+    X[:, 0] -= 1.5 * scale
+    X[:, 1] = np.where(y > 0, X[:, 1], X[:, 1]) if isinstance(make(), NuSVC) else 1.0 + 0.1 * X[:, 1]
+    model = make().fit(X, y) if isinstance(make(), NuSVC) else make().fit(X)
+    assert model.status_.name == "CERTIFIED"
+    assert model.certificate_.primal < -1.0
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e5, 1e9])
+def test_a_column_of_another_scale_that_says_nothing_changes_the_optimum_little(scale):
+    """As long as it cannot be used: the mean of every class is the same there, copy by copy."""
+    X, y = separated(1.0, 60)
+    twins = np.repeat(X[:, 1], 2), np.repeat(y, 2), np.tile([scale, -scale], 60)
+    alone = NuSVC(kernel="linear", nu=0.3, tol=1e-6).fit(twins[0][:, None], twins[1])
+    beside = NuSVC(kernel="linear", nu=0.3, tol=1e-6).fit(np.column_stack([twins[0], twins[2]]), twins[1])
+    assert beside.certificate_.primal == pytest.approx(alone.certificate_.primal, rel=1e-5)
+    np.testing.assert_allclose(beside.rho_ * beside.coef_[0, 0], alone.rho_ * alone.coef_[0, 0], rtol=1e-3)
+
+
+def test_one_class_in_a_small_column_is_not_hidden_either():
+    X = np.column_stack([1e9 * np.random.default_rng(1).normal(size=100), np.linspace(0.5, 1.5, 100)])
+    model = LinearOneClassSVM(nu=0.3).fit(X)
+    assert model.certificate_.primal < -1.0
+
+
+@pytest.mark.parametrize("gamma", [1e-10, 1e-14])
+def test_samples_that_a_kernel_hardly_tells_apart_are_not_called_equal(gamma):
+    X, y = separated(1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = NuSVC(gamma=gamma, nu=0.3).fit(X, y)
+    assert model.certificate_.primal != 0.0
+
+
+def can_be_zero(X, y, total):
+    """The greatest distance from the bounds of an alpha with w = 0 and these sums, by linear programming."""
+    n = len(y)
+    equations = np.vstack([(X * y[:, None]).T, y > 0, y < 0])
+    found = linprog(
+        np.append(np.zeros(n), -1.0),
+        A_eq=np.column_stack([equations, np.zeros(len(equations))]),
+        b_eq=np.concatenate([np.zeros(X.shape[1]), [total, total]]),
+        A_ub=np.vstack([np.column_stack([-np.eye(n), np.ones(n)]), np.column_stack([np.eye(n), np.ones(n)])]),
+        b_ub=np.concatenate([np.zeros(n), np.ones(n)]),
+        bounds=[(None, None)] * (n + 1),
+    )
+    return found.x[-1], found.x[:n]
+
+
+def test_what_is_called_zero_can_be_zero():
+    """Random small problems, at the alpha that is farthest from the bounds, with noise of all sizes."""
+    rng, found = np.random.default_rng(5), []
+    for _ in range(150):
+        X = rng.normal(size=(12, 3)) * 10.0 ** rng.integers(-6, 7, 3)
+        y = np.tile([1.0, -1.0], 6)
+        room, alpha = can_be_zero(X / np.abs(X).max(axis=0), y, total=2.0)
+        alpha = np.clip(alpha + 10.0 ** rng.uniform(-17.0, -6.0) * rng.normal(size=12), 0.0, 1.0)
+        is_zero = is_zero_in_columns(X, point_of(alpha, X, np.ones(12), y, [2.0, 2.0]), is_moved=True)
+        assert not is_zero or room > -1e-9
+        found.append((is_zero, room > 1e-3))
+    assert 20 < sum(is_zero for is_zero, _ in found) < 100
+
+
+def test_zero_does_not_depend_on_the_scales_of_columns():
+    rng = np.random.default_rng(7)
+    X = np.repeat(rng.normal(size=(30, 4)), 2, axis=0)
+    y = np.tile([1.0, -1.0], 30)
+    alpha = np.clip(0.4 + 1e-12 * rng.normal(size=60), 0.0, 1.0)
+    for scales in (np.ones(4), 10.0 ** np.array([-9.0, 0.0, 5.0, 12.0])):
+        point = point_of(alpha, X, np.ones(60), y, [12.0, 12.0])
+        assert is_zero_in_columns(X * scales, point, is_moved=True)
+
+
+def test_no_variable_that_can_move_leaves_only_what_rounding_allows():
+    X, y = np.array([[1.0], [1.0], [3.0], [3.0 + 1e-10]]), np.array([1.0, -1.0, 1.0, -1.0])
+    full = point_of(np.ones(4), X, np.ones(4), y, [2.0, 2.0])
+    assert not is_zero_in_columns(X, full, is_moved=True)
+    assert is_zero_in_columns(np.round(X), full, is_moved=True)
+
+
+def test_a_model_whose_small_weight_was_changed_is_not_the_zero_of_its_problem():
+    """A w that is zero but for a small column, beside a column whose rounding is longer."""
+    rng = np.random.default_rng(3)
+    X = np.repeat(np.column_stack([1e9 * rng.normal(size=30), rng.normal(size=30)]), 2, axis=0)
+    y = np.tile([1, -1], 30)
+    problem = nu_svc(X, y, Linear(), 0.4)
+    alpha = problem.nearest_feasible(np.full(60, 0.4))
+    honest = certify_nu_model(problem, KernelModel(problem.coefficients(alpha), 0.0), alpha)
+    assert honest.meets(1e-3)
+    class_weight = KernelModel(np.array([1e-3]), 0.0, np.array([[0.0, 1.0]]))
+    one = one_class(X, Linear(), 0.4)
+    damaged = certify_nu_model(one, class_weight, one.nearest_feasible(np.full(60, 0.4)))
+    assert not damaged.meets(1e-3)
+
+
+def test_rbf_with_every_point_in_both_classes_is_zero():
+    X = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 2, axis=0)
+    problem = nu_svc(X, np.tile([1, -1], 40), RBF(0.5), 0.4)
+    assert certify_nu(problem, np.full(80, 0.4), tol=1e-3).certificate.meets(1e-3)

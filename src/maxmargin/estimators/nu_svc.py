@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -162,10 +162,8 @@ class NuSVC(SVC):
             )
         n_threads, n_samples = most_threads(len(pairs)), max(len(pair.samples) for pair in pairs)
         shared = ClassValues.where_it_pays(X, kernel, codes, float(self.cache_size), n_threads)
-        solver, cache_mb = kernel_solver("auto", True, float(self.cache_size)), float(self.cache_size)
-        features = FeatureProblems.where_it_pays(X, kernel, costs, True, solver, n_samples, cache_mb)
-        map = None if features is None else features.map
-        return NuPairs(X, kernel, costs, float(self.nu), nu_fit.nu_solver(self, 1.0 / n_threads), shared, map)
+        solver = nu_fit.nu_solver(self, 1.0 / n_threads)
+        return NuPairs(X, kernel, costs, float(self.nu), solver, shared, n_samples, float(self.cache_size))
 
     def _keep(self, X: Any, kernel: Kernel, classes: Array, codes: Array, pairs: list[Pair], solutions: list[Solution]) -> None:
         rhos = np.array([rho_of(solution) for solution in solutions])
@@ -211,7 +209,15 @@ class NuPairs:
     nu: float
     solver: NuSMO
     shared: ClassValues | None
-    map: FeatureMap | None
+    n_samples: int  # of the largest pair
+    cache_mb: float
+
+    @cached_property
+    def map(self) -> FeatureMap | None:
+        """The features by which a pair that SMO leaves open is solved; None where that would take too long."""
+        arguments = self.X, self.kernel, self.costs, True, kernel_solver("auto", True, self.cache_mb)
+        features = FeatureProblems.where_it_pays(*arguments, self.n_samples, self.cache_mb)
+        return None if features is None else features.map
 
     def limits(self, limits: Limits) -> Limits:
         return limits
@@ -237,7 +243,7 @@ class NuPairs:
     def finished(self, problem: NuProblem, solution: Solution, limits: Limits) -> Solution:
         """The solution of SMO, or where it ends without a certificate, of the problem by its features."""
         is_open = not any(problem.is_full(g) for g in range(len(problem.totals)))
-        if self.map is None or solution.status is not Status.PRECISION_LIMIT or not is_open:
+        if solution.status is not Status.PRECISION_LIMIT or not is_open or self.map is None:
             return solution
         return nu_fit.better_of(solution, solve_by_cost(nu_fit.cost_search(problem, self.map, limits), solution))
 

@@ -9,11 +9,14 @@ solve. It makes the steps that the driver makes, from the same start.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
+from maxmargin.certificate.hard_margin import least_margin, with_margin_one
 from maxmargin.certificate.intercept import kernel_offset_bound, priced_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
 from maxmargin.certificate.linear import Judge
@@ -25,7 +28,7 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solving.policy import DEFAULT
+from maxmargin.solving.policy import DEFAULT, SMALLER_COST
 from maxmargin.solving.solution import Progress, Solution, Status
 
 
@@ -65,26 +68,13 @@ def tried(problem: KernelProblem, solver: Any, start: Array | None, most_steps: 
 
 
 def _linear(problem: LinearProblem, solver: Any, tol: float) -> Solution | None:
-    begin, started = getattr(solver, "one_call", None), time.perf_counter()
-    call = None if begin is None else begin(problem)
-    if call is None:
+    begin = getattr(solver, "one_call", None)
+    if begin is None:
         return None
-    trace: list[Progress] = []
+    attempt = _OneCall(problem, begin, tol)
     with single_threaded_blas():
-        state = call.solver.init(problem, None, 0)
-        chunk = DEFAULT.chunk_elements / DEFAULT.elements_a_step(problem.rows.n_stored, problem.n_samples)
-        for k in range(call.most_calls):
-            call.solver.advance(problem, state, Budget(int(chunk), tol))
-            check_point()
-            if not state.looks_done:
-                continue
-            judged = _judged_linear(problem, *call.solver.candidate(problem, state))
-            trace.append(_row(problem, state, judged.certificate, call.stage, started))
-            if judged.certificate.meets(tol):
-                return _linear_solution(problem, judged, trace)
-            if k + 1 < call.most_calls:
-                call.solver.take_outputs(problem, state, judged.margins)
-    return None
+        judged = attempt.judged() or attempt.with_smaller_cost()
+    return None if judged is None else _linear_solution(problem, judged, attempt.trace)
 
 
 class _Judged(NamedTuple):
@@ -101,6 +91,70 @@ class _Judged(NamedTuple):
         if self.margins is None or self.squares is None:
             return 0.0
         return priced_offset_bound(problem, self.w, self.certificate, self.margins, self.squares)
+
+
+@dataclass
+class _OneCall:
+    """A solve by a solver whose first call is likely to be enough. ``begin`` gives the call for a problem."""
+
+    problem: LinearProblem
+    begin: Callable[[LinearProblem], Any]
+    tol: float
+    trace: list[Progress] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+    steps_before: int = 0  # of calls whose answer was not good enough
+
+    def judged(self) -> _Judged | None:
+        """The answer, if it is within ``tol``."""
+        problem, call = self.problem, self.begin(self.problem)
+        if call is None:
+            return None
+        state = call.solver.init(problem, None, 0)
+        for k in range(call.most_calls):
+            self._advance(problem, call, state)
+            if not state.looks_done:
+                continue
+            judged = _judged_linear(problem, *call.solver.candidate(problem, state))
+            if self._is_enough(judged, call, state):
+                return judged
+            if k + 1 < call.most_calls:
+                call.solver.take_outputs(problem, state, judged.margins)
+        self.steps_before += state.steps
+        return None
+
+    def with_smaller_cost(self) -> _Judged | None:
+        """The answer to a smaller C, where that is the answer to C itself: where no alpha is at its smaller bound, and w is
+        made long enough that no margin is below one, every loss is zero. With a smaller C rounding takes less of a margin's
+        price. The search ends where w does not separate the classes."""
+        problem, loss = self.problem, self.problem.loss
+        if loss.is_regression or loss.is_smooth or self.steps_before == 0:
+            return None
+        for share in SMALLER_COST.shares:
+            smaller = replace(problem, C=share * problem.C)
+            call = self.begin(smaller)
+            if call is None:
+                return None
+            state = call.solver.init(smaller, None, 0)
+            self._advance(smaller, call, state)
+            w, alpha = call.solver.candidate(smaller, state)
+            if np.any((alpha >= smaller.C) & (smaller.C > 0.0)) or not least_margin(problem, w) > 0.0:
+                return None
+            judged = _judged_linear(problem, with_margin_one(problem, w), alpha)
+            if self._is_enough(judged, call, state):
+                return judged
+            self.steps_before += state.steps
+        return None
+
+    def _advance(self, problem: LinearProblem, call: Any, state: Any) -> None:
+        chunk = DEFAULT.chunk_elements / DEFAULT.elements_a_step(problem.rows.n_stored, problem.n_samples)
+        call.solver.advance(problem, state, Budget(int(chunk), self.tol))
+        check_point()
+
+    def _is_enough(self, judged: _Judged, call: Any, state: Any) -> bool:
+        row = _row(self.problem, state, judged.certificate, call.stage, self.started)
+        steps = self.steps_before + row.steps
+        self.trace.append(row if steps == row.steps else replace(row, steps=steps, epochs=steps / self.problem.n_samples))
+        return judged.certificate.meets(self.tol)
 
 
 def _judged_linear(problem: LinearProblem, w: Array, alpha: Array) -> _Judged:

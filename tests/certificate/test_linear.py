@@ -20,6 +20,7 @@ from maxmargin.data.rows import Rows
 from maxmargin.data.threads import ThreadPolicy
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
+from maxmargin.problem.regression_losses import EpsilonInsensitive, Quantile, SquaredEpsilonInsensitive
 from maxmargin.solving.driver import solve
 from tests.catalogue import LOSSES, PROBLEMS, feasible_point, labelled
 from tests.raw_catalogue import table
@@ -132,6 +133,38 @@ def test_gap_is_primal_minus_dual_and_never_negative(problem_name, loss_name):
         assert certificate.dual == pytest.approx(problem.dual(alpha), rel=1e-6, abs=1e-6)
         assert certificate.gap == pytest.approx(certificate.primal - certificate.dual, rel=1e-9)
         assert certificate.relative_gap == certificate.gap / max(abs(certificate.primal), abs(certificate.dual))
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("loss", [EpsilonInsensitive(0.1), SquaredEpsilonInsensitive(0.1)], ids=repr)
+def test_a_gap_is_not_small_beside_a_dual_value_that_targets_far_from_zero_have_spoilt(loss, sign):
+    random = np.random.default_rng(0)
+    X, targets = random.standard_normal((20, 2)), 1e12 + random.standard_normal(20)
+    problem = LinearProblem.build(X, targets, 1.0, loss, 1.0, penalizes_intercept=False)
+    w, alpha = np.array([0.3, -5.0, 1e12 + 3.0]), sign * random.uniform(0.0, 0.1, 20)
+    for scale in (1.0, 1e-3, 1e-6, 1e-9):
+        found = certify(problem, w, scale * alpha)
+        assert found.gap > 0.9 * found.primal
+        assert not found.meets(0.5)
+        assert found.dual == pytest.approx(found.primal - found.gap, abs=2.0 * found.rounding_error)
+
+
+@pytest.mark.parametrize("loss", [EpsilonInsensitive(0.125), Quantile(0.25)], ids=repr)
+def test_the_primal_value_of_a_regression_is_known_within_the_rounding_error(loss):
+    """Where every alpha is at its bound, the gap does not depend on the residuals, and the primal value does."""
+    random = np.random.default_rng(0)
+    is_above = np.arange(20) < (15 if isinstance(loss, Quantile) else 10)
+    X, targets = random.standard_normal((20, 2)), 1e13 + np.where(is_above, 1.0, -1.0) * random.uniform(0.5, 2.0, 20)
+    problem = LinearProblem.build(X, targets, 2.0**-10, loss, 1.0, penalizes_intercept=False)
+    alpha = np.where(is_above, problem.box.U, problem.box.L)
+    w = np.append(problem.weights(alpha)[:2], 1e13)
+    found, pieces = certify(problem, w, alpha), loss.residual_pieces()
+    exact = sum(Fraction(value) ** 2 for value in w[:2].tolist()) / 2
+    for x, target, C in zip(X.tolist(), targets.tolist(), problem.C.tolist(), strict=True):
+        residual = Fraction(target) - sum(Fraction(a) * Fraction(b) for a, b in zip([*x, 1.0], w.tolist(), strict=True))
+        size = Fraction(pieces.up if residual > 0 else pieces.down) * (abs(residual) - Fraction(pieces.epsilon))
+        exact += Fraction(C) * max(Fraction(0), size)
+    assert abs(Fraction(found.primal) - exact) <= Fraction(found.rounding_error) + Fraction(1, 10**14) * exact
 
 
 @losses

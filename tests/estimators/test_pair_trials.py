@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -208,3 +209,25 @@ def test_columns_that_hardly_vary_do_not_count(digits):
     X = np.column_stack([digits[0], 1e-9 * np.arange(len(digits[0])), np.ones(len(digits[0]))])
     assert ratio_of_scales(X) < 3.0
     assert ratio_of_scales(np.ones((5, 3))) == 1.0
+
+
+@pytest.mark.parametrize("seed", [0, 4, 7, 11])
+def test_the_weights_that_predict_have_the_objective_of_alpha_which_is_certified(seed):
+    """A column of 5e5 beside samples of large weight: summed in float64, w(alpha) would be wrong by more than a margin."""
+    random = np.random.default_rng(seed)
+    X = np.column_stack([1e-2 * random.standard_normal(21), 555680.811 * random.integers(0, 2, 21)])
+    y = np.where(random.random(21) < 0.2, random.integers(0, 2, 21), X[:, 1] > 0.0).astype(int)
+    costs = 2.0**-15 * random.choice([1.0, 2.0, 1e6], 21)
+    model = SVC(kernel="linear", C=1.0, tol=1e-3).fit(X, y, sample_weight=costs)
+    rows = [[Fraction(value) for value in row] for row in X.tolist()]
+    alpha, vectors = (model.dual_coef_[0].tolist(), [rows[i] for i in model.support_])
+    of_alpha = [sum(Fraction(a) * x[j] for a, x in zip(alpha, vectors, strict=True)) for j in range(2)]
+
+    def primal(w):
+        signs, b = (2 * y - 1).tolist(), Fraction(model.intercept_[0].item())
+        margins = [sign * (row[0] * w[0] + row[1] * w[1] + b) for sign, row in zip(signs, rows, strict=True)]
+        losses = [Fraction(C) * max(Fraction(0), 1 - margin) for C, margin in zip(costs.tolist(), margins, strict=True)]
+        return float((w[0] * w[0] + w[1] * w[1]) / 2 + sum(losses))
+
+    assert methods(model) == ["smo"]
+    assert primal([Fraction(value) for value in model.coef_[0].tolist()]) == pytest.approx(primal(of_alpha), rel=2e-6)

@@ -11,14 +11,17 @@ import sklearn.svm
 from sklearn.datasets import load_iris
 
 from maxmargin import RBF, SVC, Polynomial, Status
+from maxmargin.certificate.certificate import Certificate
 from maxmargin.estimators import policy as estimator_policy
-from maxmargin.estimators.pair_features import FeatureProblems, newton_pays
+from maxmargin.estimators.pair_features import FeatureProblems, certificate_of_kernel, newton_pays
 from maxmargin.kernel_matrix.matrix import KernelMatrix
 from maxmargin.problem import policy
 from maxmargin.problem.feature_maps import Itself, feature_map
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Linear, Points
+from maxmargin.problem.regression_losses import EpsilonInsensitive
 from maxmargin.solvers.kernel.factored import factor
+from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.patience import Patience
 
 
@@ -156,3 +159,16 @@ def test_patience_ends_where_the_dual_stands_still_and_not_where_it_rises():
     ends = [(still.note(k, 1.0, 2.0), rising.note(k, 2.0 - 1.0 / k, 2.0)) for k in range(1, 1000)]
     assert any(is_still for is_still, _ in ends)
     assert not any(is_rising for _, is_rising in ends)
+
+
+def test_the_rounding_of_features_counts_by_the_greater_slope_where_outputs_hide_the_side_of_a_kink():
+    random = np.random.default_rng(0)
+    kernel = Polynomial(1.0, 1.0, 2)
+    found = feature_map(kernel, 2, True)
+    problems = FeatureProblems(found, random.standard_normal((12, 2)), np.full(12, 3.0), True, Auto())
+    features, w, loss = problems.matrix, np.append(random.standard_normal(found.n_features), 1e6), EpsilonInsensitive(0.25)
+    targets = (features @ w[:-1] + w[-1]) + 0.25 - 1e-9  # inside the tube, by the last digits of an output
+    problem, alpha = problems.regression(targets, loss), np.full(12, 0.3) * np.where(np.arange(12) % 2 == 0, 1.0, -1.0)
+    plain = Certificate(1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 12, 0)
+    errors = found.relative_error * (np.abs(features) @ np.abs(w[:-1]))
+    assert certificate_of_kernel(found, problem, w, alpha, plain).rounding_error >= 2.7 * errors[::2].sum()

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maxmargin.certificate.intercept import linear_offset_bound
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Polynomial
 from maxmargin.problem.linear import LinearProblem
-from maxmargin.problem.losses import Hinge
+from maxmargin.problem.losses import Hinge, SquaredHinge
+from maxmargin.problem.regression_losses import EpsilonInsensitive, Quantile
 from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solving.driver import seed_from, solve
 from maxmargin.solving.solution import Status
@@ -249,3 +251,19 @@ def test_an_answer_in_one_go_that_is_not_good_enough_is_left_to_the_driver():
     assert solve(problem, tol=1e-6, max_seconds=0.0).status is Status.TIME_LIMIT
     assert solve(problem, tol=0.0).status is Status.PRECISION_LIMIT
     assert solve(problem, tol=1e-6).status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1), Quantile(0.3)], ids=repr)
+def test_a_linear_answer_in_one_go_bounds_its_free_intercept_as_the_drivers_loop_does(loss):
+    random = np.random.default_rng(0)
+    X = random.standard_normal((60, 4))
+    outputs = X[:, 0] + 0.7 * random.standard_normal(60) + 3.0
+    problem = LinearProblem.build(
+        X, outputs if loss.is_regression else np.where(outputs > 3.0, 1, -1), 2.0, loss, 1.0, penalizes_intercept=False
+    )
+    rows = []
+    looped, in_one_go = solve(problem, tol=1e-2, callback=rows.append), solve(problem, tol=1e-2)
+    assert looped.certificate == in_one_go.certificate
+    assert (
+        0.0 < looped.offset_bound == in_one_go.offset_bound == linear_offset_bound(problem, in_one_go.w, in_one_go.certificate)
+    )

@@ -119,3 +119,24 @@ def test_a_ray_bounds_the_margin_of_separable_classes_too():
 def test_other_values_of_C_are_refused_as_before(C):
     with pytest.raises(ValueError, match="C must be"):
         LinearSVC(C=C).fit(*separable())
+
+
+@pytest.mark.parametrize("penalizes", [False, True])
+@pytest.mark.parametrize("size", [1e9, 1e12, 1e15])
+def test_classes_that_a_small_column_separates_are_not_called_inseparable_beside_a_large_one(size, penalizes):
+    random = np.random.default_rng(0)
+    y = np.where(np.arange(20) < 10, -1, 1)
+    X = np.column_stack(
+        [y * random.uniform(0.5, 2.0, 20), size * random.standard_normal(20), 1.7e9 + random.integers(0, 10**6, 20)]
+    )
+    model = LinearSVC(loss="hinge", C=np.inf, penalize_intercept=penalizes)
+    try:
+        assert np.all(model.fit(X, y).predict(X) == y)
+    except InseparableError:
+        pytest.fail("the first column separates them")
+    except ValueError:
+        pass  # neither was proved
+    mixed = np.where(np.arange(20) % 2 == 0, -1, 1)
+    X[:10], mixed[:10] = X[10:], -mixed[10:]  # equal rows of different classes
+    with pytest.raises(InseparableError):
+        model.fit(X, mixed)

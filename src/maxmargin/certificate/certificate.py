@@ -148,11 +148,16 @@ class Counts(NamedTuple):
 def assemble(parts: GapParts, imbalance: Imbalance, counts: Counts, *, is_proof: bool = True) -> Certificate:
     """The certificate of an answer. Numbers that are not finite prove nothing.
 
+    The gap is a sum without cancellation, but the dual value is a difference: beside targets of 1e12 it may be rounding and
+    nothing else, and a gap would count as small relative to it. So it is moved to primal - gap, the bound that is proved, up to
+    the rounding error.
+
     With a penalty that is m-strongly convex, m |w - w*|^2 + m |w(alpha') - w*|^2 <= 2 gap, with alpha' the feasible point."""
     dual, gap, rounding = joined(parts, imbalance)
     if not all(map(math.isfinite, (parts.primal, dual, gap, rounding))):
         return refusal(counts.n_support)
     distance = _distance(gap + rounding, parts.apart + imbalance.move, parts.strong_convexity)
+    dual = min(max(dual, parts.primal - gap - rounding), parts.primal - gap + rounding)
     return Certificate(
         primal=parts.primal,
         dual=dual,

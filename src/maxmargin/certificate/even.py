@@ -90,6 +90,7 @@ def _fields(found: EvenSums) -> tuple[Array, ...]:
     relative_error, _ = even_errors(found.share, np.diff(found.edges))
     own_error: Any = even_sqnorm_error(totals, relative_error, columns[REACH])
     distance[~is_plausible(totals, parts, imbalance, own_error)] = np.inf
+    dual = np.minimum(np.maximum(dual, parts.primal - gap - error), parts.primal - gap + error)
     return parts.primal, dual, gap, gap / np.maximum(np.abs(parts.primal), np.abs(dual)), error, distance
 
 

@@ -59,16 +59,23 @@ class Ray:
     alpha: Array
     margin: float
     rounding: float
+    is_rounding: bool = True
+    """Whether every element of v is within its own rounding error: beside a column of 1e15 the length of v says nothing of a
+    column of ones."""
 
     @classmethod
     def of(cls, problem: LinearProblem, alpha: Array) -> Ray:
         """Make a ray from a dual point that is not zero. With a free intercept it must be balanced up to rounding."""
         alpha = alpha / np.abs(alpha).sum()
         lengths = np.hypot(norms(problem.rows.matrix), problem.intercept_scaling)
-        rounding = gamma(problem.n_samples + 8.0) * float(np.abs(alpha) @ lengths)
+        share = gamma(problem.n_samples + 8.0)
+        rounding = share * float(np.abs(alpha) @ lengths)
         # The weight of a free intercept is what alpha lacks of balance: it counts like the others.
-        length = float(np.linalg.norm(problem.weights(alpha))) + rounding
-        return cls.with_worth(alpha, length, rounding, worth_of(problem.loss, problem.targets, alpha))
+        v = problem.precise_weights(alpha)
+        errors = share * np.append(abs(problem.rows.matrix).T @ np.abs(alpha), problem.intercept_scaling)
+        worth = worth_of(problem.loss, problem.targets, alpha)
+        found = cls.with_worth(alpha, float(np.linalg.norm(v)) + rounding, rounding, worth)
+        return replace(found, is_rounding=bool(np.all(np.abs(v) <= errors)))
 
     @classmethod
     def with_worth(cls, alpha: Array, length: float, rounding: float, worth: float) -> Ray:
@@ -78,7 +85,12 @@ class Ray:
     @property
     def is_proof(self) -> bool:
         """Whether the bound on the margin is no greater than its rounding error, so that no hyperplane separates."""
-        return self.margin <= 2.0 * self.rounding
+        return self.is_rounding and self.margin <= 2.0 * self.rounding
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """The better of two rays has the lesser."""
+        return not self.is_proof, self.margin / max(self.rounding, 1e-300)
 
 
 def worth_of(loss: Loss, targets: Array, alpha: Array) -> float:

@@ -41,10 +41,12 @@ def greater(one, other):
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
 def judge_residuals(outputs, magnitudes, samples, pieces, is_precise, terms, sums):
     """Add to the rows of ``sums``, for each sample: C_i loss_i, p_i alpha_i - e |alpha_i| - D_ii alpha_i^2 / 2, the gap term,
-    how wrong the gap term can be when its residual is wrong, |alpha_i|, and alpha_i less its price. The first four are the
-    formulas of ``maxmargin.problem.regression_losses``. Returned is how many alpha_i are not zero, at a bound, and outside of
-    their box. ``pieces`` is a ``ResidualPieces``; ``residual_errors`` has the formula for the error of a residual. ``terms``
-    is memory of the same shape. Where there are more samples than columns, a column has the sum of every so many samples.
+    how wrong the gap term and C_i loss_i can be when their residual is wrong, |alpha_i|, and alpha_i less its price. The first
+    four are the formulas of ``maxmargin.problem.regression_losses``, but that these leave out the loss: where alpha_i = C_i,
+    the residual does not count in the gap, and it does in the primal value. Returned is how many alpha_i are not zero, at a
+    bound, and outside of their box. ``pieces`` is a ``ResidualPieces``; ``residual_errors`` has the formula for the error of a
+    residual. ``terms`` is memory of the same shape. Where there are more samples than columns, a column has the sum of every
+    so many samples.
 
     With a = |alpha| and s the residual in the direction of alpha, U is the bound of alpha in its direction and V that in the
     other: (U - a) (s - e)_+ + a (e - s)_+ + V (-s - e)_+, and with squares C ((s - e)_+ - a / 2C)^2 + a (e - s)_+
@@ -86,7 +88,7 @@ def judge_residuals(outputs, magnitudes, samples, pieces, is_precise, terms, sum
                 n_outside += 0 if (a == 0.0) | ((cost > 0.0) & (a >= 0.0)) else 1
             else:
                 slope = a if (along < epsilon + wrong) & (along > -epsilon - wrong) else 0.0
-                slope = greater(slope, U - a if along > epsilon - wrong else 0.0)
+                slope = greater(slope, U if along > epsilon - wrong else 0.0)
                 slope = greater(slope, V + a if along < -epsilon + wrong else 0.0)
                 terms[0, k] = U * above + V * other
                 terms[1, k] = linear

@@ -8,7 +8,7 @@ predicts by w.
 within e of phi relatively. With the true features, to first order, for which 1% is added,
 
 - the output of sample i changes by at most :math:`e \sum_j |w_j \tilde\phi_{ij}|`, which goes through the gap terms by their
-  slopes;
+  slopes: the greater one where the rounding of the outputs hides on which side of a kink a sample is;
 - w(alpha) changes by at most :math:`\delta = e \, | \sum_i |\alpha_i| |\tilde\phi_i| |`, which adds at most
   :math:`\delta \, |w - w(\alpha)| + \delta^2 / 2`, and :math:`|w - w(\alpha)|^2 \le 2 \, gap`.
 
@@ -26,8 +26,8 @@ from scipy import sparse
 
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.intercept import linear_offset_bound
-from maxmargin.certificate.predictions import Bounds, Decisions, Values, linear_decisions, linear_values
-from maxmargin.certificate.rounding import OUTWARDS
+from maxmargin.certificate.predictions import Bounds, Decisions, Values, linear_decisions, linear_values, norms
+from maxmargin.certificate.rounding import OUTWARDS, gamma
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores, single_threaded_blas
@@ -36,6 +36,7 @@ from maxmargin.estimators.pair_trials import PairTrials
 from maxmargin.estimators.pairs import Pair, pair_weights
 from maxmargin.kernel_matrix.rows import MEGABYTE
 from maxmargin.kernel_matrix.tiles import TilePolicy
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.feature_maps import FeatureMap, feature_map
 from maxmargin.problem.kernels import SECOND_ORDER, Kernel, Points
 from maxmargin.problem.linear import LinearProblem
@@ -161,26 +162,48 @@ class FeatureProblems:
         """The w of every pair. None where the kernel has solved them all, and nobody has computed any features."""
         if not any(len(solution.w) for solution in solutions) and self.map.relative_error > 0.0:
             return None
-        return weights_on_features(self.map, solutions, dual_coef, n_support, vectors)
+        total_cost = float(np.sum(self.costs))
+        return weights_on_features(self.map, solutions, dual_coef, n_support, vectors, total_cost)
 
     def signed_weights(self, solutions: list[Solution], sign: float = 1.0) -> FeatureWeights:
         return FeatureWeights(self.map, sign * np.stack([solution.w[: self.map.n_features] for solution in solutions]))
 
 
 def weights_on_features(
-    map: FeatureMap, solutions: list[Solution], dual_coef: Array, n_support: Array, vectors: Any
+    map: FeatureMap,
+    solutions: list[Solution],
+    dual_coef: Array,
+    n_support: Array,
+    vectors: Any,
+    total_cost: float | None = None,
 ) -> FeatureWeights:
     """The w of every pair, in the sign of scikit-learn's: with two classes the second is the positive one. A pair that the
-    kernel has solved has an empty w, and gets w(alpha)."""
+    kernel has solved has an empty w, and gets w(alpha), in long double unless the sum of all costs says that it need not be."""
     own, sign = [place for place, solution in enumerate(solutions) if len(solution.w)], -1.0 if len(solutions) == 1 else 1.0
     weights = np.zeros((len(solutions), map.n_features))
     if len(own) < len(solutions):
         coefficients = pair_weights(dual_coef, n_support) if len(n_support) > 2 else dual_coef.T
+        features = map.of(vectors)
         with single_threaded_blas():
-            weights[:] = np.asarray(map.of(vectors).T @ coefficients, dtype=np.float64).T
+            weights[:] = np.asarray(features.T @ coefficients, dtype=np.float64).T
+        rough = np.ones(len(solutions), np.bool_)
+        if total_cost is not None:
+            primal = np.array([solution.certificate.primal for solution in solutions])
+            rough = _are_rough(norms(features), coefficients, weights, total_cost, primal)
+        for place in np.flatnonzero(rough).tolist():
+            weights[place] = features.T @ coefficients[:, place].astype(np.longdouble)
     for place in own:
         weights[place] = sign * solutions[place].w[: map.n_features]
     return FeatureWeights(map, weights)
+
+
+def _are_rough(lengths: Array, coefficients: Array, weights: Array, total_cost: float, primal: Array) -> Array:
+    """Whether the rounding of w(alpha) can cost more than a negligible share of the objective, which was certified for the
+    exact w(alpha). Where the columns of X are large, the costs of samples are larger still."""
+    rounding = gamma(len(lengths) + 8.0) * (lengths @ np.abs(coefficients))
+    steepness = np.linalg.norm(weights, axis=1) + total_cost * float(lengths.max(initial=0.0))
+    rough: Array = ~(rounding * steepness <= policy.FEATURES.negligible_rounding * np.abs(primal))
+    return rough
 
 
 def _is_far_from_overflow(kernel: Kernel, X: Any) -> bool:
@@ -215,7 +238,11 @@ def certificate_of_kernel(
         errors = relative * (features @ weights) + absolute * float(weights.sum())
         margins = problem.margins(w)
         size, targets = np.abs(alpha), problem.targets
-        through_margins = float(np.sum(problem.loss.gap_sensitivity(margins, alpha, problem.C, errors, targets)))
+        # The margins are rounded, too: that is counted already, but it may hide on which side of a kink a sample is.
+        magnitudes = features @ weights + float(np.abs(w[len(weights) :]).sum()) * problem.intercept_scaling
+        reach = errors + gamma(len(w) + 8.0) * magnitudes + 4.0 * UNIT_ROUNDOFF * (np.abs(targets) + np.abs(margins))
+        effects = problem.loss.gap_sensitivity(margins, alpha, problem.C, reach, targets)
+        through_margins = float(np.sum(effects * (errors / np.where(reach > 0.0, reach, 1.0))))
         delta = relative * float(np.linalg.norm(size @ features)) + absolute * float(size.sum()) * len(weights)
         worst = certificate.gap + certificate.rounding_error
         added = SECOND_ORDER * (through_margins + delta * math.sqrt(2.0 * worst) + 0.5 * delta * delta)

@@ -53,6 +53,9 @@ class FeaturePolicy:
     microseconds more than its steps: with 8 samples a step took 210 ns, and a trial of 6 ms by the line above took 160."""
     ns_a_feature: float = 0.1
     """Nanoseconds for one feature of one value of that matrix. Measured: 0.06 to 0.12."""
+    negligible_rounding: float = 1e-9
+    """Share of the objective that the rounding of w(alpha) may cost before w(alpha) is summed in long double. An estimate, not
+    measured."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.hard_margin import least_margin, with_margin_one
-from maxmargin.certificate.intercept import kernel_offset_bound, priced_offset_bound
+from maxmargin.certificate.intercept import kernel_offset_bound, linear_offset_bound, priced_offset_bound
 from maxmargin.certificate.kernel import KernelVerdict, certify_kernel
 from maxmargin.certificate.linear import Judge
 from maxmargin.certificate.nu import NuVerdict, certify_nu, threshold_bound
@@ -89,7 +89,7 @@ class _Judged(NamedTuple):
 
     def offset_bound(self, problem: LinearProblem) -> float:
         if self.margins is None or self.squares is None:
-            return 0.0
+            return linear_offset_bound(problem, self.w, self.certificate)
         return priced_offset_bound(problem, self.w, self.certificate, self.margins, self.squares)
 
 

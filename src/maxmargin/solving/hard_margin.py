@@ -98,7 +98,7 @@ def _refuse_if_inseparable(soft: LinearProblem, alpha: Array, policy: HardMargin
     if not np.any((alpha >= soft.C) & (soft.C > 0.0)) or soft.n_weights > policy.most_weights:
         return
     rays = [Ray.of(soft, without_weights(soft, alpha, share)) for share in policy.shares_of_ray]
-    ray = min(rays, key=lambda ray: ray.margin / ray.rounding)
+    ray = min(rays, key=lambda ray: ray.order)
     if not ray.is_proof:
         return
     n_used = int(np.count_nonzero(ray.alpha))
@@ -123,8 +123,11 @@ def without_weights(soft: LinearProblem, alpha: Array, share: float = 0.0) -> Ar
     columns = columns * soft.signs[chosen]
     found = np.zeros(len(alpha))
     found[chosen] = alpha[chosen] / float(sizes[chosen].sum())
+    scales = np.abs(columns) @ np.abs(found[chosen])  # each element of w(alpha) is to be zero up to its own rounding
+    scales[~(scales > 0.0)] = 1.0
+    columns = columns / scales[:, None]
     for _ in range(3):
-        change = np.linalg.lstsq(columns, -soft.precise_weights(found)[: len(columns)], rcond=None)[0]
+        change = np.linalg.lstsq(columns, -soft.precise_weights(found)[: len(columns)] / scales, rcond=None)[0]
         moved = found[chosen] + change
         found[chosen] = moved if soft.loss.is_regression else np.maximum(0.0, moved)
     return found

@@ -145,7 +145,7 @@ class LinearTube:
         rays = [Ray.of(problem, alpha)]
         if problem.n_weights <= policy.most_ray:
             rays.append(Ray.of(problem, without_weights(problem, alpha)))
-        return min(rays, key=lambda ray: ray.margin / max(ray.rounding, 1e-300))
+        return min(rays, key=lambda ray: ray.order)
 
     def refused(self, ray: Ray) -> InseparableError:
         n_used = int(np.count_nonzero(ray.alpha))

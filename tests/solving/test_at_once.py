@@ -12,6 +12,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving import at_once as module
+from maxmargin.solving.driver import solve
 from maxmargin.solving.policy import SmallerCostPolicy
 from maxmargin.solving.solution import Status
 
@@ -53,7 +54,7 @@ def test_its_answer_is_judged_by_the_problem_that_was_asked(monkeypatch):
     """With a share at which alpha is at its bound there is no answer, however good it is for that smaller C."""
     X, y = factors(160, 1)
     problem = LinearProblem.build(X, y, 1.0, Hinge(), 1.0, False)
-    attempt = replace(module._OneCall(problem, Auto().one_call, 1e-4), steps_before=1)
+    attempt = replace(module._OneCall(problem, Auto().one_call, 1e-4), refused=solve(problem).w)
     found = attempt.with_smaller_cost()
     monkeypatch.setattr(module, "SMALLER_COST", SmallerCostPolicy(shares=(1e-9,)))
     assert replace(attempt, trace=[]).with_smaller_cost() is None

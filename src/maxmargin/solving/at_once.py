@@ -103,6 +103,7 @@ class _OneCall:
     trace: list[Progress] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     steps_before: int = 0  # of calls whose answer was not good enough
+    refused: Array | None = None  # the w of the first of them
 
     def judged(self) -> _Judged | None:
         """The answer, if it is within ``tol``."""
@@ -119,7 +120,7 @@ class _OneCall:
                 return judged
             if k + 1 < call.most_calls:
                 call.solver.take_outputs(problem, state, judged.margins)
-        self.steps_before += state.steps
+        self.steps_before, self.refused = state.steps, call.solver.candidate(problem, state)[0]
         return None
 
     def with_smaller_cost(self) -> _Judged | None:
@@ -127,7 +128,9 @@ class _OneCall:
         made long enough that no margin is below one, every loss is zero. With a smaller C rounding takes less of a margin's
         price. The search ends where w does not separate the classes."""
         problem, loss = self.problem, self.problem.loss
-        if loss.is_regression or loss.is_smooth or self.steps_before == 0:
+        if loss.is_regression or loss.is_smooth or self.refused is None:
+            return None
+        if np.mean(problem.margins(self.refused) <= 0.0) > SMALLER_COST.most_wrong:
             return None
         for share in SMALLER_COST.shares:
             smaller = replace(problem, C=share * problem.C)

@@ -114,7 +114,8 @@ def reduced(problem: LinearProblem) -> list[Reduction]:
 
 
 def framed(problem: LinearProblem, is_careful: bool = False) -> list[Reduction]:
-    """Centred columns if the intercept is free, wide columns turned that depend on others, and rotation of few long rows."""
+    """Centred columns if the intercept is free, wide columns turned that depend on others, and rotation of few long rows. With
+    a penalised intercept columns are turned only if ``is_careful``."""
     reductions: list[Reduction] = []
     original = problem
     centred = None if problem.penalizes_intercept or problem.offset_prices is not None else CentredColumns.of(problem)

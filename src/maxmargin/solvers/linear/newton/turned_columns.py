@@ -46,17 +46,19 @@ class TurnedColumns:
     @classmethod
     def of(cls, problem: LinearProblem, centred: CentredColumns | None, is_careful: bool) -> TurnedColumns | None:
         """Turn the columns, or return None where no column that uses up the digits of alpha nearly depends on others.
-        ``centred`` is the problem with centred columns, if there is one and the intercept is free. ``is_careful`` asks for a
-        turn also where such a column depends on a penalised intercept, because it is far from zero for its spread. Most of
-        these problems can be solved without a turn, in less time than a turn takes."""
+        ``centred`` is the problem with centred columns, if there is one and the intercept is free. With a penalised intercept
+        columns are turned only where ``is_careful`` asks for it: most of these problems can be solved without a turn, in less
+        time than a turn takes. There a column that is far from zero for its spread depends on the constant feature."""
         inner = problem if centred is None else centred.problem
+        if problem.penalizes_intercept and not is_careful:
+            return None
         wide = costly_columns(inner, policy.TURNING.costly)
         if not len(wide) or problem.rows.n_features > policy.TURNING.most_columns:
             return None
         X, is_centred = inner.rows.dense().astype(np.float64, copy=False), not problem.penalizes_intercept
         columns, scaling = dependent_columns(X, wide), problem.intercept_scaling
         far = np.empty(0, np.intp) if is_centred else columns_far_from_zero(X)
-        if not (len(columns) or (is_careful and np.isin(wide, far).any())):
+        if not (len(columns) or np.isin(wide, far).any()):
             return None
         if not is_centred:
             columns = np.union1d(columns, far)

@@ -18,5 +18,6 @@ columns with few elements, settled after each step             ``rare_columns.py
 the exact step along a direction                               ``line_search.py``
 the size of rows and targets                                   ``scale.py``
 the coordinates: centred columns, rotated rows                 ``frame.py``
+columns that use up the digits of float64 and depend on others ``turned_columns.py``, ``wide_columns.py``
 =============================================================  =============================================
 """

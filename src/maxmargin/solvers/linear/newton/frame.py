@@ -1,8 +1,9 @@
 """The coordinates in which the semismooth Newton method works, and the way back to w.
 
-Targets of a regression are scaled to size one. If the intercept is free, columns far from zero are centred. Few long rows are
-rotated until there are as many features as samples (``maxmargin.solvers.presolve``). At the end w may be made a little longer,
-so that rounding errors cost less.
+Targets of a regression are scaled to size one. If the intercept is free, columns far from zero are centred. Columns that
+use up the digits of float64 and depend on others are turned (``turned_columns.py``). Few long rows are rotated until there are
+as many features as samples (``maxmargin.solvers.presolve``). At the end w may be made a little longer, so that rounding errors
+cost less.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.linear.newton import policy
 from maxmargin.solvers.linear.newton.hessian import Regulariser
+from maxmargin.solvers.linear.newton.turned_columns import TurnedColumns
 from maxmargin.solvers.presolve import CentredColumns, PresolvePolicy, RotatedRows
 from maxmargin.solvers.scaled_targets import ScaledTargets
 
-Reduction = CentredColumns | RotatedRows | ScaledTargets
+Reduction = CentredColumns | TurnedColumns | RotatedRows | ScaledTargets
 
 
 def lengthened(problem: LinearProblem, w: Array) -> Array:
@@ -113,18 +115,23 @@ def reduced(problem: LinearProblem) -> list[Reduction]:
     """The reductions that make Newton's matrix smaller or better conditioned: targets of size one in regression, and those of
     ``framed``."""
     if not problem.loss.is_regression:
-        return framed(problem)
+        return framed(problem, is_careful=True)
     scaled = ScaledTargets.of(problem)
-    return [scaled, *framed(scaled.problem)]
+    return [scaled, *framed(scaled.problem, is_careful=True)]
 
 
-def framed(problem: LinearProblem) -> list[Reduction]:
-    """Centred columns if the intercept is free, and rotation of few long rows."""
+def framed(problem: LinearProblem, is_careful: bool = False) -> list[Reduction]:
+    """Centred columns if the intercept is free, wide columns turned that depend on others, and rotation of few long rows. With
+    a penalised intercept columns are turned only if ``is_careful``."""
     reductions: list[Reduction] = []
+    original = problem
     centred = None if problem.penalizes_intercept or problem.offset_prices is not None else CentredColumns.of(problem)
     if centred is not None:
         reductions.append(centred)
         problem = centred.problem
+    turned = TurnedColumns.of(original, centred, is_careful)
+    if turned is not None:
+        reductions, problem = [turned], turned.problem
     if is_rotated(problem):
         reductions.append(RotatedRows.of(problem))
     return reductions

@@ -47,6 +47,7 @@ from maxmargin.solvers.linear.newton.frame import lengthened, straightened, with
 from maxmargin.solvers.linear.newton.iteration import finished
 from maxmargin.solvers.linear.newton.policy import NewtonPolicy, default_policy
 from maxmargin.solvers.linear.newton.state import NewtonState
+from maxmargin.solvers.linear.newton.turned_columns import is_turned
 
 
 @dataclass(frozen=True)
@@ -95,28 +96,52 @@ class Newton:
 
     def candidate(self, problem: LinearProblem, state: NewtonState) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
+            if is_turned(state.reductions):
+                return self._turned_back(problem, state)
             w, alpha = state.expanded(*state.answer())
             if problem.offset_prices is not None:
                 return with_best_offset(problem, w), alpha
             if state.ignores_noise:
                 return self._mended(problem, state, w, alpha)
-            if not state.hangs_on_rounding:
-                return w, alpha
-            if state.refusals and not problem.loss.is_smooth:
-                w = straightened(problem, w, alpha)
-            return (w if problem.loss.is_regression else lengthened(problem, w)), alpha
+            return self._touched_up(problem, state, w, alpha), alpha
+
+    def _turned_back(self, problem: LinearProblem, state: NewtonState) -> tuple[Array, Array]:
+        """The pair for X as it is. In the turned columns rounding errors of w cost least, so that w is touched up there."""
+        inner, (w, alpha) = state.problem, state.answer()
+        w = w[: inner.n_weights]
+        if state.ignores_noise and not problem.loss.is_regression:
+            w, alpha = self._responding(inner, state, w, alpha)
+            w = w if problem.loss.is_smooth else lengthened(inner, w)
+        elif not state.ignores_noise:
+            w = self._touched_up(inner, state, w, alpha)
+        w, alpha = state.expanded(w, alpha)
+        if not (state.ignores_noise and state.mends):
+            return w, alpha
+        return w, (mended_in_digits if problem.loss.is_regression else mended_in_levels)(problem, w, alpha)
+
+    def _touched_up(self, problem: LinearProblem, state: NewtonState, w: Array, alpha: Array) -> Array:
+        """w, where margins that are wrong by rounding cost much."""
+        if not state.hangs_on_rounding:
+            return w
+        if state.refusals and not problem.loss.is_smooth:
+            w = straightened(problem, w, alpha)
+        return w if problem.loss.is_regression else lengthened(problem, w)
 
     def _mended(self, problem: LinearProblem, state: NewtonState, w: Array, alpha: Array) -> tuple[Array, Array]:
         """The pair with the rounding errors of alpha made good, which the iteration did not count. They are left to the
         certificate first, which bounds the weights of columns where they matter: to mend them takes far longer."""
         if problem.loss.is_regression:
             return w, mended_in_digits(problem, w, alpha) if state.mends else alpha
-        if problem.loss.is_smooth:
-            w = state.expanded(state.best_w, alpha)[0]
-            alpha = problem.C * problem.loss.slope(problem.margins(w), problem.targets)
-            return w, mended_in_levels(problem, w, alpha) if state.mends else alpha
-        w = straightened(problem, w, alpha)
-        return lengthened(problem, w), mended_in_levels(problem, w, alpha) if state.mends else alpha
+        w, alpha = self._responding(problem, state, w, alpha)
+        mended = mended_in_levels(problem, w, alpha) if state.mends else alpha
+        return w if problem.loss.is_smooth else lengthened(problem, w), mended
+
+    def _responding(self, problem: LinearProblem, state: NewtonState, w: Array, alpha: Array) -> tuple[Array, Array]:
+        """The best w and its alpha, where the loss is smooth; else w with the margins of the free samples at one."""
+        if not problem.loss.is_smooth:
+            return straightened(problem, w, alpha), alpha
+        w = state.best_w[: problem.n_weights] if problem is state.problem else state.expanded(state.best_w, alpha)[0]
+        return w, problem.C * problem.loss.slope(problem.margins(w), problem.targets)
 
     def factor(self, inner_steps: int) -> float:
         """The factor on the penalty after an inner problem of ``steps`` steps."""

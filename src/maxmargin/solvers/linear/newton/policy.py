@@ -205,8 +205,44 @@ class NewtonPolicy:
     line_search: LineSearchPolicy = LineSearchPolicy()
 
 
+@dataclass(frozen=True)
+class TurningPolicy:
+    """When columns that depend on each other are turned (``turned_columns.py``), and how far."""
+
+    costly: float = 1e-6
+    """Share of the objective that the last digits of alpha must be able to cost in one of the columns. An estimate, not
+    measured."""
+    most_columns: int = 128
+    """Features up to which dependent columns are looked for: the main axes of 128 columns take 4 ms. An estimate."""
+    dependent: float = 1e-4
+    """The mean square that is left of a scaled column along a main axis below which columns depend on each other. An estimate,
+    not measured."""
+    least_spread: float = 10.0
+    """Distance of the farthest number of a column from its mean below which dependence does not count: what is left of such a
+    column is so small that it takes a great weight. An estimate, not measured."""
+    part: float = 1e-3
+    """The element of the projection to these axes from which two columns depend on each other. An estimate, not measured."""
+    enough: float = 1e-3
+    """Cosine below which two columns count as orthogonal. The last digits of Q leave 1e-5 between order numbers and what they
+    leave of a time."""
+    most_sweeps: int = 10
+    """Rotations of each pair of columns. Times in nanoseconds, milliseconds and order numbers take two or three."""
+    aim: float = 1e-10
+    """Units of output to which the last digits of w are chosen."""
+    noticeable: float = 1e-5
+    """Share of the objective that the rounding of w may cost: a tenth of the default ``tol``."""
+    stretches: tuple[float, ...] = (1.0, 0.5, 1.5, 2.0)
+    """How much longer, in units of the greatest error of an output. An estimate, not measured."""
+    most_multiples: float = 2.0**24
+    """Digits by which a weight may move for that: a change of 4e-9 of itself."""
+    most_digits: int = 8
+    """Weights whose digits are chosen together, those with the coarsest: a basis of 9 vectors takes 0.1 s to reduce, and mostly
+    there are three."""
+
+
 DEFAULT = NewtonPolicy()
 WIDE = WideColumnsPolicy()
+TURNING = TurningPolicy()
 
 
 def default_policy() -> NewtonPolicy:

@@ -25,6 +25,7 @@ from maxmargin.solvers.linear.newton.line_search import least_along
 from maxmargin.solvers.linear.newton.pair import PrimalDualPair
 from maxmargin.solvers.linear.newton.passes import Prox, Response, curve_of, passes_for
 from maxmargin.solvers.linear.newton.scale import Scale
+from maxmargin.solvers.linear.newton.turned_columns import TurnedColumns
 from maxmargin.solvers.linear.newton.wide_columns import hides_the_objective, noise_of_weights
 from maxmargin.solvers.presolve import CentredColumns
 from maxmargin.solvers.scaled_targets import ScaledTargets
@@ -333,7 +334,7 @@ class NewtonState(Iteration):
     def _mended(self, w: Array, alpha: Array) -> Array:
         """alpha with the rounding errors of its large elements made good by small ones, where these errors may hide what a
         refinement gains. It is not done for scaled targets and rotated rows."""
-        if not all(isinstance(reduction, CentredColumns) for reduction in self.reductions):
+        if not all(isinstance(reduction, (CentredColumns, TurnedColumns)) for reduction in self.reductions):
             return alpha
         w, problem = w[: self.problem.n_weights], self.problem
         if self.original.penalizes_intercept:
@@ -373,7 +374,7 @@ class NewtonState(Iteration):
     def _centres(self) -> bool:
         """Centre the columns if some are far from zero for their spread. It is done where rounding hides progress, not before:
         in most data a penalised intercept is small beside w . x, and centred columns only add rounding error."""
-        targets = [reduction for reduction in self.reductions if isinstance(reduction, ScaledTargets)]
+        targets = [reduction for reduction in self.reductions if isinstance(reduction, (ScaledTargets, TurnedColumns))]
         is_plain = len(targets) == len(self.reductions) and not self.price
         centred = CentredColumns.of(self.problem) if is_plain else None
         if centred is None:

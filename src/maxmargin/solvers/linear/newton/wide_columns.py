@@ -30,15 +30,26 @@ def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Arr
     return np.where(is_wide & (reaches > 0.0), reaches, np.inf)
 
 
+def costly_columns(problem: LinearProblem, share: float) -> Array:
+    """The columns in which the last digits of alpha may cost more than this share of the objective, where the certificate can
+    do without them: as indices."""
+    if not _may_cost(problem, share):
+        return np.empty(0, np.intp)
+    return np.flatnonzero(problem.C @ np.abs(problem.rows.dense()) > _size_that_costs(share, problem, _unit(problem)))
+
+
 def hides_the_objective(problem: LinearProblem) -> bool:
     """Whether the last digits of alpha cost far more than the objective, and the certificate can do without them."""
+    return _may_cost(problem, policy.WIDE.hopeless)
+
+
+def _may_cost(problem: LinearProblem, share: float) -> bool:
     if problem.rows.is_sparse or problem.offset_prices is not None or not problem.has_exact_rows:
         return False
-    unit = float(np.mean(np.abs(problem.targets))) if problem.loss.is_regression else 1.0
     with np.errstate(over="ignore"):
         total, greatest = summed(problem.C), _greatest(problem.rows.matrix)
         has_squares = bool(np.isfinite(np.square(total) * np.square(greatest)))
-        return has_squares and total * greatest > _size_that_costs(policy.WIDE.hopeless, problem, unit)
+        return has_squares and total * greatest > _size_that_costs(share, problem, _unit(problem))
 
 
 def noise_of_weights(problem: LinearProblem, w: Array, alpha: Array, rate: float, roundings: float) -> Array:
@@ -47,6 +58,11 @@ def noise_of_weights(problem: LinearProblem, w: Array, alpha: Array, rate: float
     sizes = np.append(problem.rows.column_magnitudes(), problem.intercept_scaling)[: len(w)]
     total = float(np.sum(np.abs(alpha))) + rate * float(np.abs(w) @ sizes)
     return roundings * 2.0 * UNIT_ROUNDOFF * total * sizes
+
+
+def _unit(problem: LinearProblem) -> float:
+    """The size of the targets."""
+    return float(np.mean(np.abs(problem.targets))) if problem.loss.is_regression else 1.0
 
 
 def _size_that_costs(share: float, problem: LinearProblem, unit: float) -> float:

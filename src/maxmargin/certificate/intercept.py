@@ -23,7 +23,7 @@ from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.kernel import BestKinks, KernelVerdict
 from maxmargin.certificate.rounding import OUTWARDS, PAIRWISE_ROUNDINGS, SMALLEST, gamma, length
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF, Kinks, one_or_all, summed
 from maxmargin.problem.kernel import EvenProblem, KernelProblem
 from maxmargin.problem.linear import LinearProblem
@@ -41,13 +41,21 @@ def linear_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
     with np.errstate(all="ignore"):
         rows, weights = problem.rows, w[: problem.rows.n_features]
         roundings = float(rows.longest) + 8.0
-        lengths = np.sqrt(rows.squared_norms() + roundings * SMALLEST) * (1.0 + gamma(roundings))
+        lengths = np.sqrt(_squares(rows) + roundings * SMALLEST) * (1.0 + gamma(roundings))
         rounding = gamma(roundings) * float(np.linalg.norm(weights)) * (1.0 + gamma(len(weights) + 8.0))
         reach = (certificate.distance_bound * (1.0 + data_error) + rounding) * lengths + roundings * SMALLEST
         if data_error:
             reach += data_error * (np.abs(rows.matrix) @ np.abs(weights))
         b = float(w[-1]) * problem.intercept_scaling
         return _bound(problem, np.asarray(rows.matrix @ weights), reach * OUTWARDS, b)
+
+
+def _squares(rows: Rows) -> Array:
+    """|x_i|^2. Few dense rows do without the compiled loop, which a first fit may not need otherwise."""
+    if rows.is_sparse or rows.n_stored > policy.INTERCEPT.few_elements:
+        return rows.squared_norms()
+    X = rows.dense().astype(np.float64, copy=False)
+    return np.asarray(np.einsum("ij,ij->i", X, X))
 
 
 def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certificate, margins: Array, squares: Array) -> float:

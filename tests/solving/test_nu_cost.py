@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from maxmargin import NuSVC
 from maxmargin.certificate.linear import certify
@@ -112,9 +113,11 @@ def separated_beside(scale):
     return np.column_stack([rng.uniform(1.0, 2.0, 90) * scale, small + 0.5 * y]), y
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("scale", [1e9, 1e12])
-def test_models_on_raw_columns_are_certified_saved_and_judged_again(scale, tmp_path):
+def test_models_on_raw_columns_are_certified_saved_and_judged_again(scale, form, tmp_path):
     X, y = separated_beside(scale)
+    X = form(X)
     model = NuSVC(kernel="linear", nu=0.3).fit(X, y)
     assert {status.name for status in model.status_} == {"CERTIFIED"}
     assert model.score(X, y) > 0.95

@@ -276,6 +276,8 @@ class FeatureWeights:
         """Decision values in float64, and how wrong each can be."""
         features = self.map.of(X)
         found = linear_values(features, self.weights, intercept)
+        if self.map.relative_error == 0.0:
+            return found
         nothing = Bounds(*np.zeros((2, len(intercept))))
         return Values(found.values, found.errors + self._feature_errors(features, nothing))
 

@@ -86,19 +86,21 @@ def zero_points(program: Program, policy: InteriorPolicy | None = None) -> Itera
     """Points with w zero, if it can be: from the program in other coordinates of w, in which no direction is small beside
     another. Where columns have very different scales the small ones do not count in the program as it is."""
     policy = policy or InteriorPolicy()
-    sizes = np.linalg.norm(program.M, axis=0)
-    sizes = np.where(sizes > 0.0, sizes, 1.0)
     with np.errstate(all="ignore"):
+        sizes = np.linalg.norm(program.M, axis=0)
+        sizes = np.where(sizes > 0.0, sizes, 1.0)
         columns = program.M / sizes
-        if not np.isfinite(columns).all() or max(program.M.shape[1], 1) > policy.most_decomposed:
-            return
-        U, values, V = np.linalg.svd(columns, full_matrices=False)
-        for share in policy.zero_directions:
-            kept = values > share * values.max(initial=0.0)
-            w0 = (V[kept] @ (program.w0 / sizes)) / values[kept]
-            even = program._replace(M=np.ascontiguousarray(U[:, kept]), w0=w0, shift=0.0)
-            points, _ = solve_inside(even, policy.aim, policy)
-            yield from [*shortened(even, points[-1].x, policy)[:1], points[-1].x]
+    if not np.isfinite(columns).all() or program.M.shape[1] > policy.most_decomposed:
+        return
+    U, values, V = np.linalg.svd(columns, full_matrices=False)
+    for share in policy.zero_directions:
+        kept = values > share * values.max(initial=0.0)
+        w0 = (V[kept] @ (program.w0 / sizes)) / values[kept]
+        even = program._replace(M=np.ascontiguousarray(U[:, kept]), w0=w0, shift=0.0)
+        last = solve_inside(even, policy.aim, policy)[0][-1].x
+        with np.errstate(all="ignore"):
+            moved = shortened(even, last, policy)[:1]
+        yield from [*moved, last]
 
 
 def _beginning(program: Program) -> Iterate:

@@ -44,8 +44,8 @@ class InteriorPolicy:
 
 
 class Program(NamedTuple):
-    """The quadratic program. ``groups`` has a column of zeros and ones for each sum. ``shift`` is
-    added to the gradient: what the factor has lost of it."""
+    """The quadratic program. ``groups`` has a column of zeros and ones for each sum. ``shift`` is added to the gradient: what
+    the factor has lost of it."""
 
     M: Array
     w0: Array

@@ -158,11 +158,13 @@ def _is_nearly_zero(problem: NuProblem, program: Program, points: list[Array], s
 
 def _at_zero(problem: NuProblem, program: Program, free: Array) -> Iterator[tuple[Array, int]]:
     """Feasible points at which w is zero in every feature, whatever its scale, if there are any."""
-    with single_threaded_blas():
-        for x in zero_points(program):
-            alpha = problem.C.copy()
-            alpha[free] = x
-            yield problem.nearest_feasible(alpha), 0
+    found = zero_points(program)
+    while True:
+        with single_threaded_blas():  # for the next point alone, and not for its certificate
+            x = next(found, None)
+        if x is None:
+            return
+        yield _feasible(problem, free, x), 0
 
 
 def _promising(program: Program, points: list[Array], target: float) -> list[int]:
@@ -177,12 +179,14 @@ def _promising(program: Program, points: list[Array], target: float) -> list[int
 def _points(problem: NuProblem, program: Program, free: Array, target: float) -> tuple[list[Array], int]:
     """Feasible points from the interior-point method, and its steps."""
     found, steps = solve_inside(program, target)
-    points = []
-    for x, _ in found:
-        alpha = problem.C.copy()
-        alpha[free] = x
-        points.append(problem.nearest_feasible(alpha))
-    return points, steps
+    return [_feasible(problem, free, x) for x, _ in found], steps
+
+
+def _feasible(problem: NuProblem, free: Array, x: Array) -> Array:
+    """alpha with x at the variables of the program, and the others at their bounds."""
+    alpha = problem.C.copy()
+    alpha[free] = x
+    return problem.nearest_feasible(alpha)
 
 
 def _lost(problem: NuProblem, program: Program, free: Array, alpha: Array) -> Array | None:

@@ -47,10 +47,12 @@ class BatchRule(NamedTuple):
     greatest_violation: float
     gap_a_violation: float
     next_violation: float
+    share_of_goal: float
     steps_a_sample: int
     most_rounds: int
     most_idle: int
     few_samples: int
+    easy_steps: int
     insists: bool
     noise: float
     safety: float
@@ -143,12 +145,19 @@ def solve_pairs(kind, classes, rule, pairs, bounds, samples, numbers):
                 lengths[i] = classes.lengths[place]
         local = local_of(kind, rows, vectors)
         pairs[p, 4] = pairs[p, 5] = steps = rounds = idle = 0
-        violation, share, is_few = rule.first_violation, rule.safety, n <= rule.few_samples
-        wanted, most = (violation if is_few else rule.greatest_violation), min(most_steps, rule.steps_a_sample * n)
+        violation, share, is_easy, is_small = rule.first_violation, rule.safety, n <= rule.few_samples, False
+        wanted, most = (violation if is_easy else rule.greatest_violation), min(most_steps, rule.steps_a_sample * n)
+        easy_steps = min(most, rule.easy_steps * n)
         while rounds < rule.most_rounds and steps < most_steps and idle < rule.most_idle:
-            made = run_smo(kind, local, masks, wanted, most - steps)
+            limit = easy_steps if is_easy and (rounds == 0 or is_small) else most
+            made = run_smo(kind, local, masks, wanted, limit - steps)
             steps, idle = steps + made, idle + (made == 0)
             is_slow, is_trusted, goal = steps >= most, False, share * rule.tol
+            if is_easy and steps >= easy_steps:
+                is_easy = False
+                if rounds == 0 and not is_slow:
+                    wanted = rule.greatest_violation
+                    continue
             if wanted != violation and not is_slow:
                 dual = 0.0
                 for i in range(n):
@@ -160,12 +169,13 @@ def solve_pairs(kind, classes, rule, pairs, bounds, samples, numbers):
                     continue
             rounds, most, wanted = rounds + 1, min(most_steps, steps + rule.steps_a_sample * n), violation
             if not is_trusted:
-                wanted = violation = violation * rule.next_violation
                 _offset, gap, dual, scale, _outcome = settle(rows.values, vectors, 0.0, True, memory.work, memory.free)
-                is_small = gap <= goal * max(abs(dual), abs(dual + gap))
-                is_at_rounding = gap <= rule.noise * scale
+                wanted_gap = goal * max(abs(dual), abs(dual + gap))
+                is_small, is_at_rounding = gap <= wanted_gap, gap <= rule.noise * scale
+                share_left = 0.0 if is_small else rule.share_of_goal * wanted_gap / gap
+                wanted = violation = violation * max(rule.next_violation, share_left)
                 is_last = idle >= rule.most_idle or rounds >= rule.most_rounds or steps >= most_steps
-                if not is_at_rounding and not (is_small and (is_last or not is_few or not rule.insists)):
+                if not is_at_rounding and not (is_small and (is_last or not is_easy or not rule.insists)):
                     if is_last or (is_slow and rule.ends_slow):
                         break
                     continue

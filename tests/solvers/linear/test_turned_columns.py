@@ -14,6 +14,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.linear.newton.frame import framed
 from maxmargin.solvers.linear.newton.turned_columns import TurnedColumns, orthogonal_basis, product_in_pairs, turned_from
+from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 
 N = 60
@@ -125,3 +126,18 @@ def test_nothing_is_turned_where_no_column_uses_up_the_digits():
         problem = problem_of(X, y, penalizes_intercept)
         for one in (problem, replace(problem, C=np.full(N, 1e-4))):
             assert not any(isinstance(reduction, TurnedColumns) for reduction in framed(one, is_careful=True))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("scale", [1e30, 1e100])
+def test_columns_near_the_end_of_float64_end_without_an_error(copies, scale):
+    """Two rows, C = 1e-10: products overflowed, and the square of a column that depends on another one became negative."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        for d in (2, 3):
+            X = scale * np.tile(rng.normal(size=(2, d)), copies)
+            problem = LinearProblem.build(X, [1, -1], 1e-10, Hinge(), 1.0, penalizes_intercept=False)
+            solution = solve(problem, tol=1e-4)
+            assert np.isfinite(solution.w).all()
+            assert solution.status.is_certified == (solution.certificate.relative_gap <= 1e-4)

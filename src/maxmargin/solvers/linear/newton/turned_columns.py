@@ -140,8 +140,8 @@ class _WayBack:
     def rounded(self) -> Array:
         w = self.v.copy()
         w[self.turned.columns] = self.first
-        if self.has_offset:
-            w[-1] -= self._shift(w) / self.turned.original.intercept_scaling
+        if self.has_offset and math.isfinite(shift := self._shift(w)):
+            w[-1] -= shift / self.turned.original.intercept_scaling
         return w
 
     def distance(self, w: Array) -> float:
@@ -174,7 +174,7 @@ class _WayBack:
         return (self.first - w[self.turned.columns]) + self.rest
 
     def _shift(self, w: Array) -> float:
-        """The constant output that w has too much."""
+        """The constant output that w has too much; not a number where float64 overflows."""
         turned, n_features = self.turned, self.turned.original.rows.n_features
         lost = -(turned.basis.T @ self._lack(w))
         pairs = [
@@ -183,7 +183,8 @@ class _WayBack:
             two_product(turned.centre, w[:n_features]),
             two_product(np.array([w[-1], -self.v[-1]]), np.full(2, turned.original.intercept_scaling)),
         ]
-        return math.fsum(np.concatenate([part for pair in pairs for part in pair]))
+        parts = np.concatenate([part for pair in pairs for part in pair])
+        return math.fsum(parts) if np.isfinite(parts).all() else math.nan
 
 
 def dependent_columns(X: Array, wide: Array) -> Array:
@@ -226,7 +227,7 @@ def _sweep(products: Array, basis: Array) -> float:
     greatest = 0.0
     for i in range(len(products)):
         for j in range(i + 1, len(products)):
-            mean = float(np.sqrt(products[i, i] * products[j, j]))
+            mean = float(np.sqrt(max(0.0, products[i, i] * products[j, j])))  # rounding can make a square negative
             if not abs(products[i, j]) > policy.TURNING.enough * mean > 0.0:
                 continue
             greatest = max(greatest, abs(float(products[i, j])) / mean)

@@ -25,8 +25,9 @@ from maxmargin.problem.kernels import Custom, Points
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.kernel.auto import KernelAuto, KernelAutoPolicy
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
+from maxmargin.solvers.kernel.held_smo import HeldState
 from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED, OUTSIDE, settle
+from maxmargin.solvers.kernel.held_smo_policy import HeldSMOPolicy
 
 KERNELS = [RBF(0.3), Linear(), Polynomial(0.5, 1.0, 3), Custom(lambda A, B: A @ B.T + 1.0)]
 

@@ -19,7 +19,7 @@ from maxmargin.data.rows import Rows
 from maxmargin.problem.class_pairs import class_pairs
 from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import ClassValues
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy
+from maxmargin.solvers.kernel.held_smo_policy import HeldSMOPolicy
 from maxmargin.solving import pair_batch
 from maxmargin.solving.pair_batch import BatchGoal, PairBatch
 from maxmargin.solving.policy import BATCH

@@ -21,7 +21,7 @@ from maxmargin.problem.class_rows import whole_matrix
 from maxmargin.problem.dual_box import repeated
 from maxmargin.problem.held_values import ClassValues, HeldValues
 from maxmargin.solvers.kernel.face import solution_of
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy
+from maxmargin.solvers.kernel.held_smo_policy import HeldSMOPolicy
 from maxmargin.solving import pair_run
 from maxmargin.solving.pair_batch import BatchGoal
 from maxmargin.solving.pair_run import PairRun

@@ -28,7 +28,8 @@ from maxmargin.problem.held_values import ClassValues, RowFunction, padded_size
 from maxmargin.problem.kernel_loops import ALPHA, OFFSET, REACH, TOTAL
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.losses import UNIT_ROUNDOFF
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
+from maxmargin.solvers.kernel.held_smo import HeldState
+from maxmargin.solvers.kernel.held_smo_policy import HeldSMOPolicy
 from maxmargin.solving.policy import BATCH
 from maxmargin.solving.solution import Progress, Solution, Status
 

@@ -28,7 +28,8 @@ from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import Kernel
 from maxmargin.problem.policy import HELD
 from maxmargin.solvers.base import Budget
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy, HeldState
+from maxmargin.solvers.kernel.held_smo import HeldState
+from maxmargin.solvers.kernel.held_smo_policy import HeldSMOPolicy
 from maxmargin.solving.pair_batch import ROWS, STEPS, BatchGoal, solutions_of, table_of
 from maxmargin.solving.policy import DEFAULT, RUN
 from maxmargin.solving.solution import Solution

@@ -12,7 +12,7 @@ from maxmargin.problem.kernels import RBF
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.kernel.auto import KernelAuto
 from maxmargin.solvers.kernel.auto_policy import KernelAutoPolicy
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy
+from maxmargin.solvers.kernel.held_smo_policy import HeldSMOPolicy
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 

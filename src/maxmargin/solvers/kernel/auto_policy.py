@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from maxmargin.solvers.kernel.held_smo import HeldSMOPolicy
+from maxmargin.solvers.kernel.held_smo_policy import HeldSMOPolicy
 
 
 @dataclass(frozen=True)

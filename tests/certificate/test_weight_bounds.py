@@ -12,7 +12,7 @@ from maxmargin import SVC, LinearSVC, LinearSVR
 from maxmargin.certificate.ellipsoid import enclose
 from maxmargin.certificate.linear import Judge, certify
 from maxmargin.certificate.policy import WeightBoundsPolicy
-from maxmargin.certificate.weight_bounds import Pair, huber, weight_bounds
+from maxmargin.certificate.weight_bounds import Pair, Turn, huber, weight_bounds
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, LeastSquares, SquaredHinge
 from maxmargin.problem.regression_losses import EpsilonInsensitive
@@ -267,3 +267,10 @@ def test_huber_is_the_maximum_over_the_interval():
     best = (steps * differences - 0.5 * steps**2).max(axis=0)
     np.testing.assert_allclose(huber(differences, reaches), best, atol=1e-7)
     assert huber(np.array([3.0]), np.array([np.inf])) == 4.5
+
+
+def test_rows_whose_squares_are_beyond_float64_keep_the_axes_of_their_columns():
+    rows = np.array([[1e200, 1.0], [2.0, 1e200], [3.0, 1.0]])
+    with np.errstate(over="ignore"):
+        turn = Turn.of(np.arange(2), rows)
+    assert np.array_equal(turn.turned(np.array([3.0, 4.0])), [3.0, 4.0])

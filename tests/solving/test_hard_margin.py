@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from maxmargin import InseparableError, LinearSVC, Status
-from maxmargin.certificate.hard_margin import Ray, certify_hard_margin, least_margin
+from maxmargin.certificate.hard_margin import Ray, certify_hard_margin, least_margin, with_margin_one
 from maxmargin.problem.linear import LinearProblem
 
 intercepts = pytest.mark.parametrize(
@@ -49,6 +49,18 @@ def test_separable_classes_get_the_certified_greatest_margin(settings, loss, is_
 
 def _offset_term(model: LinearSVC) -> float:
     return 0.5 * float(model.intercept_[0]) ** 2 if model.fit_intercept and model.penalize_intercept else 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_w_is_made_longer_until_rounding_leaves_no_margin_below_one(seed):
+    """A column far from zero: to make w longer by a rounding error moves margins up and down by far more than that."""
+    X, y = separable(seed=seed)
+    X = np.column_stack([X, np.full(len(X), 3e9 / 7.0)])
+    w = LinearSVC(C=1e4, loss="hinge", fit_intercept=False).fit(X[:, :3], y).coef_[0]
+    problem = LinearProblem.build(X, y, 1.0, penalizes_intercept=False, intercept_scaling=1.0)
+    for shift in (0.1, 1.0 / 3.0, 0.7):
+        found = with_margin_one(problem, np.array([*w, shift, -shift * X[0, 3]]))
+        assert 1.0 <= least_margin(problem, found) <= 1.0 + 1e-6
 
 
 def test_the_margin_is_that_of_a_quadratic_program():

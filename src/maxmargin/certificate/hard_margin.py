@@ -182,11 +182,12 @@ def judged_cost(alpha: Array) -> float:
 
 
 def with_margin_one(problem: LinearProblem, w: Array) -> Array:
-    """w, made longer or shorter until its least margin is one, rounding included; w itself where it does not separate."""
-    least = least_margin(problem, w)
-    for _ in range(8):
-        if not 0.0 < least < math.inf or 1.0 <= least <= 1.0 + 1e-15:
+    """w, made longer or shorter until its least margin is one, rounding included; w itself where it does not separate. Where
+    rounding moves margins by more than a step has made w longer, the next step is longer."""
+    least, longer = least_margin(problem, w), UNIT_ROUNDOFF
+    for k in range(policy.HARD_MARGIN.most_scalings):
+        if not 0.0 < least < math.inf or 1.0 <= least <= (math.inf if k else 1.0 + 1e-15):
             break
-        w = w * ((1.0 + 2.0**-52) / least)
+        w, longer = w * ((1.0 + 2.0 * longer) / least), longer * policy.HARD_MARGIN.scaling_growth
         least = least_margin(problem, w)
     return w

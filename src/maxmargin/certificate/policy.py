@@ -168,6 +168,11 @@ class HardJudgePolicy:
     times_greatest_alpha: float = 2.0
     """The C of the judged problem, in multiples of the greatest alpha. Any value above one gives a proof. Two keeps every alpha
     away from the end of its box."""
+    most_scalings: int = 12
+    """How often w is made longer until rounding leaves no margin below one: once or twice where the columns are of one size."""
+    scaling_growth: float = 8.0
+    """What the relative excess of a step is multiplied by after each: the last one is 2^-19, a relative gap of 4e-6. Beside
+    columns of 1e5 with means of 1e6 the rounding of a margin is 2^-40."""
 
 
 @dataclass(frozen=True)

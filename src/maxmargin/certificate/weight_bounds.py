@@ -64,8 +64,9 @@ class Turn(NamedTuple):
     @classmethod
     def of(cls, columns: Array, rows: Array) -> Turn:
         """The main axes of these rows, of the columns that are turned: those of columns that depend on each other have no part
-        in each other's direction."""
-        basis = np.linalg.eigh(rows.T @ rows)[1] if len(columns) > 1 else np.ones((len(columns), len(columns)))
+        in each other's direction. Where the squares of the rows are beyond float64, the axes are those of the columns."""
+        squares = rows.T @ rows
+        basis = np.linalg.eigh(squares)[1] if len(columns) > 1 and np.isfinite(squares).all() else np.eye(len(columns))
         lack = np.abs(basis.T @ basis - np.eye(len(columns))).sum() + gamma(len(columns) + 4.0) * len(columns) ** 2
         return cls(columns, basis, 2.0 * float(lack))
 

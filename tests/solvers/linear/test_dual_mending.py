@@ -14,8 +14,10 @@ from maxmargin.data.rows import Rows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.problem.regression_losses import EpsilonInsensitive
-from maxmargin.solvers.linear.column_mending import ColumnPolicy, can_be_mended_in_levels, mended_in_levels
+from maxmargin.solvers.linear.column_mending import ColumnMending, ColumnPolicy, can_be_mended_in_levels, mended_in_levels
 from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended, rounding_of_alpha
+from maxmargin.solvers.linear.level_mending import LevelPolicy
+from maxmargin.solvers.linear.long_sums import long_sums
 from maxmargin.solvers.linear.newton.frame import straightened
 from maxmargin.solving.driver import solve
 from tests.raw_catalogue import table
@@ -125,3 +127,33 @@ def test_regression_and_priced_offsets_and_many_elements_are_not_mended_in_level
     assert not can_be_mended_in_levels(replace(problem, offset_prices=np.full(problem.n_samples, 0.5)))
     assert not can_be_mended_in_levels(replace(problem, loss=EpsilonInsensitive()))
     assert not can_be_mended_in_levels(problem, ColumnPolicy(most_elements=10))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_alpha_without_room_stops_at_it_and_the_others_make_good_what_it_cannot(seed):
+    """The second column belongs to the first sample alone, whose alpha must fall by more than a round allows. The others move
+    for the first column, which costs 1e12 times as much, and where the first sample stops they must move less."""
+    rng, n = np.random.default_rng(seed), 60
+    X = np.column_stack([1e12 * rng.normal(size=n), np.arange(n) == 0])
+    problem = LinearProblem.build(X, np.where(np.arange(n) % 2 == 0, 1, -1), 1.0, Hinge(), 0.0)
+    rough = np.append(0.1, rng.uniform(0.3, 0.7, n - 1))
+    w = problem.precise_weights(rough)
+    w[1] *= 0.05
+    patient, hasty = (ColumnMending(w, rough, LevelPolicy(stops=stops), linear=problem) for stops in (LevelPolicy().stops, 1))
+    found = patient.best()
+    assert (found >= 0.0).all()
+    assert (found <= problem.C).all()
+    assert distance(problem, w, found) < 1e-3
+    assert distance(problem, w, hasty.best()) > 0.05
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_long_sums_are_right_where_terms_cancel_to_the_last_digit_of_their_last_digits(seed):
+    rng = np.random.default_rng(seed)
+    large = rng.normal(size=(37, 3)) * 2.0 ** rng.integers(-10, 60, (37, 3))
+    tiny = rng.normal(size=(4, 3)) * 2.0**-80
+    terms = rng.permutation(np.concatenate([large, -large, tiny]))
+    wanted = [math.fsum(column) for column in terms.T.tolist()]
+    assert np.abs(wanted).max() < 2.0**-76
+    assert long_sums(terms) == pytest.approx(wanted, rel=1e-6)
+    assert long_sums(terms[:1]) == pytest.approx(terms[0])

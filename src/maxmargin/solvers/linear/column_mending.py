@@ -21,6 +21,7 @@ from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.dual_mending import mended_singly
 from maxmargin.solvers.linear.level_mending import LevelMending
+from maxmargin.solvers.linear.long_sums import long_sums
 from maxmargin.solvers.presolve import exact_centre
 
 
@@ -45,8 +46,7 @@ def can_be_mended_in_levels(problem: LinearProblem, policy: ColumnPolicy = DEFAU
 def mended_in_levels(problem: LinearProblem, w: Array, alpha: Array) -> Array:
     """alpha with changes that bring w(alpha) to w, as far as the digits of float64 allow."""
     with np.errstate(all="ignore"):
-        mending = ColumnMending(w, alpha, linear=problem)
-        return min((mending.mended(fall) for fall in mending.attempts()), key=mending.distance)
+        return ColumnMending(w, alpha, linear=problem).best()
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +95,10 @@ class ColumnMending(LevelMending):
     def _exact_residual(self, alpha: Array) -> Array:
         signed, d, wanted = -alpha * self.linear.signs, self._columns.shape[1], self._wanted_sum
         others = np.array([self.w[:d], *two_product(np.full(d, -wanted), self._centre)])
-        columns = zip(self._columns.T, others.T, strict=True)
-        missing = [math.fsum(np.concatenate([*two_product(signed, column), other])) for column, other in columns]
-        found = np.append(missing, math.fsum([*signed, wanted])) if self._has_sum else np.array(missing)
+        support = np.flatnonzero(signed)
+        products = two_product(signed[support, None], self._columns[support])
+        found = long_sums(np.concatenate([*products, others]))
+        found = np.append(found, math.fsum([*signed, wanted])) if self._has_sum else found
         found[:d] /= self._sizes[:d]
         return found
 
@@ -109,6 +110,18 @@ class ColumnMending(LevelMending):
         rows = Rows(np.ascontiguousarray(self._columns))
         centred = replace(self.linear, rows=rows, intercept_scaling=scaling, penalizes_intercept=True)
         return mended_singly(centred, missing, alpha)
+
+    def best(self) -> Array:
+        """The alpha of the first ratio that leaves a distance that costs next to nothing, or of the best one."""
+        best, least = self.alpha, math.inf
+        for fall in self.attempts():
+            alpha = self.mended(fall)
+            distance = self.distance(alpha)
+            if distance < least:
+                best, least = alpha, distance
+            if 0.5 * least * least <= self.policy.negligible * self.linear.primal(self.w):
+                break
+        return best
 
     def distance(self, alpha: Array) -> float:
         """About |w - w(alpha)|."""

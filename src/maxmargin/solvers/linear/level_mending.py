@@ -43,6 +43,8 @@ class LevelPolicy:
     """Share of the residual that a round must remove for another to follow."""
     room: float = 0.9
     """Share of its distance to a bound that an alpha may move in a round."""
+    stops: int = 4
+    """How often the alphas that would move farther are stopped there, and the others solved for again."""
     tiny: float = 1e-9
     """Share of the greatest alpha up to which an alpha counts as zero: it may get a tiny value instead."""
     negligible: float = 1e-8
@@ -128,9 +130,19 @@ class LevelMending(ABC):
             if not 0.0 < size < self.policy.progress * last:
                 return
             last, own = size, alpha[samples]
-            room = own if is_tiny else np.minimum(own, most - own)
-            step = room * self._least_squares(self._rows[:, samples] * room, residual)
-            alpha[samples] = own + np.clip(step, -self.policy.room * own, self.policy.room * (most - own))
+            alpha[samples] = own + self._step(self._rows[:, samples], residual, own, math.inf if is_tiny else most - own)
+
+    def _step(self, rows: Array, residual: Array, below: Array, above: Array | float) -> Array:
+        """The step of alphas with this room below and above that brings the residual to zero, as far as the room allows."""
+        room, step, moves = np.minimum(below, above), np.zeros(len(below)), np.ones(len(below), bool)
+        for _ in range(self.policy.stops):
+            missing = residual - rows[:, ~moves] @ step[~moves]
+            step[moves] = room[moves] * self._least_squares(rows[:, moves] * room[moves], missing)
+            wanted, step = step, np.clip(step, -self.policy.room * below, self.policy.room * above)
+            moves &= step == wanted
+            if (step == wanted).all() or not moves.any():
+                break
+        return step
 
     def _residual(self, alpha: Array, is_tiny: bool) -> Array:
         """What the equations lack. For tiny values, zero where that costs little."""

@@ -17,7 +17,7 @@ from maxmargin.problem.regression_losses import EpsilonInsensitive
 from maxmargin.solvers.linear.column_mending import ColumnMending, ColumnPolicy, can_be_mended_in_levels, mended_in_levels
 from maxmargin.solvers.linear.dual_mending import is_worth_mending, mended, rounding_of_alpha
 from maxmargin.solvers.linear.level_mending import LevelPolicy
-from maxmargin.solvers.linear.long_sums import long_sums
+from maxmargin.solvers.linear.long_sums import RunningProducts, long_sums, rounded
 from maxmargin.solvers.linear.newton.frame import straightened
 from maxmargin.solving.driver import solve
 from tests.raw_catalogue import table
@@ -155,5 +155,16 @@ def test_long_sums_are_right_where_terms_cancel_to_the_last_digit_of_their_last_
     terms = rng.permutation(np.concatenate([large, -large, tiny]))
     wanted = [math.fsum(column) for column in terms.T.tolist()]
     assert np.abs(wanted).max() < 2.0**-76
-    assert long_sums(terms) == pytest.approx(wanted, rel=1e-6)
-    assert long_sums(terms[:1]) == pytest.approx(terms[0])
+    assert rounded(long_sums(terms)) == pytest.approx(wanted, rel=1e-6)
+    assert rounded(long_sums(terms[:1])) == pytest.approx(terms[0])
+
+
+def test_running_products_are_those_of_every_vector_alone():
+    rng = np.random.default_rng(0)
+    columns, s = 2.0**50 * rng.normal(size=(40, 3)), rng.normal(size=40) * (np.arange(40) % 3 > 0)
+    running = RunningProducts(columns)
+    for changed in (slice(None), slice(0, 4), slice(30, 33), slice(0, 0), slice(5, 40)):
+        s[changed] = np.where(np.arange(40) % 5 > 1, rng.normal(size=40), 0.0)[changed]
+        for found, column in zip(running.of(s).T.tolist(), columns.T.tolist(), strict=True):
+            exact = sum(Fraction(a) * Fraction(x) for a, x in zip(s.tolist(), column, strict=True))
+            assert abs(sum(map(Fraction, found)) - exact) <= 2.0**-90

@@ -21,7 +21,7 @@ from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.dual_mending import mended_singly
 from maxmargin.solvers.linear.level_mending import LevelMending
-from maxmargin.solvers.linear.long_sums import long_sums
+from maxmargin.solvers.linear.long_sums import RunningProducts, rounded
 from maxmargin.solvers.presolve import exact_centre
 
 
@@ -69,6 +69,10 @@ class ColumnMending(LevelMending):
         """The centred columns, one after another in memory."""
         return np.asfortranarray(self.linear.rows.dense() - self._centre)
 
+    @cached_property
+    def _products(self) -> RunningProducts:
+        return RunningProducts(self._columns)
+
     @property
     def _has_sum(self) -> bool:
         """Whether one of the equations is for r."""
@@ -95,9 +99,7 @@ class ColumnMending(LevelMending):
     def _exact_residual(self, alpha: Array) -> Array:
         signed, d, wanted = -alpha * self.linear.signs, self._columns.shape[1], self._wanted_sum
         others = np.array([self.w[:d], *two_product(np.full(d, -wanted), self._centre)])
-        support = np.flatnonzero(signed)
-        products = two_product(signed[support, None], self._columns[support])
-        found = long_sums(np.concatenate([*products, others]))
+        found = rounded(np.concatenate([self._products.of(signed), others]))
         found = np.append(found, math.fsum([*signed, wanted])) if self._has_sum else found
         found[:d] /= self._sizes[:d]
         return found

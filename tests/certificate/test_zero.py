@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from maxmargin import LinearOneClassSVM, NuSVC, OneClassSVM
+from maxmargin import LinearOneClassSVM, NuSVC, OneClassSVM, Status, certify, one_class_problem
 from maxmargin.certificate.model import KernelModel
 from maxmargin.certificate.nu import certify_nu
 from maxmargin.certificate.nu_model import certify_nu_model
@@ -145,3 +145,18 @@ def test_rbf_with_every_point_in_both_classes_is_zero():
     X = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 2, axis=0)
     problem = nu_svc(X, np.tile([1, -1], 40), RBF(0.5), 0.4)
     assert certify_nu(problem, np.full(80, 0.4), tol=1e-3).certificate.meets(1e-3)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.5])
+@pytest.mark.parametrize("X", [[[-999.0], [7.1]], [[-3.3], [7.1], [0.7]], [[1e9 / 3.0], [-0.1]]], ids=str)
+def test_zero_between_samples_on_both_sides_is_certified_whatever_the_last_digits_of_alpha_are(X, nu):
+    model = LinearOneClassSVM(nu=nu).fit(np.array(X))
+    assert model.status_ is Status.CERTIFIED
+    assert (model.certificate_.primal, model.certificate_.gap, model.coef_.any()) == (0.0, 0.0, False)
+
+
+def test_w_of_zero_is_not_certified_where_no_mean_of_the_samples_is_the_origin():
+    X = np.array([[-999.0, 1.0], [7.1, 2.0]])
+    problem = one_class_problem(X, 0.5)
+    alpha = np.array([7.1, 999.0]) / 1006.1
+    assert certify(problem, np.zeros(3), alpha).relative_gap == 1.0

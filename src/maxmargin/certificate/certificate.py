@@ -189,8 +189,11 @@ def or_zero(certificate: Certificate, value: float) -> Certificate:
     """The same certificate, unless all its values are below ``value``, the rounding error of a zero. They then count as zeros,
     known to within ``value``. A zero has no relative gap, and the gap with its rounding error is a bound as before."""
     worst = certificate.scale + certificate.gap + certificate.rounding_error
-    if not worst <= value:
-        return certificate
+    return as_zero(certificate, value) if worst <= value else certificate
+
+
+def as_zero(certificate: Certificate, value: float) -> Certificate:
+    """The certificate of an optimum that is zero, known to within ``value``."""
     return replace(certificate, primal=0.0, dual=0.0, gap=0.0, relative_gap=0.0, rounding_error=value)
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.certificate import policy
-from maxmargin.certificate.certificate import BALANCED, Certificate, Imbalance, or_zero, refusal
+from maxmargin.certificate.certificate import BALANCED, Certificate, Imbalance, as_zero, or_zero, refusal
 from maxmargin.certificate.exact_residuals import can_be_exact, with_exact_residuals
 from maxmargin.certificate.linear_sums import DualTotals, PartSums, PassOutput, has_compiled_sums, shared_sums
 from maxmargin.certificate.linear_verdict import (
@@ -108,11 +108,13 @@ class Judge:
             return self._or_zero(found, w, alpha, sums)
 
     def _or_zero(self, certificate: Certificate, w: Array, alpha: Array, sums: PartSums) -> Certificate:
-        """The certificate of one class whose optimum is w = 0, where that is what w and alpha show."""
+        """The certificate of one class whose optimum is w = 0, where that is what w and alpha show. Of w = 0 itself nothing is
+        asked but a feasible zero near alpha: where its columns are few, the last digits of alpha need not be below rounding."""
         problem, prices = self.problem, self.problem.offset_prices
         if prices is None:
             return certificate
-        zero, X = or_zero(certificate, zero_value(problem, sums.rows)), problem.rows.matrix
+        value, X = zero_value(problem, sums.rows), problem.rows.matrix
+        zero = or_zero(certificate, value) if w.any() else as_zero(certificate, value)
         if zero is certificate or not are_zeros_beside(w[: X.shape[1]], X, alpha):
             return certificate
         ones = np.ones(len(alpha))

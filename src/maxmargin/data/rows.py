@@ -6,6 +6,7 @@ sparse layout, and for a third one where all stored elements are equal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -105,6 +106,16 @@ class Rows:
     def longest(self) -> int:
         """Stored elements of the longest row."""
         return int(np.diff(self.matrix.indptr).max(initial=0)) if self.is_sparse else self.n_features
+
+    @kept
+    def _made(self) -> dict[Any, Any]:
+        return {}
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """What ``make`` makes of these rows alone, made once: it lives as long as they do."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     @property
     def nbytes(self) -> int:

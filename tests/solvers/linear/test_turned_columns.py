@@ -12,6 +12,7 @@ from maxmargin import SVC, LinearSVC
 from maxmargin.data.rows import Rows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge
+from maxmargin.solvers.linear.newton import turned_columns as module
 from maxmargin.solvers.linear.newton.frame import framed
 from maxmargin.solvers.linear.newton.turned_columns import TurnedColumns, orthogonal_basis, product_in_pairs, turned_from
 from maxmargin.solving.driver import solve
@@ -141,3 +142,19 @@ def test_columns_near_the_end_of_float64_end_without_an_error(copies, scale):
             solution = solve(problem, tol=1e-4)
             assert np.isfinite(solution.w).all()
             assert solution.status.is_certified == (solution.certificate.relative_gap <= 1e-4)
+
+
+def test_columns_are_turned_once_for_all_problems_of_the_same_rows(monkeypatch):
+    calls = []
+    monkeypatch.setattr(module, "orthogonal_basis", lambda *arguments: calls.append(1) or orthogonal_basis(*arguments))
+    X, y = server()
+    first = LinearProblem.build(X, np.where(y == 1, 1, -1), 1.0, Hinge(), 1.0)
+    turned, again, other = (
+        TurnedColumns.of(replace(first, C=C * first.C), None, is_careful)
+        for C, is_careful in ((1.0, True), (1e3, True), (1.0, False))
+    )
+    assert len(calls) == 1
+    assert other is None
+    assert np.array_equal(turned.problem.rows.matrix, again.problem.rows.matrix)
+    assert TurnedColumns.of(LinearProblem.build(X, first.signs, 1.0, Hinge(), 2.0), None, True) is not None
+    assert len(calls) == 2

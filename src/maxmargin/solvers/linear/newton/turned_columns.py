@@ -64,8 +64,8 @@ class TurnedColumns:
             columns = np.union1d(columns, far)
             if scaling != 0.0:
                 X, columns, scaling = np.column_stack([X, np.full(len(X), scaling)]), np.append(columns, X.shape[1]), 0.0
-        basis = orthogonal_basis(X[:, columns], is_centred)
-        turned, turned_centre = turned_from(X[:, columns], basis, is_centred)
+        known = "turned columns", is_centred, problem.intercept_scaling, columns.tobytes()
+        basis, turned, turned_centre = problem.rows.once(known, lambda: made_orthogonal(X[:, columns], is_centred))
         if not np.isfinite(turned).all():
             return None
         X = X.copy()
@@ -208,6 +208,12 @@ def dependent_columns(X: Array, wide: Array) -> Array:
 def columns_far_from_zero(X: Array) -> Array:
     """The columns whose mean is far from zero for their spread, constant ones among them."""
     return np.flatnonzero(np.abs(X.mean(axis=0)) > PresolvePolicy.far_from_zero * X.std(axis=0))
+
+
+def made_orthogonal(columns: Array, is_centred: bool) -> tuple[Array, Array, Array]:
+    """Q, X Q and the mean that was taken from it."""
+    basis = orthogonal_basis(columns, is_centred)
+    return basis, *turned_from(columns, basis, is_centred)
 
 
 def orthogonal_basis(columns: Array, is_centred: bool) -> Array:

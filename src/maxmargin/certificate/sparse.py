@@ -7,8 +7,9 @@ For any w, and any alpha for which the conjugate of the penalty is finite, the g
 
 and no term is negative. With the penalty :math:`|w|_1` the dual asks for :math:`|v_j| \le 1`. An alpha that misses it is scaled
 down first, by the greatest :math:`|v_j|` with what rounding can hide of it, so that the point that is judged is feasible in
-exact arithmetic. A sum :math:`v_j` is wrong by at most :math:`\gamma_n s_j`, and
-:math:`s_j = \sum_i |\alpha_i x_{ij}| \le |\alpha| \, |x_j|` by Cauchy and Schwarz, with the length of the column.
+exact arithmetic. Its elements need not be float64 numbers: v is scaled, and not summed again. A sum :math:`v_j` is wrong by at
+most :math:`\gamma_n s_j`, and :math:`s_j = \sum_i |\alpha_i x_{ij}| \le |\alpha| \, |x_j|` by Cauchy and Schwarz, with the
+length of the column.
 
 With a free intercept the dual asks for :math:`\sum_i \alpha_i \sigma_i = 0` too. What alpha lacks of that, r, is charged: the
 heavier sign is scaled by 1 - e with :math:`e \le 2 r / \sum_i \alpha_i`, which moves :math:`v_j` by at most :math:`e s_j`, and
@@ -51,20 +52,18 @@ class SparseJudge(Judge):
             return precise if precise.gap + precise.rounding_error < quick.gap + quick.rounding_error else quick
 
     def _judged(self, w: Array, alpha: Array, *, is_precise: bool) -> tuple[Certificate, float]:
-        """The certificate, and the share of alpha that is scaled away only because rounding might hide something."""
+        """The certificate, and the share of alpha that may be scaled away because of rounding alone."""
         problem, d = self.problem, self.problem.n_penalised
         sums = self._pass(w, alpha, is_precise)
         balance = self._balance(alpha, is_precise)
         v, errors, spread = self._columns(sums, alpha, balance, is_precise)
         share = problem.penalty.feasible_share((np.abs(v) + errors) * OUTWARDS) / OUTWARDS
-        if share < 1.0 / OUTWARDS:  # alpha is scaled, which rounds every element
-            errors = errors + spread * (4.0 * UNIT_ROUNDOFF)
-            share = problem.penalty.feasible_share((np.abs(v) + errors) * OUTWARDS) / OUTWARDS
-        lost = max(0.0, problem.penalty.feasible_share(np.abs(v)) - share)
-        if share < 1.0 / OUTWARDS:
-            alpha, v = share * alpha, share * v
+        lost = max(0.0, problem.penalty.feasible_share(np.maximum(np.abs(v) - errors, 0.0)) - share)
+        is_scaled = share < 1.0 / OUTWARDS
+        if is_scaled:
+            alpha, v, balance = share * alpha, share * v, balance.scaled(share)
         terms = problem.penalty.gap_terms(w[:d], v)
-        loss = self._loss_terms(sums, alpha)
+        loss = self._loss_terms(sums, alpha, is_scaled=is_scaled)
         parts = GapParts(
             primal=problem.penalty.value(w[:d]) + float(problem.C @ problem.loss.value(sums.outputs, problem.targets)),
             dual=float(np.sum(problem.box.terms(alpha))) - problem.penalty.conjugate(v),
@@ -75,7 +74,6 @@ class SparseJudge(Judge):
             strong_convexity=problem.penalty.strong_convexity,
         )
         is_at_bound = np.zeros(len(alpha), bool)
-        balance = self._balance(alpha, is_precise)
         return assemble(parts, self._charge(w, alpha, v, spread, balance), Counts.of(alpha, is_at_bound)), lost
 
     def _pass(self, w: Array, alpha: Array, is_precise: bool) -> _Pass:
@@ -123,10 +121,13 @@ class SparseJudge(Judge):
             errors = errors + np.abs(self._middle) * (balance.error + 4.0 * UNIT_ROUNDOFF * abs(balance.excess))
         return v, errors, self._centred_lengths * length
 
-    def _loss_terms(self, sums: _Pass, alpha: Array) -> _LossTerms:
-        problem = self.problem
+    def _loss_terms(self, sums: _Pass, alpha: Array, *, is_scaled: bool) -> _LossTerms:
+        """The derivative of a term by alpha_i is m_i - p_i + D_ii alpha_i, and a scaled alpha_i is known up to its rounding."""
+        problem, box = self.problem, self.problem.box
         terms = problem.loss.gap_terms(sums.outputs, alpha, problem.C, problem.targets)
         wrong = problem.loss.gap_sensitivity(sums.outputs, alpha, problem.C, sums.errors, problem.targets)
+        if is_scaled:
+            wrong = wrong + 2.0 * UNIT_ROUNDOFF * alpha * (np.abs(sums.outputs) + np.abs(box.p) + box.D * alpha)
         return _LossTerms(float(np.sum(terms)), float(np.sum(wrong)))
 
     def _answers(self, v: Array) -> Array:
@@ -231,3 +232,6 @@ class _Balance(NamedTuple):
 
     excess: float
     error: float
+
+    def scaled(self, share: float) -> _Balance:
+        return _Balance(share * self.excess, share * self.error + 2.0 * UNIT_ROUNDOFF * abs(self.excess))

@@ -121,10 +121,18 @@ class ColumnMending(LevelMending):
             distance = self.distance(alpha)
             if distance < least:
                 best, least = alpha, distance
-            if 0.5 * least * least <= self.policy.negligible * self.linear.primal(self.w):
+            if 0.5 * least * least <= self._negligible_cost:
                 break
         return best
 
     def distance(self, alpha: Array) -> float:
         """About |w - w(alpha)|."""
         return float(np.linalg.norm(self._exact_residual(alpha) * self._sizes))
+
+    def missing(self, alpha: Array) -> Array:
+        """What each element of w(alpha) lacks of w, at most: what r lacks counts in each of them."""
+        found = np.abs(self._exact_residual(alpha) * self._sizes)
+        if not self._has_sum:
+            return found
+        r = found[-1] / self._sizes[-1]
+        return np.append(found[:-1] + r * np.abs(self._centre), r * self.linear.intercept_scaling)

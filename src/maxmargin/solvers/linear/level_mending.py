@@ -149,8 +149,12 @@ class LevelMending(ABC):
         found = self._exact_residual(alpha)
         if not is_tiny:
             return found
-        cost = self.policy.negligible * self.problem.primal(self.w) / len(found)
-        return np.where(np.square(found * self._sizes) <= cost, 0.0, found)
+        return np.where(np.square(found * self._sizes) <= self._negligible_cost / len(found), 0.0, found)
+
+    @cached_property
+    def _negligible_cost(self) -> float:
+        """What a residual may cost, as a square of its length."""
+        return self.policy.negligible * self.problem.primal(self.w)
 
     def _least_squares(self, rows: Array, residual: Array) -> Array:
         """The shortest step where all residuals can vanish. Where they cannot, the costs of those that are left are least."""

@@ -15,6 +15,7 @@ from scipy import linalg
 
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
 
 
@@ -116,6 +117,8 @@ class QuadraticModel(NamedTuple):
                 factor = linalg.cho_factor(H, lower=True, check_finite=False)
             except linalg.LinAlgError:
                 continue
+            if not np.square(np.diag(factor[0])).min(initial=1.0) > 8.0 * len(H) * UNIT_ROUNDOFF:
+                continue  # a pivot that is nothing but rounding makes an endless step
             solution[curved] = scale * linalg.cho_solve(factor, scale * right[curved], check_finite=False)
             break
         return solution

@@ -71,6 +71,12 @@ class SparseNewtonPolicy:
     """Alpha is mended where every v_j may be at least this large then."""
     most_mendings: int = 4
     """Changes of alpha in one mending: a change is rounded itself."""
+    inside: float = 2.0**-24
+    """How far inside of its limit a v_j is that is mended by tiny alphas, relative to the limit: a gap of 6e-8."""
+    most_limits: int = 4
+    """How often that is done: where digits of alpha leave a v_j beyond its limit, the next limit is as far inside."""
+    negligible_excess: float = 2.0**-27
+    """How far from what is wanted such v_j may be."""
     most_mended: int = 1 << 22
     """Elements of the dense columns up to which alpha is mended."""
     most_idle: int = 3

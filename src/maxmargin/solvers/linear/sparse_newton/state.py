@@ -143,7 +143,7 @@ class SparseNewtonState:
         v = self.features.products(alpha * problem.signs, self.kept)
         inside = self.kept < problem.n_penalised
         share = self._dual_share(alpha, penalty.feasible_share(v[inside]))
-        self.alpha, share = self._scaled(alpha, share)
+        self.alpha, v, share = self._scaled(alpha, v, share)
         loss = problem.loss.value(self.margins, problem.targets)
         terms = problem.loss.gap_terms(self.margins, self.alpha, problem.C, problem.targets)
         w = self.w[self.kept]
@@ -153,15 +153,19 @@ class SparseNewtonState:
         self._screen(share * v)
         self._choose(v)
 
-    def _scaled(self, alpha: Array, share: float) -> tuple[Array, float]:
-        """The share of alpha; or an alpha that is feasible without, where alpha misses that by rounding alone."""
+    def _scaled(self, alpha: Array, v: Array, share: float) -> tuple[Array, Array, float]:
+        """The share of alpha; or an alpha that is feasible without, where alpha misses that by rounding alone. ``v`` is that of
+        the features that are left."""
         problem, chosen, policy = self.problem, self.working.chosen, self.policy
-        is_idle = self.idle > 0 and problem.penalty.l2 == 0.0
-        if share < 1.0 and is_idle and len(chosen) * problem.n_samples <= policy.most_mended:
-            mended = mending.mended(problem, chosen, self.working.block.dense, alpha, policy)
-            if mended is not None:
-                return mended, 1.0
-        return share * alpha, share
+        may_be_wrong = share < 1.0 or problem.penalty.l2 > 0.0
+        if not (may_be_wrong and self.idle > 0 and len(chosen) * problem.n_samples <= policy.most_mended):
+            return share * alpha, v, share
+        found = mending.mended_in_levels(problem, self.w, alpha)
+        if found is not None:
+            share = problem.penalty.feasible_share(np.array([found.greatest]))
+            return share * found.alpha if share < 1.0 else found.alpha, found.v[self.kept], share
+        mended = mending.mended(problem, chosen, self.working.block.dense, alpha, policy) if problem.penalty.l2 == 0.0 else None
+        return (share * alpha, v, share) if mended is None else (mended, v, 1.0)
 
     def _dual_share(self, alpha: Array, feasible: float) -> float:
         """The share of alpha that is best for the dual, at most what is feasible. An elastic net takes all."""

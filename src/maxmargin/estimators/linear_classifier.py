@@ -123,7 +123,7 @@ class LinearClassifier(checks.PickledByName, Watched):
         return checked_limits(self)
 
     def _train(self, X: Any, y: Any, sample_weight: Any, limits: Limits) -> list[Solution]:
-        cost, rows = 1.0 if self._has_hard_margin else self.C, Rows.from_matrix(X, check=False)
+        cost, rows = 1.0 if self._has_hard_margin else self.C, Rows.from_matrix(X, check=False).smallest()
         if is_indicator(y):
             if self._takes_all_classes:
                 raise ValueError("multi_class='crammer_singer' takes one class a sample; y has a column for each label.")

@@ -99,7 +99,7 @@ class LinearRegressor(checks.PickledByName, Watched):
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """One problem for each column of y; all share X."""
         costs = checks.weighted_costs(finite_cost(self), sample_weight, X)
-        rows, loss, scaling = Rows.from_matrix(X, check=False), LOSSES[self.loss](self), scaling_of(self)
+        rows, loss, scaling = Rows.from_matrix(X, check=False).smallest(), LOSSES[self.loss](self), scaling_of(self)
         columns = np.atleast_2d(np.asarray(y, dtype=np.float64).T)
         is_penalised = bool(self.penalize_intercept)
         problems = [partial(LinearProblem.build, rows, t, costs, loss, scaling, is_penalised) for t in columns]

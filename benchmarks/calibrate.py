@@ -28,7 +28,7 @@ from maxmargin.solvers.linear.costs import LinearCosts
 from maxmargin.solvers.linear.dcd import DCD
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.newton import Newton
-from maxmargin.solvers.linear.newton.policy import ProductPolicy
+from maxmargin.solvers.linear.newton.policy import NewtonPolicy
 from maxmargin.solving.policy import DrivingPolicy
 
 REPEATS = 3
@@ -125,7 +125,7 @@ def newton_directions() -> list[Measured]:
     matrix = X.T @ X
     cholesky = least_ns(lambda: linalg.cho_factor(matrix)) / size**3
     problem = made(50_000, 5000, 20)
-    hessian = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), ProductPolicy())
+    hessian = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), NewtonPolicy())
     hessian.rebuild(np.ones(problem.n_samples, bool))
     v: Array = np.ones(problem.rows.n_features + 1)
     product = least_ns(lambda: hessian._times(v)) / problem.rows.n_stored

@@ -152,6 +152,20 @@ class Rows:
             return None
         return _read_only(rows.indices.astype(np.uint16 if self.n_features <= NARROW_COLUMNS else np.uint32, copy=False))
 
+    @kept
+    def greatest(self) -> float:
+        """The greatest |x_ij|."""
+        values = self.matrix.data if self.is_sparse else self.matrix
+        return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+
+    @kept
+    def outer_elements(self) -> float:
+        """Elements of the lower triangles of all x_i x_i'."""
+        if not self.is_sparse:
+            return 0.5 * self.n_samples * self.n_features * (self.n_features + 1.0)
+        lengths = np.diff(self.matrix.indptr).astype(np.float64)
+        return 0.5 * float(lengths @ (lengths + 1.0))
+
     def squared_norms(self, bias: float = 0.0) -> Array:
         """|x_i|^2 + bias^2 in float64, whatever the type of X. They are computed once where there is no bias."""
         return self._plain_squared_norms if bias == 0.0 else self._squared_norms(bias)

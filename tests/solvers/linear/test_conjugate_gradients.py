@@ -13,7 +13,7 @@ from maxmargin.problem.losses import Hinge, SquaredHinge
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.hessian import Regulariser
 from maxmargin.solvers.linear.newton.passes import CompiledPasses, curve_of
-from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy, ProductPolicy
+from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 from tests.catalogue import labelled
@@ -36,7 +36,7 @@ def test_the_direction_solves_the_newton_system_as_closely_as_the_gradient_asks(
     X, y = labelled(200, 12, 1.0, 0)
     problem = LinearProblem.build(layout(X), y, np.linspace(0.5, 2.0, 200), Hinge(), scaling)
     hessian, free = (
-        ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), ProductPolicy()),
+        ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(problem.rows.n_stored), NewtonPolicy()),
         np.arange(200) % 3 == 0,
     )
     hessian.rebuild(free)
@@ -71,7 +71,7 @@ def test_elements_of_one_value_need_no_memory_and_change_no_product(value, kind)
 def test_the_diagonal_follows_the_free_samples():
     X, y = one_hot(300, (90, 7, 20))
     problem = LinearProblem.build(X, y, np.linspace(0.5, 2.0, 300), SquaredHinge())
-    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1), ProductPolicy()), np.arange(300) % 3 > 0
+    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1), NewtonPolicy()), np.arange(300) % 3 > 0
     hessian.rebuild(free)
     hessian.note(np.array([0, ~1, 3, ~2]))
     free[[0, 1, 3, 2]] = True, False, True, False
@@ -82,7 +82,7 @@ def test_the_diagonal_follows_the_free_samples():
 def test_a_direction_ends_where_it_would_bring_the_gap_to_what_is_aimed_at():
     X, y = one_hot(2000, (900, 70, 20))
     problem = LinearProblem.build(X, y, 10.0, SquaredHinge(), 1.0)
-    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1), ProductPolicy()), np.ones(2000, bool)
+    hessian, free = ProductHessian(problem, np.ascontiguousarray(problem.C), Crew(1), NewtonPolicy()), np.ones(2000, bool)
     hessian.rebuild(free)
     regulariser, gradient = Regulariser(problem.regulariser), -problem.weights(np.full(2000, 20.0))
     S = from_scratch(problem, problem.C, free)
@@ -96,7 +96,7 @@ def test_a_direction_ends_where_it_would_bring_the_gap_to_what_is_aimed_at():
 
 def test_a_direction_that_overflows_is_none():
     problem = LinearProblem.build(np.full((4, 2), 1e200), [1, -1, 1, -1])
-    hessian = ProductHessian(problem, np.ones(4), Crew(8), ProductPolicy())
+    hessian = ProductHessian(problem, np.ones(4), Crew(8), NewtonPolicy())
     with np.errstate(all="ignore"):
         hessian.rebuild(np.ones(4, bool))
         assert hessian.solve(1.0, Regulariser(problem.regulariser), np.full(3, 1e200), np.ones(4, bool)) is None

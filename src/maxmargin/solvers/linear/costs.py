@@ -11,8 +11,9 @@ import numpy as np
 
 from maxmargin.data.threads import threads_for
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.linear.newton.direction_costs import begins_with_products
 from maxmargin.solvers.linear.newton.frame import is_rotated
-from maxmargin.solvers.linear.newton.policy import HessianPolicy
+from maxmargin.solvers.linear.newton.policy import DirectionPolicy
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class LinearCosts:
     """Nanoseconds for each element of X in the passes of one Newton step, on one core."""
     pass_sample_ns: float = 24.0
     """Nanoseconds for each sample in these passes, line search included, on one core."""
-    cholesky_ns: float = 0.012
+    cholesky_ns: float = DirectionPolicy.cholesky_ns
     """Nanoseconds for each weight cubed: factoring Newton's matrix on one core."""
-    product_element_ns: float = 1.5
+    product_element_ns: float = DirectionPolicy.product_ns
     """Nanoseconds for each element of X in a product with the Hessian, on one core."""
     products_a_direction: int = 10
     """Products with the Hessian for a direction by conjugate gradients: 3 to 30 on generated one-hot columns."""
@@ -93,7 +94,7 @@ class LinearCosts:
 
     def _direction(self, problem: LinearProblem) -> float:
         size = newton_weights(problem)
-        if size <= HessianPolicy.most_matrix_weights:
+        if size < problem.n_weights or not begins_with_products(problem):
             return self.cholesky_ns * size**3
         return self.products_a_direction * self.product_element_ns * problem.rows.n_stored
 

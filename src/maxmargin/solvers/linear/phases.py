@@ -304,7 +304,8 @@ class NewtonSteps(Phase):
     @property
     def _is_crawling(self) -> bool:
         """Whether conjugate gradients take long: the columns are too much alike."""
-        return self.steps > self.plan.most_product_steps * self.plan.problem.n_samples
+        is_rough = self.method.state.hessian.is_rough
+        return bool(is_rough and self.steps > self.plan.most_product_steps * self.plan.problem.n_samples)
 
     def _better_than_zero(self) -> Array:
         """Hand over to coordinate descent when Newton has reached the precision of float64, or its Hessian overflowed.

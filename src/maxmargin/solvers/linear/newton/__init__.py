@@ -14,6 +14,7 @@ what it asks of the samples, in NumPy and compiled             ``passes.py``, ``
 what a loss gives the dual                                     ``curves.py``
 the matrix, and its factor                                     ``hessian.py``
 directions without a matrix                                    ``conjugate_gradients.py``
+which of the two a problem begins with                         ``direction_costs.py``
 columns with few elements, settled after each step             ``rare_columns.py``, ``rare_column_loops.py``
 the exact step along a direction                               ``line_search.py``
 the size of rows and targets                                   ``scale.py``

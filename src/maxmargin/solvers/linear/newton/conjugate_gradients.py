@@ -16,8 +16,9 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, OneValueRows
 from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.solvers.linear.newton.direction_costs import DirectionCosts
 from maxmargin.solvers.linear.newton.hessian import Regulariser
-from maxmargin.solvers.linear.newton.policy import ProductPolicy
+from maxmargin.solvers.linear.newton.policy import NewtonPolicy
 
 
 class Smoothed(NamedTuple):
@@ -45,11 +46,12 @@ class ProductHessian:
     is_rough = True
     """Whether directions approximate Newton's direction."""
 
-    def __init__(self, problem: LinearProblem, C: Array, crew: Crew, policy: ProductPolicy) -> None:
+    def __init__(self, problem: LinearProblem, C: Array, crew: Crew, policy: NewtonPolicy) -> None:
         from maxmargin.solvers.linear.newton import pass_loops as newton
 
         self.problem, self.C, self.crew, self.policy = problem, C, crew, policy
         self.rows = problem.rows.compact(problem.intercept_scaling)
+        self._costs = DirectionCosts.of(problem, policy)
         self._add_diagonal: Any = newton.add_hessian_diagonal
         is_short = isinstance(self.rows, OneValueRows)
         self._add_product: Any = newton.short_add_hessian_product if is_short else newton.add_hessian_product
@@ -59,6 +61,7 @@ class ProductHessian:
         self._sums = np.empty((crew.size, problem.rows.n_features + 1))
         self._first_norm = self._enough = 0.0
         self.residual = np.empty(0)
+        self.n_products = self.n_directions = 0
 
     def take_costs(self, weight: Array, factor: float) -> None:
         """Continue with other costs: those of before times ``factor``."""
@@ -97,6 +100,7 @@ class ProductHessian:
 
         A direction that lowers F by less than the gap that is good enough is found to that gap: only the dual point is still
         missing there."""
+        self.n_directions += 1
         inverse = 1.0 / (regulariser.ones + rate * self._diagonal + np.finfo(float).tiny)
         direction, residual = np.zeros_like(gradient), -gradient
         scaled = inverse * residual
@@ -120,7 +124,7 @@ class ProductHessian:
             gap = 0.5 * float(residual @ residual)
             if gap <= self._enough or (sqnorm <= enough and gain > self._enough):
                 break
-            if gap <= self.policy.near * self._enough:
+            if gap <= self.policy.products.near * self._enough:
                 smooth = smooth.with_new(direction, residual) if smooth else Smoothed(direction.copy(), residual)
                 if smooth.gap <= self._enough:
                     self.residual = smooth.residual
@@ -132,17 +136,36 @@ class ProductHessian:
     def _residual_share(self, sqnorm: float) -> float:
         """The residual that ends the iteration, relative to a gradient of this squared norm."""
         if not self._first_norm > 0.0:
-            return self.policy.loosest
-        wanted = (sqnorm / self._first_norm) ** self.policy.forcing
-        return min(self.policy.loosest, max(self.policy.tightest, wanted))
+            return self.policy.products.loosest
+        wanted = (sqnorm / self._first_norm) ** self.policy.products.forcing
+        return min(self.policy.products.loosest, max(self.policy.products.tightest, wanted))
 
     @property
     def _most_products(self) -> int:
-        affordable = self.policy.elements_a_solve // max(1, 2 * self.problem.rows.n_stored)
-        return max(self.policy.fewest_products, min(self.policy.most_products, affordable))
+        policy = self.policy.products
+        affordable = policy.elements_a_solve // max(1, 2 * self.problem.rows.n_stored)
+        if self.may_become_matrix:
+            affordable = min(affordable, int(self._products_allowed))
+        return max(policy.fewest_products, min(policy.most_products, affordable))
+
+    @property
+    def may_become_matrix(self) -> bool:
+        """Whether a matrix with so many weights can be factored."""
+        return self.problem.n_weights <= self.policy.matrix.most_matrix_weights
+
+    @property
+    def is_dearer_than_matrix(self) -> bool:
+        """Whether the products took so long, or lead so slowly, that further steps are better made with the matrix."""
+        is_slow = self.n_directions >= self.policy.directions.most_directions
+        return self.may_become_matrix and (is_slow or self.n_products >= self._products_allowed)
+
+    @property
+    def _products_allowed(self) -> float:
+        return self.policy.directions.patience * self._costs.products_prepaid(self.n_directions)
 
     def _times(self, v: Array) -> Array:
         """S v"""
+        self.n_products += 1
         return self._summed(self._add_product, self._free, v)
 
     def _summed(self, kernel: Any, samples: Array, *arguments: Array) -> Array:

@@ -43,6 +43,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.column_mending import mended_in_levels
 from maxmargin.solvers.linear.digit_mending import mended_in_digits
+from maxmargin.solvers.linear.newton.direction_costs import begins_with_products
 from maxmargin.solvers.linear.newton.frame import lengthened, straightened, with_best_offset
 from maxmargin.solvers.linear.newton.iteration import finished
 from maxmargin.solvers.linear.newton.policy import NewtonPolicy, default_policy
@@ -79,7 +80,7 @@ class Newton:
             return self._kind_of_state(problem)(problem, warm_start, self)
 
     def _kind_of_state(self, problem: LinearProblem) -> type[NewtonState]:
-        if problem.n_weights <= self.policy.matrix.most_matrix_weights or not problem.rows.is_sparse:
+        if not (problem.rows.is_sparse and begins_with_products(problem, self.policy)):
             return NewtonState
         from maxmargin.solvers.linear.newton.rare_columns import SettlingState
 

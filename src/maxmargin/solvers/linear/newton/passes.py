@@ -13,6 +13,7 @@ from maxmargin.data.threads import Crew
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.curves import Curve, Tube
+from maxmargin.solvers.linear.newton.direction_costs import begins_with_products
 from maxmargin.solvers.linear.newton.hessian import FreeHessian, HessianOfFew, packed
 from maxmargin.solvers.linear.newton.policy import HessianPolicy, NewtonPolicy
 
@@ -144,9 +145,9 @@ def has_few_elements(problem: LinearProblem, policy: HessianPolicy) -> bool:
 
 
 def hessian_of(problem: LinearProblem, C: Array, crew: Crew, policy: NewtonPolicy) -> FreeHessian | ProductHessian:
-    if problem.n_weights <= policy.matrix.most_matrix_weights:
-        return FreeHessian(problem, C, crew, policy=policy.matrix)
-    return ProductHessian(problem, C, crew, policy.products)
+    if begins_with_products(problem, policy):
+        return ProductHessian(problem, C, crew, policy)
+    return FreeHessian(problem, C, crew, policy=policy.matrix)
 
 
 class CompiledPasses:
@@ -156,10 +157,11 @@ class CompiledPasses:
         from maxmargin.solvers.linear.newton import pass_loops as newton
 
         self._kernels: Any = newton
-        self.problem, self.curve = problem, curve
+        self.problem, self.curve, self.policy = problem, curve, policy
+        self.rows = problem.rows.compact(problem.intercept_scaling)
         self.crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
         self.hessian = hessian_of(problem, curve.C, self.crew, policy)
-        is_short = isinstance(self.hessian.rows, OneValueRows)
+        is_short = isinstance(self.rows, OneValueRows)
         self._products: Any = newton.short_signed_products if is_short else newton.signed_products
         self._w_alpha = np.zeros((self.crew.size, problem.rows.n_features + 1))
         self._changed = np.empty(problem.n_samples, np.int64)
@@ -169,9 +171,9 @@ class CompiledPasses:
     def restart(self, alpha: Array) -> Array:
         from maxmargin.data.row_loops import add_rows
 
-        rows, signed = self.hessian.rows, alpha * self.problem.signs
         self._w_alpha[:] = 0.0
-        if signed.any():
+        if alpha.any():
+            rows, signed = self.rows, alpha * self.problem.signs
             self.crew.share(len(signed), lambda k, *part: add_rows(rows, signed, self._w_alpha[k], *part))
         return np.asarray(self._w_alpha.sum(axis=0))
 
@@ -180,14 +182,19 @@ class CompiledPasses:
         self.hessian.take_costs(curve.C, factor)
         self._w_alpha *= factor
 
+    def make_matrix(self, free: Array) -> None:
+        """Directions come from a factorisation from now on."""
+        self.hessian = FreeHessian(self.problem, self.curve.C, self.crew, policy=self.policy.matrix)
+        self.hessian.rebuild(free)
+
     def products(self, w: Array, out: Array) -> None:
-        kernel, rows, y = self._products, self.hessian.rows, self.problem.signs
+        kernel, rows, y = self._products, self.rows, self.problem.signs
         self.crew.share(len(out), lambda k, *part: kernel(rows, y, w, out, *part))
 
     def respond(self, margin: Array, prox: Prox, alpha: Array, free: Array) -> Response:
         kernel, n = self._kernels.respond, len(margin)
         found = Found(self.problem.signs, alpha, free, self._changed, self._sums[0], self._w_alpha[0], *self._memory)
-        known = (self.hessian.rows, margin, self.curve, prox)
+        known = (self.rows, margin, self.curve, prox)
         lengths = self.crew.share(
             n, lambda k, *part: kernel(*known, found._replace(sums=self._sums[k], w=self._w_alpha[k]), *part)
         )

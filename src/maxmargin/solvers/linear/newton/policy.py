@@ -75,6 +75,42 @@ class ProductPolicy:
 
 
 @dataclass(frozen=True)
+class DirectionPolicy:
+    """What directions on sparse rows are estimated to cost, and when conjugate gradients give way to the matrix. The first four
+    were fitted to a9a, w7a and seven generated one-hot tables with 123 to 2,000 columns."""
+
+    near_outer_ns: float = 1.0
+    """Nanoseconds for an element of an outer product, without what the size of the matrix adds."""
+    outer_ns_a_weight: float = 0.002
+    """What each weight adds to that: a larger matrix is in farther caches."""
+    cholesky_ns: float = 0.012
+    """Nanoseconds for each weight cubed: factoring Newton's matrix on one core."""
+    square_ns: float = 6.0
+    """Nanoseconds for each weight squared, in addition."""
+    product_ns: float = 1.5
+    """Nanoseconds for each element of X in a product with the Hessian, on one core."""
+    steps: int = 4
+    """Newton steps that a problem is expected to take: one-hot tables take 3 to 5."""
+    products_a_step: int = 5
+    """Products for each of them where all stored elements are equal: one-hot tables take 3 to 6."""
+    products_beside_numbers: int = 20
+    """The same for other sparse rows. An estimate: one-hot columns beside standardised numbers take 8 to 15 in the mean, beside
+    raw ones far more."""
+    most_spread: float = 1e3
+    """How many times as large as one the numbers of a sparse X may be for products. Beside times in seconds since 1970 the
+    columns are too much alike: there products took twice as long as the matrix."""
+    samples_a_weight: float = 4.0
+    """Samples for each weight from which products are begun with. Any labels of up to two can be separated (T. M. Cover, IEEE
+    Transactions on Electronic Computers EC-14, 1965), and then products lead slowly."""
+    most_directions: int = 8
+    """Newton steps with products after which the matrix is made: one-hot tables take 3 to 6, those whose labels can be
+    separated 50 to 300, and conjugate gradients then find ever worse directions."""
+    patience: float = 2.0
+    """How much longer than the steps with the matrix products may take before the matrix is made after all: both together then
+    take at most about three times as long as the matrix alone."""
+
+
+@dataclass(frozen=True)
 class WideColumnsPolicy:
     """When the last digits of alpha do not count."""
 
@@ -202,6 +238,7 @@ class NewtonPolicy:
     """Outer steps in a row, without a rise of the dual value, that end the compiled call."""
     matrix: HessianPolicy = HessianPolicy()
     products: ProductPolicy = ProductPolicy()
+    directions: DirectionPolicy = DirectionPolicy()
     line_search: LineSearchPolicy = LineSearchPolicy()
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.data.caching import njit
-from maxmargin.data.row_loops import column_of, row_length, row_start, value_of
+from maxmargin.data.row_loops import column_of, row_add, row_length, row_start, value_of
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 MOST_TRIES = 16
@@ -24,19 +24,33 @@ def count_elements(rows, counts):
 
 
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy")
-def list_elements(rows, signs, places, samples, values):
-    """The elements of the columns that have a place: element number ``places[j]`` on is column j's, and its place moves on. The
-    place of all other columns is the last one, which nobody reads and which does not move on: to test each element would make
-    the processor guess. Values are sigma_i x_ij."""
-    last = samples.shape[0] - 1
+def list_elements(rows, signs, is_rare, columns, samples, values):
+    """The elements of the rare columns, row by row. Values are sigma_i x_ij."""
+    n = 0
     for i in range(np.uint64(rows.indptr.shape[0] - 1)):
         start = row_start(rows, i)
         for k in range(row_length(rows, i)):
             j = column_of(rows, start, k)
-            place = places[j]
-            samples[place] = i
-            values[place] = signs[i] * value_of(rows, start, k)
-            places[j] = place + (place < last)
+            if is_rare[j]:
+                columns[n], samples[n], values[n] = j, i, signs[i] * value_of(rows, start, k)
+                n += 1
+
+
+@njit(cache=True, allocates=False, nogil=True, boundscheck=False, error_model="numpy", fastmath=FAST)
+def predict_alpha(rows, signs, point, curve, rate, alpha, w):
+    """alpha_i - rate C_i along_i for the free samples, stopped at zero, and alpha_i for the others. ``w`` gains what the stops
+    change in w(alpha). Returned is the sum of p alpha_i - D_ii alpha_i^2 / 2. ``point`` is (alpha, free, along)."""
+    before, free, along = point
+    value = 0.0
+    for i in range(np.uint64(alpha.shape[0])):
+        new = before[i] - (rate * curve.C[i] * along[i] if free[i] else 0.0)
+        if new < 0.0:
+            row_add(rows, i, -new * signs[i], w)
+            new = 0.0
+        alpha[i] = new
+        half_D = 0.5 * curve.softness / curve.C[i] if curve.C[i] > 0.0 else 0.0
+        value += new * (curve.target - half_D * new)
+    return value
 
 
 @njit(inline="always")

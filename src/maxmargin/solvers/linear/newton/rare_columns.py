@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, CsrRows, DenseRows, OneValueRows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.newton.conjugate_gradients import ProductHessian
 from maxmargin.solvers.linear.newton.curves import Curve
 from maxmargin.solvers.linear.newton.frame import Reduction
 from maxmargin.solvers.linear.newton.iteration import Asking
+from maxmargin.solvers.linear.newton.passes import CompiledPasses
 from maxmargin.solvers.linear.newton.state import NewtonState
 
 
@@ -49,13 +49,16 @@ class RareColumns:
 
         counts = np.zeros(problem.rows.n_features, np.int64)
         count_elements(rows, counts)
-        columns = np.flatnonzero((counts > 0) & (counts <= most))
+        is_rare = (counts > 0) & (counts <= most)
+        columns = np.flatnonzero(is_rare)
+        if len(columns) == 0:
+            return cls.none()
         starts = np.concatenate([[0], np.cumsum(counts[columns])])
-        samples, values = np.empty(starts[-1] + 1, np.int64), np.empty(starts[-1] + 1)
-        places = np.full(len(counts), starts[-1])
-        places[columns] = starts[:-1]
-        list_elements(rows, problem.signs, places, samples, values)
-        return cls(Elements(columns, starts, samples, values))
+        n = int(starts[-1])
+        places, samples, values = np.empty(n, rows.indices.dtype), np.empty(n, np.int64), np.empty(n)
+        list_elements(rows, problem.signs, is_rare, places, samples, values)
+        by_column = np.argsort(places, kind="stable")
+        return cls(Elements(columns, starts, samples[by_column], values[by_column]))
 
     @classmethod
     def none(cls) -> RareColumns:
@@ -64,8 +67,8 @@ class RareColumns:
     @property
     def shared(self) -> float:
         """How many other rare elements are in the row of a rare element, in the mean."""
-        in_row = np.bincount(self.elements.samples[:-1])
-        return float(in_row @ (in_row - 1)) / max(1, len(self.elements.samples) - 1)
+        in_row = np.bincount(self.elements.samples)
+        return float(in_row @ (in_row - 1)) / max(1, len(self.elements.samples))
 
     def settle(self, crossed: Array, margin: Array, curve: Curve, rate: float, w: Array) -> None:
         """Move w_j to its minimum in every rare column with a sample that crossed its kink."""
@@ -80,39 +83,51 @@ class SettlingState(NewtonState):
 
     wanted_gap = 0.0
     """The gap that is asked for, as far as the least primal value is known."""
+    matrix_step = -1
+    """The step at which a matrix was made, because products took too long."""
 
     def _begin(self, reductions: list[Reduction], alpha: Array) -> None:
         self.__dict__.pop("_rare_columns", None)  # they belong to the problem of before
         super()._begin(reductions, alpha)
 
+    def _complete_matrix(self) -> Asking[None]:
+        """Go over to a factorisation where products have taken longer than that."""
+        hessian = self.passes.hessian
+        if isinstance(hessian, ProductHessian) and hessian.is_dearer_than_matrix:
+            assert isinstance(self.passes, CompiledPasses)
+            self.passes.make_matrix(self.free)
+            self.matrix_step = self.inner_steps
+        yield from super()._complete_matrix()
+
+    @property
+    def _may_be_stiff(self) -> bool:
+        return super()._may_be_stiff or self.inner_steps == self.matrix_step
+
     def _move_along(self, direction: Array) -> Asking[None]:
         self.passes.products(direction, self.along)
-        if self._may_settle and self.problem.penalizes_intercept:
-            self._predict_dual(direction)
+        hessian = self.passes.hessian
+        if self._may_settle and self.problem.penalizes_intercept and isinstance(hessian, ProductHessian):
+            self._predict_dual(direction, hessian)
         if self._difference > self.wanted_gap:
             self._move_on_line(direction)
         yield from ()
 
-    def _predict_dual(self, direction: Array) -> None:
+    def _predict_dual(self, direction: Array, hessian: ProductHessian) -> None:
         """Make the alpha that the quadratic model predicts for the whole step the anchor, if that raises the dual value. Free
         samples follow their margins and stop at zero, the others stay at zero. Without the stops w(alpha) would be R (w +
         direction) plus the residual.
 
         At a large C the answer to w + direction has a far lower dual value: a sample that becomes free at a slack t gets an
         alpha of 2 C t, of which the model knows nothing."""
-        hessian, curve = self.passes.hessian, self.curve
-        assert isinstance(hessian, ProductHessian)
+        from maxmargin.solvers.linear.newton.rare_column_loops import predict_alpha
+
+        curve, residual = self.curve, hessian.residual
         assert isinstance(curve, Curve)
-        residual = hessian.residual
         if 0.5 * float(residual @ residual) > self.wanted_gap:
             return
-        alpha = self.alpha - self.prox.rate * curve.C * self.free * self.along
-        below = np.minimum(alpha, 0.0)
-        alpha -= below
-        w = self.regulariser.times(self.w + direction) + residual
-        add_rows(hessian.rows, -below * self.problem.signs, w, 0, len(below))
-        squares = np.divide(np.square(alpha), curve.C, out=np.zeros_like(alpha), where=curve.C > 0.0)
-        value = curve.target * float(np.sum(alpha)) - 0.5 * curve.softness * float(np.sum(squares))
+        alpha, w = np.empty_like(self.alpha), self.regulariser.times(self.w + direction) + residual
+        point = self.alpha, self.free, self.along
+        value = predict_alpha(hessian.rows, self.problem.signs, point, curve, self.prox.rate, alpha, w)
         self._take_anchor(alpha, value - 0.5 * self.regulariser.conjugate(w))
 
     def _aim(self, target: float) -> None:
@@ -133,7 +148,7 @@ class SettlingState(NewtonState):
     def _has_one_kink(self) -> bool:
         curve = self.curve
         is_bounded_below = isinstance(curve, Curve) and curve.is_smooth and curve.lower == 0.0
-        return is_bounded_below and bool(np.isinf(curve.U[curve.C > 0.0]).all())
+        return is_bounded_below and bool((np.isinf(curve.U) | (curve.C == 0.0)).all())
 
     def _has_fallen_by_whole_step(self, direction: Array) -> bool:
         """Take the whole step and settle rare columns. Stand where the step began if the objective does not fall enough, and
@@ -160,7 +175,8 @@ class SettlingState(NewtonState):
     @cached_property
     def _rare_columns(self) -> RareColumns:
         """The columns that are settled: none where rare columns share many samples."""
-        rows, policy = self.passes.hessian.rows, self.policy.products
+        assert isinstance(self.passes, CompiledPasses)
+        rows, policy = self.passes.rows, self.policy.products
         assert not isinstance(rows, DenseRows)
         rare = RareColumns.of(self.problem, rows, policy.rare)
         return rare if rare.shared <= policy.most_shared else RareColumns.none()

@@ -99,7 +99,8 @@ class NewtonState(Iteration):
         self.free, self.n_free = np.zeros(n, bool), 0
         self._forget()
         w_alpha = self.passes.restart(self.alpha)
-        self.anchor_dual = float(np.sum(box.terms(self.alpha))) - 0.5 * self.regulariser.conjugate(w_alpha)
+        terms = np.sum(box.terms(self.alpha)) if self.alpha.any() else 0.0
+        self.anchor_dual = float(terms) - 0.5 * self.regulariser.conjugate(w_alpha)
         self.w = self.regulariser.minimiser(w_alpha)
         if self.price:
             self.w[-1] = 0.0

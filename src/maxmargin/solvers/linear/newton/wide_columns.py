@@ -22,7 +22,7 @@ def expected_reaches(problem: LinearProblem, columns: Array, unit: float) -> Arr
     a column, where the last digits of alpha cost something in that column, and else infinity; None where that is so of all.
     ``columns`` are those of X, and ``unit`` is the size of the targets."""
     limit = _size_that_costs(judge_policy.WEIGHTS.wide_scale, problem, unit)
-    if summed(problem.C) * _greatest(columns) <= limit or not problem.has_exact_rows:
+    if summed(problem.C) * problem.rows.greatest <= limit or not problem.has_exact_rows:
         return None
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         reaches = policy.WIDE.reach * unit / problem.rows.dense().std(axis=0, dtype=np.float64)
@@ -47,7 +47,7 @@ def _may_cost(problem: LinearProblem, share: float) -> bool:
     if problem.rows.is_sparse or problem.offset_prices is not None or not problem.has_exact_rows:
         return False
     with np.errstate(over="ignore"):
-        total, greatest = summed(problem.C), _greatest(problem.rows.matrix)
+        total, greatest = summed(problem.C), problem.rows.greatest
         has_squares = bool(np.isfinite(np.square(total) * np.square(greatest)))
         return has_squares and total * greatest > _size_that_costs(share, problem, _unit(problem))
 
@@ -68,7 +68,3 @@ def _unit(problem: LinearProblem) -> float:
 def _size_that_costs(share: float, problem: LinearProblem, unit: float) -> float:
     """The sum of C_i |x_ij| whose rounding costs this share of the objective, which is at most about the sum of C_i."""
     return math.sqrt(2.0 * share * summed(problem.C) * unit) / UNIT_ROUNDOFF
-
-
-def _greatest(columns: Array) -> float:
-    return max(float(columns.max(initial=0.0)), -float(columns.min(initial=0.0)))

@@ -27,8 +27,10 @@ from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solving.at_once import at_once
 from maxmargin.solving.driver import Callback, Limits, drive
-from maxmargin.solving.nu_cost import CostSearch
+from maxmargin.solving.nu_cost import CostSearch, solve_by_cost
+from maxmargin.solving.nu_full import solve_full
 from maxmargin.solving.nu_pair import PairSolution
+from maxmargin.solving.nu_zero import zero_answer
 from maxmargin.solving.solution import Solution, Status
 
 Pair = Callable[[Solution], Solution]
@@ -178,7 +180,18 @@ def cost_search(problem: NuProblem, map: FeatureMap, limits: Limits) -> CostSear
         known = rows, problem.signs.astype(np.int8), C * problem.C, Hinge(), 1.0, False
         return LinearProblem(*known, has_exact_rows=False)  # intervals of weights say nothing of another rho
 
-    return CostSearch(problem, linear, judge, outputs, rows.column_magnitudes(), limits, Stop.within(limits.seconds_left))
+    sizes, stop = rows.column_magnitudes(), Stop.within(limits.seconds_left)
+    return CostSearch(problem, linear, judge, outputs, sizes, limits, stop)
+
+
+def solve_by_features(problem: NuProblem, map: FeatureMap, limits: Limits, found: Solution) -> Solution:
+    """nu-SVC by the features of its kernel, after SMO has found a solution without a certificate."""
+    zero = zero_answer(problem, map.of(problem.rows.matrix), found)
+    if zero is not None:
+        return zero
+    search = cost_search(problem, map, limits)
+    is_full = any(problem.is_full(g) for g in range(len(problem.totals)))
+    return better_of(found, solve_full(search, found) if is_full else solve_by_cost(search, found))
 
 
 def solve_nu(problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:

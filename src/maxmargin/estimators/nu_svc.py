@@ -27,7 +27,6 @@ from maxmargin.problem.nu import NuProblem, nu_svc
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.driver import Limits
-from maxmargin.solving.nu_cost import solve_by_cost
 from maxmargin.solving.nu_pair import PairSolution
 from maxmargin.solving.solution import Solution, Status
 from maxmargin.solving.unsolved import unsolved_nu, unsolved_pair
@@ -242,10 +241,9 @@ class NuPairs:
 
     def finished(self, problem: NuProblem, solution: Solution, limits: Limits) -> Solution:
         """The solution of SMO, or where it ends without a certificate, of the problem by its features."""
-        is_open = not any(problem.is_full(g) for g in range(len(problem.totals)))
-        if solution.status is not Status.PRECISION_LIMIT or not is_open or self.map is None:
+        if solution.status is not Status.PRECISION_LIMIT or self.map is None:
             return solution
-        return nu_fit.better_of(solution, solve_by_cost(nu_fit.cost_search(problem, self.map, limits), solution))
+        return nu_fit.solve_by_features(problem, self.map, limits, solution)
 
 
 @dataclass(frozen=True, eq=False)

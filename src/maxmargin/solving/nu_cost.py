@@ -26,6 +26,7 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.linear.auto import Auto
+from maxmargin.solvers.linear.sized_mending import can_be_mended_to_size, mended_to_size
 from maxmargin.solving.driver import Limits, drive
 from maxmargin.solving.nu_pair import PairSolution
 from maxmargin.solving.solution import Solution, Status
@@ -48,8 +49,18 @@ class CostPolicy:
     not certified either. With C above 1e35 each took 0.7 s."""
     zero_share: float = 2.0**-30
     """Share of what alpha can make of each weight, below which the weights count as zero."""
-    beyond: float = 2.0**-48
-    """Share of T by which the sum of alpha is kept above T, so that rounding does not take it below."""
+    beyond: float = 2.0**-40
+    """Share of T by which the sum of alpha is kept above T, so that rounding does not take it below, nor the mending of alpha,
+    whose least squares are right to some digits only."""
+    nearly: float = 1.1
+    """Share of T up to which the sum of alpha of a machine may be, so that it is judged as it is: what is too much counts in
+    the gap."""
+    room: float = 0.25
+    """Share of the gap that is wanted by which the next sum of alpha may be above T. A mean of two machines has lost the last
+    digits of their alpha, which are worth more than that where a column is large."""
+    at_bound: float = 2.0**-40
+    """Share of its bound by which an alpha may lie below and still counts as at the bound: the mean of two at their bounds is
+    rounded."""
 
 
 class Machine(NamedTuple):
@@ -63,6 +74,10 @@ class Machine(NamedTuple):
     def size(self) -> float:
         """The sum of alpha of the undivided machine."""
         return float(self.alpha.sum()) / self.C
+
+    def share_of(self, other: Machine, size: float) -> float:
+        """The share of the other machine in a mean of this size."""
+        return (size - self.size) / (other.size - self.size)
 
     def mean(self, other: Machine, share: float) -> Machine:
         """``share`` of this one, and the rest of the other, each multiplied by its rho before."""
@@ -90,6 +105,12 @@ class CostSearch:
         """T"""
         return float(self.problem.totals.sum())
 
+    @property
+    def first_cost(self) -> float:
+        """The C with which all alpha at their bounds could make one margin of the longest sample."""
+        length = float(self.sizes @ self.sizes)
+        return 1.0 / (self.total * length) if 0.0 < length < math.inf else 1.0
+
     def solved(self, C: float) -> Solution:
         return drive(
             self.linear(C),
@@ -101,6 +122,11 @@ class CostSearch:
             stop=self.stop,
         )
 
+    def allowed(self, solution: Solution, C: float) -> float:
+        """The share of T that the sum of alpha may be above T for a gap as wanted."""
+        needed = C * self.total
+        return self.policy.room * self.limits.tol * abs(solution.certificate.primal - needed) / needed
+
     def is_nothing(self, machine: Machine) -> bool:
         """Whether the undivided weights are zero beside what alpha can make of features of these sizes."""
         greatest = machine.C * self.total * self.sizes
@@ -108,7 +134,8 @@ class CostSearch:
 
     def answer(self, machine: Machine, first: Solution, begun: float) -> PairSolution:
         """The machine with its certificate, undivided."""
-        certificate, n = self.certified(machine), self.problem.samples.n_samples
+        machine, certificate = self.best_of(machine)
+        n = self.problem.samples.n_samples
         rho, w = 1.0 / machine.C, machine.w / machine.C
         b = float(w[-1])
         thresholds, values = np.array([rho - b, rho + b]), self.outputs(w)
@@ -124,6 +151,17 @@ class CostSearch:
             seconds=first.seconds + time.perf_counter() - begun,
             offset_bound=threshold_bound(self.problem, verdict),
         )
+
+    def best_of(self, machine: Machine) -> tuple[Machine, Certificate]:
+        """The machine with its certificate, or the same w with an alpha whose rounding errors are made good."""
+        certificate, linear = self.certified(machine), self.linear(machine.C)
+        if certificate.meets(self.limits.tol) or not can_be_mended_to_size(linear):
+            return machine, certificate
+        is_full = machine.alpha >= (1.0 - self.policy.at_bound) * linear.C
+        alpha, aim = np.where(is_full, linear.C, machine.alpha), machine.C * self.total * (1.0 + self.policy.beyond)
+        mended = machine._replace(alpha=mended_to_size(linear, machine.w, alpha, aim))
+        again = self.certified(mended)
+        return (mended, again) if again.gap < certificate.gap else (machine, certificate)
 
     def certified(self, machine: Machine) -> Certificate:
         linear = self.linear(machine.C)
@@ -144,18 +182,12 @@ def solve_by_cost(search: CostSearch, first: Solution) -> Solution:
     return best
 
 
-def _first_cost(search: CostSearch) -> float:
-    """The C with which all alpha at their bounds could make one margin of the longest sample."""
-    length = float(search.sizes @ search.sizes)
-    return 1.0 / (search.total * length) if 0.0 < length < math.inf else 1.0
-
-
 def _machines(search: CostSearch) -> Iterator[Machine]:
-    """Means of two machines whose sum of alpha is T, each nearer to the optimum."""
+    """Machines whose sum of alpha is T or hardly more, each nearer to the optimum: those that are found, and means of two."""
     policy, aim = search.policy, search.total * (1.0 + search.policy.beyond)
     greater: Any = None
     smaller: Any = None
-    C, factor, failures = _first_cost(search), policy.first_factor, 0
+    C, factor, failures = search.first_cost, policy.first_factor, 0
     for k in range(policy.most_solves):
         solution = search.solved(C)
         found = Machine(C, solution.w, solution.alpha)
@@ -166,6 +198,8 @@ def _machines(search: CostSearch) -> Iterator[Machine]:
             greater = found
             if smaller is None and search.is_nothing(found):
                 return
+            if found.size <= policy.nearly * aim:
+                yield found
         else:
             smaller = found
         if search.stop.is_due:
@@ -175,8 +209,8 @@ def _machines(search: CostSearch) -> Iterator[Machine]:
             if not 0.0 < C < math.inf:
                 return
             continue
-        share = (aim - smaller.size) / (greater.size - smaller.size)
-        yield greater.mean(smaller, share)
+        yield greater.mean(smaller, smaller.share_of(greater, aim))
+        share = smaller.share_of(greater, min(aim * (1.0 + search.allowed(solution, C)), 0.5 * (aim + greater.size)))
         C = 1.0 / (share / greater.C + (1.0 - share) / smaller.C) if k % 2 else math.sqrt(greater.C * smaller.C)
         if not greater.C < C < smaller.C:
             return

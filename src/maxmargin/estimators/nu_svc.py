@@ -12,7 +12,7 @@ from maxmargin.certificate.predictions import Bounds
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
-from maxmargin.estimators import checks, nu_fit, policy
+from maxmargin.estimators import advice, checks, nu_fit, policy
 from maxmargin.estimators.kernel_settings import kernel_solver
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights, weights_on_features
@@ -131,6 +131,10 @@ class NuSVC(SVC):
 
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)
+
+    def _advice(self, worst: Solution, X: Any) -> str:
+        has_no_margin = advice.has_no_margin(worst, self._kernel_, self.support_vectors_)
+        return advice.without_margin(float(self.nu), X) if has_no_margin else advice.without_cost(worst, X)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """Train; with class weights in two fits: nu says what C is, and the weights multiply it."""

@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.nu import NuVerdict, threshold_bound
 from maxmargin.certificate.nu_pair import with_cost
 from maxmargin.certificate.predictions import Values
-from maxmargin.data.limits import Stop
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
@@ -172,13 +174,20 @@ class CostSearch:
 
 def solve_by_cost(search: CostSearch, first: Solution) -> Solution:
     """Search C, and return the best answer that is found. ``first`` is what SMO found, whose trace and steps are kept."""
+    return best_answer(search, (partial(search.answer, machine) for machine in _machines(search)), first)
+
+
+def best_answer(search: CostSearch, answers: Iterator[Callable[[Solution, float], Solution]], first: Solution) -> Solution:
+    """The first answer with a certificate, or else the one with the least gap. Each answer is computed from ``first`` and the
+    time at which the search began. The search ends when its time is over."""
     begun, best = time.perf_counter(), first
-    for machine in _machines(search):
-        found = search.answer(machine, first, begun)
-        if best is first or found.certificate.gap < best.certificate.gap:
-            best = found
-        if best.status is Status.CERTIFIED or search.stop.is_due:
-            break
+    with suppress(OutOfTimeError):
+        for answer in answers:
+            found = answer(first, begun)
+            if best is first or found.certificate.gap < best.certificate.gap:
+                best = found
+            if best.status is Status.CERTIFIED or search.stop.is_due:
+                break
     return best
 
 

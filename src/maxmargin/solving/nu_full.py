@@ -10,13 +10,14 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from maxmargin.certificate.nu import NuVerdict, threshold_bound
 from maxmargin.certificate.nu_pair import with_full_group
 from maxmargin.data.rows import Array
-from maxmargin.solving.nu_cost import CostSearch, Machine
+from maxmargin.solving.nu_cost import CostSearch, Machine, best_answer
 from maxmargin.solving.nu_pair import PairSolution
 from maxmargin.solving.solution import Solution, Status
 
@@ -40,15 +41,9 @@ DEFAULT = FullPolicy()
 
 def solve_full(search: CostSearch, first: Solution) -> Solution:
     """The best answer that is found. ``first`` is what SMO found, whose trace and steps are kept."""
-    begun, best = time.perf_counter(), first
     is_full = _full_group(search)
-    for machine in _machines(search, is_full):
-        found = _answer(search, machine, is_full, first, begun)
-        if best is first or found.certificate.gap < best.certificate.gap:
-            best = found
-        if best.status is Status.CERTIFIED or search.stop.is_due:
-            break
-    return best
+    machines = _machines(search, is_full)
+    return best_answer(search, (partial(_answer, search, machine, is_full) for machine in machines), first)
 
 
 def _full_group(search: CostSearch) -> Array:

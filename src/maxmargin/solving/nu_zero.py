@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from maxmargin.certificate.certificate import Certificate, Counts
 from maxmargin.certificate.nu import NuVerdict, threshold_bound
 from maxmargin.certificate.zero import DualPoint, exact_residual, is_zero
+from maxmargin.data.limits import OutOfTimeError
 from maxmargin.data.rows import Array
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.analytic_centre import centre
@@ -42,9 +44,10 @@ def zero_answer(problem: NuProblem, features: Any, first: Solution) -> PairSolut
     """w = 0 with its certificate, if it is proved to be optimal. ``features`` are phi of the samples. ``first`` is what SMO
     found: its alpha may be nearly one with w(alpha) = 0, and its trace and steps are kept."""
     begun = time.perf_counter()
-    for point in _points(problem, features, first.alpha):
-        if is_zero(problem, point, 0.0):
-            return _answer(problem, features.shape[1], point, first, begun)
+    with suppress(OutOfTimeError):
+        for point in _points(problem, features, first.alpha):
+            if is_zero(problem, point, 0.0):
+                return _answer(problem, features.shape[1], point, first, begun)
     return None
 
 

@@ -101,6 +101,8 @@ class NuPolicy:
     small_targets: float = 1e-3
     """Share of the sum of all variables that the targets of a regression may add up to, so that the regression without a tube
     is tried before SMO for many samples. An estimate: where it is not an answer, it has cost one regression."""
+    most_exact_numbers: int = 200_000
+    """Samples times monomials of a polynomial kernel up to which sums are exact: 0.05 s a sum."""
     no_margin: float = 1e-10
     """Share of the greatest |w|^2, that of all support vectors in one place, up to which the margin of a fit without a
     certificate counts as zero. On raw tables it was 1e-20 to 1e-14 with RBF and polynomial kernels."""

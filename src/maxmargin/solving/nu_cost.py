@@ -4,7 +4,9 @@ nu-SVC is C-SVC with the C = 1 / rho for which :math:`\sum_i \alpha_i / C = T = 
 Newton's method solves C-SVC whatever the scales of the columns are. So C is searched between one with a greater sum and one
 with a smaller sum, and the answer is a mean of these two, w, b, rho and alpha of the undivided machines alike, whose sum is T.
 P is convex and D is concave, so that its gap is at most the mean of their gaps plus a share of the difference of the two rho.
-Where w = 0 is optimal the sum is above T for every C, and the search ends. :mod:`maxmargin.certificate.nu_pair` is the
+A mean has lost the last digits of alpha, which are worth more than the gap where a column is large. So they are made good, and
+a machine whose sum is hardly above T is judged as it is, too. Where w = 0 is optimal the sum is above T for every C, and the
+search ends: :mod:`maxmargin.solving.nu_zero` was tried before. :mod:`maxmargin.certificate.nu_pair` is the
 judge."""
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.linear.auto import Auto
-from maxmargin.solvers.linear.sized_mending import can_be_mended_to_size, mended_to_size
 from maxmargin.solving.driver import Limits, drive
 from maxmargin.solving.nu_pair import PairSolution
 from maxmargin.solving.solution import Solution, Status
@@ -90,12 +91,14 @@ class Machine(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CostSearch:
-    """The problems of C-SVC of a search, and their judge. ``linear`` makes the one with this C, ``judge`` certifies a pair, and
-    ``outputs`` computes w . phi of all samples with their errors. ``sizes`` are the greatest magnitudes of the features."""
+    """The problems of C-SVC of a search, and their judge. ``linear`` makes the one with this C, ``judge`` certifies a pair,
+    ``mend`` brings w(alpha) to w and the sum of alpha to a number, and ``outputs`` computes w . phi with errors.
+    ``sizes`` are the greatest magnitudes of the features."""
 
     problem: NuProblem
     linear: Callable[[float], LinearProblem]
     judge: Callable[[LinearProblem, Array, Array], Certificate]
+    mend: Callable[[LinearProblem, Array, Array, float], Array]
     outputs: Callable[[Array], Values]
     sizes: Array
     limits: Limits
@@ -157,11 +160,11 @@ class CostSearch:
     def best_of(self, machine: Machine) -> tuple[Machine, Certificate]:
         """The machine with its certificate, or the same w with an alpha whose rounding errors are made good."""
         certificate, linear = self.certified(machine), self.linear(machine.C)
-        if certificate.meets(self.limits.tol) or not can_be_mended_to_size(linear):
+        if certificate.meets(self.limits.tol):
             return machine, certificate
         is_full = machine.alpha >= (1.0 - self.policy.at_bound) * linear.C
         alpha, aim = np.where(is_full, linear.C, machine.alpha), machine.C * self.total * (1.0 + self.policy.beyond)
-        mended = machine._replace(alpha=mended_to_size(linear, machine.w, alpha, aim))
+        mended = machine._replace(alpha=self.mend(linear, machine.w, alpha, aim))
         again = self.certified(mended)
         return (mended, again) if again.gap < certificate.gap else (machine, certificate)
 

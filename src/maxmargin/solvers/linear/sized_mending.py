@@ -16,7 +16,9 @@ import numpy as np
 from maxmargin.certificate.monomials import MonomialJudge
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
+from maxmargin.problem.losses import Hinge
 from maxmargin.solvers.linear.column_mending import DEFAULT, ColumnMending
+from maxmargin.solvers.linear.level_mending import LevelPolicy
 from maxmargin.solvers.linear.moment_mending import MomentMending
 
 
@@ -28,6 +30,16 @@ def can_be_mended_to_size(problem: LinearProblem) -> bool:
 def mended_to_size(problem: LinearProblem, w: Array, alpha: Array, size: float) -> Array:
     """alpha with changes that bring w(alpha) to w and the sum of alpha to ``size``, as far as the digits of float64 allow."""
     return _nearest(SizedMending(w, alpha, linear=problem, size=size))
+
+
+def coefficients_mended_to_size(problem: LinearProblem, w: Array, beta: Array, size: float) -> Array:
+    """The same for the signed variables of a regression, whose sizes have the given sum. A sample whose variable is zero is
+    taken on the side of its residual: a tiny variable costs the least there."""
+    residuals = problem.targets - problem.margins(w)
+    signs = np.where(beta != 0.0, np.sign(beta), np.where(residuals < 0.0, -1.0, 1.0))
+    known = problem.rows, signs.astype(np.int8), problem.C, Hinge(), problem.intercept_scaling, False
+    classes = LinearProblem(*known, has_exact_rows=False)
+    return signs * _nearest(SizedMending(w, np.abs(beta), linear=classes, size=size, policy=LevelPolicy(negligible=0.0)))
 
 
 def moments_mended_to_size(judge: MonomialJudge, w: Array, alpha: Array, size: float) -> Array:

@@ -30,7 +30,7 @@ NUMBERS = {
     "certificate/ellipsoid.py": {"GREATEST_SHIFT", "GREATEST_CURVATURE", "WELL_CONDITIONED"},
     "certificate/nu.py": {"ZERO_ROUNDINGS"},
     "certificate/nu_pair.py": {"ROUNDED"},
-    "certificate/zero.py": {"ZERO_SHARE"},
+    "certificate/zero.py": {"UNDERFLOW", "ZERO_SHARE"},
     "certificate/monomials.py": {"WEIGHT_ERROR"},
     "data/caching.py": {"DIGEST_BYTES"},
     "data/lanes.py": {"LANE_BYTES"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from maxmargin import LinearOneClassSVM, NuSVC, OneClassSVM, Status, certify, on
 from maxmargin.certificate.model import KernelModel
 from maxmargin.certificate.nu import certify_nu
 from maxmargin.certificate.nu_model import certify_nu_model
-from maxmargin.certificate.zero import DualPoint, is_zero_in_columns
+from maxmargin.certificate.zero import DualPoint, exact_residual, is_zero_in_columns
 from maxmargin.problem.kernels import RBF, Linear, Polynomial
 from maxmargin.problem.nu import nu_svc, one_class
 
@@ -160,3 +161,32 @@ def test_w_of_zero_is_not_certified_where_no_mean_of_the_samples_is_the_origin()
     problem = one_class_problem(X, 0.5)
     alpha = np.array([7.1, 999.0]) / 1006.1
     assert certify(problem, np.zeros(3), alpha).relative_gap == 1.0
+
+
+def test_the_residual_of_a_point_is_exact_but_for_its_error():
+    """Beside rational arithmetic, with columns of all sizes whose weights are nothing but rounding."""
+    rng = np.random.default_rng(11)
+    X = np.repeat(rng.normal(size=(15, 4)) * 10.0 ** np.array([-9.0, 0.0, 6.0, 18.0]), 2, axis=0)
+    y, centre = np.tile([1.0, -1.0], 15), X.mean(axis=0)
+    alpha = np.clip(0.4 + 1e-15 * rng.normal(size=30), 0.0, 1.0)
+    point = point_of(alpha, X, np.ones(30), y, [6.0, 6.0])
+    found = exact_residual(X, centre, point)
+    signed = [Fraction(float(v)) for v in point.signed]
+    columns = [
+        sum(v * (Fraction(float(x)) - Fraction(float(c))) for v, x in zip(signed, column, strict=True))
+        for column, c in zip(X.T, centre, strict=True)
+    ]
+    sums = [sum(Fraction(float(a)) for a, k in zip(alpha, y, strict=True) if k == sign) - 6 for sign in (1.0, -1.0)]
+    for exact, value, error in zip([*columns, *sums], found.value, found.error, strict=True):
+        assert abs(exact - Fraction(float(value))) <= Fraction(float(error))
+        assert error <= 1e-14 * abs(value) + 1e-30 * np.abs(X).max() + 2.0**-890
+
+
+def test_a_direction_that_is_hardly_longer_than_rounding_does_not_hide_that_w_can_be_zero():
+    """Two columns that differ by little: a residual that is exact is small beside their difference, its usual bound is not."""
+    rng = np.random.default_rng(2)
+    X = np.repeat(rng.normal(size=(100, 3)), 2, axis=0)
+    X = np.column_stack([X, X[:, 0] + 5e-13 * np.repeat(rng.normal(size=100), 2)])
+    alpha = 0.4 + 1e-11 * rng.normal(size=200)
+    point = point_of(alpha, X, np.ones(200), np.tile([1.0, -1.0], 100), [40.0, 40.0])
+    assert is_zero_in_columns(X, point, is_moved=True)

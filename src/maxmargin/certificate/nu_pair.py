@@ -21,7 +21,12 @@ with :math:`P_\epsilon` and :math:`D_\epsilon` the values of regression with tha
 (With rho >= 0, which is no restriction where nu is feasible, the sum of alpha may be above T.) So the gap is that of C-SVC and
 :math:`\sum_i \alpha'_i - C T`, times :math:`\rho^2`. What balances alpha' makes its sum smaller.
 
-Both hold for any alpha, because a dual value bounds P at every tube and every rho. A certificate with intervals of weights
+**A full group.** Where T is twice the sum of the weights of one class, every alpha of that class is at its bound, and rho is
+free: with alpha' = C s there, and alpha' of the other class with the same sum, :math:`\sum_i \alpha'_i = C T` at every C, so
+that the gap is that of C-SVC times :math:`\rho^2`. C is a power of two, so that the bounds C s are not rounded. What balances
+alpha' makes the other class smaller, if that is the heavier one.
+
+All hold for any alpha, because a dual value bounds P at every tube and every rho. A certificate with intervals of weights
 (:mod:`maxmargin.certificate.weight_bounds`) bounds the optimum of one tube, or of one rho, alone, and is refused."""
 
 from __future__ import annotations
@@ -75,6 +80,25 @@ def with_cost(own: Certificate, C: float, total: float, signed: Array) -> Certif
         return refusal(int(np.count_nonzero(signed)))
     primal, dual, gap = own.primal - needed, own.dual - size, own.gap + (size - needed)
     rounding = own.rounding_error + ROUNDED * UNIT_ROUNDOFF * (own.primal + abs(own.dual) + size + needed)
+    return _undivided(own, C, primal, dual, gap, rounding)
+
+
+def with_full_group(own: Certificate, C: float, weights: Array, signed: Array, is_full: Array) -> Certificate:
+    """The certificate of nu-SVC with a full group from that of C-SVC. ``weights`` are the s of all samples, and ``is_full`` is
+    true for those of the group."""
+    costs = C * weights
+    is_exact = math.frexp(C)[0] == 0.5 and bool(np.all(costs / C == weights))
+    at_bound = bool(np.all(np.abs(signed[is_full]) == costs[is_full]))
+    is_lighter = abs(math.fsum(signed[is_full])) <= abs(math.fsum(signed[~is_full]))
+    if not (is_exact and at_bound and is_lighter and _bounds_every_alternative(own)):
+        return refusal(int(np.count_nonzero(signed)))
+    needed = 2.0 * math.fsum(costs[is_full])
+    rounding = own.rounding_error + ROUNDED * UNIT_ROUNDOFF * (own.primal + abs(own.dual) + needed)
+    return _undivided(own, C, own.primal - needed, own.dual - needed, own.gap, rounding)
+
+
+def _undivided(own: Certificate, C: float, primal: float, dual: float, gap: float, rounding: float) -> Certificate:
+    """The certificate with these values of the divided machine, times the square of rho = 1 / C."""
     distance, square = math.sqrt(2.0 * (gap + rounding)) * OUTWARDS / C, C * C
     found = replace(own, primal=primal / square, dual=dual / square, gap=gap / square, rounding_error=rounding / square)
     return replace(found, distance_bound=distance * OUTWARDS, relative_gap=relative(gap, primal, dual))

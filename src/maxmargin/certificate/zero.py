@@ -11,7 +11,8 @@ has to hold for each. Then a feasible alpha' near alpha with :math:`r = 0` is lo
 :math:`\alpha_i` from their bounds, :math:`\alpha' = \alpha + d_i t_i` is in the box if :math:`|t| \le 1`, and the shortest t
 with :math:`\sum_i t_i d_i b_{ij} = -r_j` has :math:`|t| \le |r| / \sigma` for the least singular value :math:`\sigma` of
 :math:`d_i b_{ij}`. That proves that w = 0 is optimal. In directions whose singular value is nothing but rounding, r has to be
-nothing but rounding, too: so it is where no variable can move, and with columns that depend on each other.
+nothing but rounding, too: so it is where no variable can move, and with columns that depend on each other. r itself is summed
+exactly where the features have no error: its rounding is larger than r, and divided by a small :math:`\sigma` it is too long.
 
 The features of a polynomial kernel are its monomials. Where there are too many of them, :math:`|w|^2` has to be nothing but
 rounding by the kernel :math:`(\tilde x \cdot \tilde z + c)^p` with columns within [-1, 1] and c = 1 in place of any positive
@@ -20,6 +21,7 @@ the values has to be small beside what they could be, for samples as far apart a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +29,7 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.certificate import policy
-from maxmargin.certificate.rounding import gamma
+from maxmargin.certificate.rounding import exact_sums, gamma, two_product
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.problem.feature_maps import feature_map
@@ -36,6 +38,9 @@ from maxmargin.problem.nu import NuProblem
 
 ZERO_SHARE = 2.0**-30
 """Share of the terms of a weight that may be left of a zero: 1e-9, a thousandth of the usual ``tol``."""
+
+UNDERFLOW = 2.0**-900
+"""More than what products below the smallest normal number can take from an exact sum."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +103,39 @@ def is_zero_in_columns(X: Any, point: DualPoint, is_moved: bool = False, relativ
     n, k = X.shape[0], X.shape[1]
     if k > policy.ZERO.most_columns:
         return _is_rounding_in_columns(X, point.signed.reshape(-1, n).sum(axis=0))
-    X, errors = _moved_with_errors(_dense(X), is_moved, relative_error)
-    B = np.hstack([np.tile(X, (len(point.alpha) // n, 1)) * point.signs[:, None], point.groups])
+    dense = _dense(X)
+    moved, errors = _moved_with_errors(dense, is_moved, relative_error)
+    B = np.hstack([np.tile(moved, (len(point.alpha) // n, 1)) * point.signs[:, None], point.groups])
     errors, sums = (np.concatenate([own, rest]) for own, rest in ((errors, 0.0 * point.totals), (np.zeros(k), point.totals)))
     terms, residual = np.abs(B).T @ point.alpha, B.T @ point.alpha - sums
     rounding = gamma(len(B) + 8.0) * (terms + sums) + errors * float(point.alpha.sum())
     if np.all(np.abs(residual) <= rounding):
         return True
-    is_short = np.all(np.abs(residual) <= ZERO_SHARE * terms + rounding)
-    return bool(is_short) and _has_zero_nearby(B, point.room, residual, Uncertainty(rounding, errors))
+    if not np.all(np.abs(residual) <= ZERO_SHARE * terms + rounding):
+        return False
+    known = Residual(residual, rounding)
+    exact = exact_residual(dense, _centre(dense, is_moved), point) if relative_error == 0.0 else None
+    return _has_zero_nearby(B, point.room, exact or known, Uncertainty(rounding, errors))
+
+
+def exact_residual(X: Array, centre: Array, point: DualPoint) -> Residual | None:
+    """r of the columns of X less their centres, and of the sums, with errors of some roundings of r itself: the sums are made
+    of products and their rounding errors, and rounded once. None where there are too many elements, or a product overflows."""
+    if len(point.alpha) * X.shape[1] > policy.LINEAR.exact_elements:
+        return None
+    signed = point.signed
+    rows = np.ascontiguousarray(np.tile(X, (len(signed) // len(X), 1)).T)
+    try:
+        excess = math.fsum(signed)
+        moved = two_product(centre, np.full(len(centre), -excess))
+        of_columns = exact_sums(rows, signed, terms=moved)
+        sizes = point.groups.T * point.alpha
+        of_groups = [math.fsum([*own, -total]) for own, total in zip(sizes, point.totals, strict=True)]
+    except (OverflowError, ValueError):
+        return None
+    value = np.append(of_columns, of_groups)
+    error = 4.0 * UNIT_ROUNDOFF * (np.abs(value) + np.append(np.abs(moved[0]), 0.0 * point.totals)) + UNDERFLOW
+    return Residual(value, error)
 
 
 def is_zero_sum(kernel: Kernel, X: Any, v: Array, is_balanced: bool) -> bool:
@@ -138,28 +167,38 @@ def _moved_with_errors(X: Array, is_moved: bool, relative_error: float) -> tuple
     return X, errors + 2.0 * UNIT_ROUNDOFF * np.abs(X).max(axis=0, initial=0.0)
 
 
+class Residual(NamedTuple):
+    """r, and how wrong each of its elements can be."""
+
+    value: Array
+    error: Array
+
+
 class Uncertainty(NamedTuple):
-    """The errors of the residuals, and those of the elements of each column."""
+    """What counts as nothing in a residual in directions that no variable can move, and the errors of the elements of each
+    column."""
 
     residuals: Array
     elements: Array
 
 
-def _has_zero_nearby(B: Array, room: Array, residual: Array, unknown: Uncertainty) -> bool:
+def _has_zero_nearby(B: Array, room: Array, residual: Residual, unknown: Uncertainty) -> bool:
     """Whether a t of at most unit length solves sum_i t_i d_i b_i = -residual, with d the room. Columns are brought to unit
     length before."""
     B, errors = B * room[:, None], unknown.elements * float(np.linalg.norm(room))
     sizes = np.linalg.norm(B, axis=0)
     sizes = np.where(sizes > 0.0, sizes, 1.0)
-    B, residual, rounding, errors = B / sizes, residual / sizes, unknown.residuals / sizes, errors / sizes
-    if not (np.isfinite(B).all() and np.isfinite(residual + rounding + errors).all()):
+    B, errors = B / sizes, errors / sizes
+    r, error, nothing = (each / sizes for each in (residual.value, residual.error, unknown.residuals))
+    if not (np.isfinite(B).all() and np.isfinite(r + error + nothing + errors).all()):
         return False
     _, values, directions = np.linalg.svd(B, full_matrices=False)
     wrong = gamma(float(sum(B.shape)) + 8.0) * float(np.linalg.norm(B)) + float(np.linalg.norm(errors))
-    along, hidden = np.abs(directions @ residual), np.abs(directions) @ rounding
+    along = np.abs(directions @ r)
+    hidden = np.abs(directions) @ error + gamma(len(r) + 8.0) * float(np.linalg.norm(r))
     is_known = values > 2.0 * wrong
     t = (along + hidden)[is_known] / (values[is_known] - wrong)
-    return bool(np.linalg.norm(t) <= 1.0 and np.all(along[~is_known] <= hidden[~is_known]))
+    return bool(np.linalg.norm(t) <= 1.0 and np.all(along[~is_known] <= (np.abs(directions) @ nothing)[~is_known]))
 
 
 def _greatest_value(problem: NuProblem) -> float:
@@ -199,7 +238,11 @@ def _dense(X: Any) -> Array:
 
 def _moved(X: Array, is_moved: bool) -> Array:
     """X with its columns moved to their mean, if asked for."""
-    return X - X.mean(axis=0) if is_moved and len(X) else X
+    return X - _centre(X, is_moved) if is_moved and len(X) else X
+
+
+def _centre(X: Array, is_moved: bool) -> Array:
+    return np.asarray(X.mean(axis=0)) if is_moved and len(X) else np.zeros(X.shape[1])
 
 
 def _equalised(X: Any) -> Any:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-import numpy as np
-
 from maxmargin.data.limits import Stop
 from maxmargin.estimators import policy
+from maxmargin.estimators.advice import Advice, with_cost
 from maxmargin.solving.driver import Callback, Limits
 from maxmargin.solving.solution import Progress, Solution, Status
 
@@ -122,9 +121,9 @@ def serialised(callback: Any, verbose: int) -> Callback | None:
     return call
 
 
-def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits, X: Any = None) -> None:
+def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits, X: Any = None, advice: Advice = with_cost) -> None:
     """Raise one ConvergenceWarning for the worst problem that stopped before ``tol``. A solver with ``stop="paper"`` that ended
-    by its own rule raises none. Where float64 was not enough, the warning names the largest column of ``X``."""
+    by its own rule raises none. Where float64 was not enough, the warning ends with the advice for ``X``."""
     short = [solution for solution in solutions if not solution.status.is_as_asked]
     if not short:
         return
@@ -137,25 +136,7 @@ def warn_if_uncertified(solutions: Sequence[Solution], limits: Limits, X: Any = 
         f"{certificate.relative_gap:.3g} (gap {certificate.gap:.3g}, known to {certificate.rounding_error:.0e}) "
         f"after {worst.epochs:.1f} epochs and {worst.seconds:.2f} s"
         + (f"; {len(short)} of {len(solutions)} binary problems are not certified." if len(solutions) > 1 else ".")
-        + (_advice(X) if worst.status is Status.PRECISION_LIMIT else ""),
+        + (advice(worst, X) if worst.status is Status.PRECISION_LIMIT else ""),
         ConvergenceWarning,
         stacklevel=3,
-    )
-
-
-def _advice(X: Any) -> str:
-    """What to do about the column with the greatest values. Nothing where these are small, or are no numbers."""
-    is_matrix = hasattr(X, "tocsc")
-    values = X if is_matrix else np.asarray(X)
-    if values.ndim != 2 or values.dtype.kind not in "fiu" or 0 in values.shape:
-        return ""
-    greatest = abs(values).max(axis=0)
-    sizes = np.asarray(greatest.toarray() if is_matrix else greatest, dtype=np.float64).ravel()
-    k = int(np.argmax(sizes))
-    if not sizes[k] >= policy.JOBS.large_value:
-        return ""
-    name = X.columns[k] if hasattr(X, "columns") else k
-    return (
-        f" Column {name!r} of X has values up to {sizes[k]:.2g}, too large for the digits of float64 at this C. Standardise "
-        "the columns, for instance with sklearn.preprocessing.StandardScaler, or choose a smaller C."
     )

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.rows import DTYPES, Array, NotFiniteError, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.advice import without_cost
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.linear_one_class import LinearOneClass
 from maxmargin.estimators.presentation import Presented, fit_task, with_callbacks
@@ -78,7 +79,7 @@ class LinearOneClassSVM(OutlierMixin, Presented, LinearOneClass, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearOneClassSVM:
         """Fit to X of shape (n_samples, n_features), dense or sparse; y is not looked at."""
         solutions, limits = self._fit(X, sample_weight)
-        warn_if_uncertified(solutions, limits, X)
+        warn_if_uncertified(solutions, limits, X, without_cost)
         return self
 
     @with_callbacks

@@ -12,6 +12,7 @@ import numpy as np
 
 from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.linear import certify
+from maxmargin.certificate.monomials import monomial_judge
 from maxmargin.certificate.predictions import Values
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
@@ -25,10 +26,13 @@ from maxmargin.problem.losses import Hinge
 from maxmargin.problem.nu import NuProblem, check_nu
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solvers.linear.auto import Auto
+from maxmargin.solvers.linear.sized_mending import can_be_mended_to_size, mended_to_size, moments_mended_to_size
 from maxmargin.solving.at_once import at_once
 from maxmargin.solving.driver import Callback, Limits, drive
-from maxmargin.solving.nu_cost import CostSearch
+from maxmargin.solving.nu_cost import CostSearch, solve_by_cost
+from maxmargin.solving.nu_full import solve_full
 from maxmargin.solving.nu_pair import PairSolution
+from maxmargin.solving.nu_zero import zero_answer
 from maxmargin.solving.solution import Solution, Status
 
 Pair = Callable[[Solution], Solution]
@@ -168,9 +172,6 @@ def cost_search(problem: NuProblem, map: FeatureMap, limits: Limits) -> CostSear
     features = FeatureProblems(map, problem.rows.matrix, problem.C, True, Auto())
     rows = Rows.from_matrix(features.matrix, check=False)
 
-    def judge(linear: LinearProblem, w: Array, alpha: Array) -> Certificate:
-        return certificate_of_kernel(features.map, linear, w, alpha, certify(linear, w, alpha))
-
     def outputs(w: Array) -> Values:
         return FeatureWeights(features.map, w[None, :-1]).exact_values(features.X, np.zeros(1))
 
@@ -178,7 +179,41 @@ def cost_search(problem: NuProblem, map: FeatureMap, limits: Limits) -> CostSear
         known = rows, problem.signs.astype(np.int8), C * problem.C, Hinge(), 1.0, False
         return LinearProblem(*known, has_exact_rows=False)  # intervals of weights say nothing of another rho
 
-    return CostSearch(problem, linear, judge, outputs, rows.column_magnitudes(), limits, Stop.within(limits.seconds_left))
+    judge, mend = _judge_of(features, linear(1.0))
+    stop = Stop.within(limits.seconds_left)
+    return CostSearch(problem, linear, judge, mend, outputs, rows.column_magnitudes(), limits, stop)
+
+
+def _judge_of(features: FeatureProblems, first: LinearProblem) -> tuple[Any, Any]:
+    """What certifies a pair, and what mends it: with exact sums of monomials where these do not take too long."""
+    exact = monomial_judge(features.map, first, features.X, policy.NU.most_exact_numbers)
+    if exact is not None:
+        return (
+            lambda linear, w, alpha: replace(exact, problem=linear).certify(w, alpha),
+            lambda linear, w, alpha, size: moments_mended_to_size(replace(exact, problem=linear), w, alpha, size),
+        )
+
+    def judge(linear: LinearProblem, w: Array, alpha: Array) -> Certificate:
+        return certificate_of_kernel(features.map, linear, w, alpha, certify(linear, w, alpha))
+
+    def mend(linear: LinearProblem, w: Array, alpha: Array, size: float) -> Array:
+        return mended_to_size(linear, w, alpha, size) if can_be_mended_to_size(linear) else alpha
+
+    return judge, mend
+
+
+def solve_by_features(problem: NuProblem, map: FeatureMap, limits: Limits, found: Solution) -> Solution:
+    """nu-SVC by the features of its kernel, after SMO has found a solution without a certificate, unless monomials are far more
+    than samples."""
+    most = policy.NU.monomials_a_sample * problem.samples.n_samples
+    if map.relative_error > 0.0 and map.n_features > most:
+        return found
+    zero = zero_answer(problem, map.of(problem.rows.matrix), found)
+    if zero is not None:
+        return zero
+    search = cost_search(problem, map, limits)
+    is_full = any(problem.is_full(g) for g in range(len(problem.totals)))
+    return better_of(found, solve_full(search, found) if is_full else solve_by_cost(search, found))
 
 
 def solve_nu(problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:

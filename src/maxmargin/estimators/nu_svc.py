@@ -12,7 +12,7 @@ from maxmargin.certificate.predictions import Bounds
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import available_cores
-from maxmargin.estimators import checks, nu_fit, policy
+from maxmargin.estimators import advice, checks, nu_fit, policy
 from maxmargin.estimators.kernel_settings import kernel_solver
 from maxmargin.estimators.linear_classifier import bounds_of
 from maxmargin.estimators.pair_features import FeatureProblems, FeatureWeights, weights_on_features
@@ -27,7 +27,6 @@ from maxmargin.problem.nu import NuProblem, nu_svc
 from maxmargin.solvers.base import KernelSolver
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 from maxmargin.solving.driver import Limits
-from maxmargin.solving.nu_cost import solve_by_cost
 from maxmargin.solving.nu_pair import PairSolution
 from maxmargin.solving.solution import Solution, Status
 from maxmargin.solving.unsolved import unsolved_nu, unsolved_pair
@@ -132,6 +131,10 @@ class NuSVC(SVC):
 
     def _solver(self) -> KernelSolver:
         return nu_fit.nu_solver(self)
+
+    def _advice(self, worst: Solution, X: Any) -> str:
+        has_no_margin = advice.has_no_margin(worst, self._kernel_, self.support_vectors_)
+        return advice.without_margin(float(self.nu), X) if has_no_margin else advice.without_cost(worst, X)
 
     def _train(self, X: Any, y: Array, sample_weight: Any, limits: Limits) -> list[Solution]:
         """Train; with class weights in two fits: nu says what C is, and the weights multiply it."""
@@ -242,10 +245,9 @@ class NuPairs:
 
     def finished(self, problem: NuProblem, solution: Solution, limits: Limits) -> Solution:
         """The solution of SMO, or where it ends without a certificate, of the problem by its features."""
-        is_open = not any(problem.is_full(g) for g in range(len(problem.totals)))
-        if solution.status is not Status.PRECISION_LIMIT or not is_open or self.map is None:
+        if solution.status is not Status.PRECISION_LIMIT or self.map is None:
             return solution
-        return nu_fit.better_of(solution, solve_by_cost(nu_fit.cost_search(problem, self.map, limits), solution))
+        return nu_fit.solve_by_features(problem, self.map, limits, solution)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from maxmargin.certificate.predictions import CertifiedLabels
 from maxmargin.data.limits import Stop
 from maxmargin.data.rows import DTYPES, Array, Rows, sound
 from maxmargin.estimators import checks, nu_fit, policy
+from maxmargin.estimators.advice import without_cost
 from maxmargin.estimators.fitted_kernel import FittedKernel
 from maxmargin.estimators.jobs import serialised, warn_if_uncertified
 from maxmargin.estimators.kernel_machine import KernelMachine, checked_diagonal
@@ -114,7 +115,7 @@ class OneClassSVM(OutlierMixin, Presented, FittedKernel, KernelMachine, BaseEsti
         """Fit to X of shape (n_samples, n_features), dense or sparse; y is not looked at. With ``kernel="precomputed"`` X is
         the kernel matrix."""
         solutions, limits = self._fit(X, sample_weight)
-        warn_if_uncertified(solutions, limits, self._columns(X))
+        warn_if_uncertified(solutions, limits, self._columns(X), without_cost)
         return self
 
     @with_callbacks

@@ -101,6 +101,14 @@ class NuPolicy:
     small_targets: float = 1e-3
     """Share of the sum of all variables that the targets of a regression may add up to, so that the regression without a tube
     is tried before SMO for many samples. An estimate: where it is not an answer, it has cost one regression."""
+    monomials_a_sample: float = 4.0
+    """Monomials of a polynomial kernel, for each sample, up to which they are searched for a machine. With 7 to 14 a search
+    found nothing in 21 of 21 pairs of a raw table, with 2 it found the machines."""
+    most_exact_numbers: int = 200_000
+    """Samples times monomials of a polynomial kernel up to which sums are exact: 0.05 s a sum."""
+    no_margin: float = 1e-10
+    """Share of the greatest |w|^2, that of all support vectors in one place, up to which the margin of a fit without a
+    certificate counts as zero. On raw tables it was 1e-20 to 1e-14 with RBF and polynomial kernels."""
     steps_before_pair: int = 20
     """Steps of the solver for few samples before that, per variable. On iris, wine, breast cancer and two generated tables so
     many were enough in 37 of 60 fits; 17 of the others had no answer when the solver gave up after 1,364."""

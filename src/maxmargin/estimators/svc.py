@@ -15,6 +15,7 @@ from maxmargin.certificate.predictions import CertifiedLabels, Decisions, kernel
 from maxmargin.certificate.rounding import OUTWARDS
 from maxmargin.data.rows import DTYPES, Array, sound
 from maxmargin.estimators import checks
+from maxmargin.estimators.advice import with_cost
 from maxmargin.estimators.fitted_kernel import FittedKernel
 from maxmargin.estimators.jobs import warn_if_uncertified
 from maxmargin.estimators.kernel_classifier import KernelClassifier
@@ -112,8 +113,11 @@ class SVC(ClassifierMixin, Presented, FittedKernel, KernelClassifier, BaseEstima
         """Fit to X of shape (n_samples, n_features), dense or sparse, and labels y of any type; with ``kernel="precomputed"``
         X is the kernel matrix, with a callable kernel X may be a list of anything that the callable takes."""
         solutions, limits = self._fit(X, y, sample_weight)
-        warn_if_uncertified(solutions, limits, self._columns(X))
+        warn_if_uncertified(solutions, limits, self._columns(X), self._advice)
         return self
+
+    def _advice(self, worst: Solution, X: Any) -> str:
+        return with_cost(worst, X)
 
     @with_callbacks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Solution], Limits]:

@@ -4,7 +4,9 @@ nu-SVC is C-SVC with the C = 1 / rho for which :math:`\sum_i \alpha_i / C = T = 
 Newton's method solves C-SVC whatever the scales of the columns are. So C is searched between one with a greater sum and one
 with a smaller sum, and the answer is a mean of these two, w, b, rho and alpha of the undivided machines alike, whose sum is T.
 P is convex and D is concave, so that its gap is at most the mean of their gaps plus a share of the difference of the two rho.
-Where w = 0 is optimal the sum is above T for every C, and the search ends. :mod:`maxmargin.certificate.nu_pair` is the
+A mean has lost the last digits of alpha, which are worth more than the gap where a column is large. So they are made good, and
+a machine whose sum is hardly above T is judged as it is, too. Where w = 0 is optimal the sum is above T for every C, and the
+search ends: :mod:`maxmargin.solving.nu_zero` was tried before. :mod:`maxmargin.certificate.nu_pair` is the
 judge."""
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +25,7 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.nu import NuVerdict, threshold_bound
 from maxmargin.certificate.nu_pair import with_cost
 from maxmargin.certificate.predictions import Values
-from maxmargin.data.limits import Stop
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.nu import NuProblem
@@ -48,8 +52,18 @@ class CostPolicy:
     not certified either. With C above 1e35 each took 0.7 s."""
     zero_share: float = 2.0**-30
     """Share of what alpha can make of each weight, below which the weights count as zero."""
-    beyond: float = 2.0**-48
-    """Share of T by which the sum of alpha is kept above T, so that rounding does not take it below."""
+    beyond: float = 2.0**-40
+    """Share of T by which the sum of alpha is kept above T, so that rounding does not take it below, nor the mending of alpha,
+    whose least squares are right to some digits only."""
+    nearly: float = 1.1
+    """Share of T up to which the sum of alpha of a machine may be, so that it is judged as it is: what is too much counts in
+    the gap."""
+    room: float = 0.25
+    """Share of the gap that is wanted by which the next sum of alpha may be above T. A mean of two machines has lost the last
+    digits of their alpha, which are worth more than that where a column is large."""
+    at_bound: float = 2.0**-40
+    """Share of its bound by which an alpha may lie below and still counts as at the bound: the mean of two at their bounds is
+    rounded."""
 
 
 class Machine(NamedTuple):
@@ -64,6 +78,10 @@ class Machine(NamedTuple):
         """The sum of alpha of the undivided machine."""
         return float(self.alpha.sum()) / self.C
 
+    def share_of(self, other: Machine, size: float) -> float:
+        """The share of the other machine in a mean of this size."""
+        return (size - self.size) / (other.size - self.size)
+
     def mean(self, other: Machine, share: float) -> Machine:
         """``share`` of this one, and the rest of the other, each multiplied by its rho before."""
         own, rest = share / self.C, (1.0 - share) / other.C
@@ -73,12 +91,14 @@ class Machine(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CostSearch:
-    """The problems of C-SVC of a search, and their judge. ``linear`` makes the one with this C, ``judge`` certifies a pair, and
-    ``outputs`` computes w . phi of all samples with their errors. ``sizes`` are the greatest magnitudes of the features."""
+    """The problems of C-SVC of a search, and their judge. ``linear`` makes the one with this C, ``judge`` certifies a pair,
+    ``mend`` brings w(alpha) to w and the sum of alpha to a number, and ``outputs`` computes w . phi with errors.
+    ``sizes`` are the greatest magnitudes of the features."""
 
     problem: NuProblem
     linear: Callable[[float], LinearProblem]
     judge: Callable[[LinearProblem, Array, Array], Certificate]
+    mend: Callable[[LinearProblem, Array, Array, float], Array]
     outputs: Callable[[Array], Values]
     sizes: Array
     limits: Limits
@@ -89,6 +109,12 @@ class CostSearch:
     def total(self) -> float:
         """T"""
         return float(self.problem.totals.sum())
+
+    @property
+    def first_cost(self) -> float:
+        """The C with which all alpha at their bounds could make one margin of the longest sample."""
+        length = float(self.sizes @ self.sizes)
+        return 1.0 / (self.total * length) if 0.0 < length < math.inf else 1.0
 
     def solved(self, C: float) -> Solution:
         return drive(
@@ -101,6 +127,11 @@ class CostSearch:
             stop=self.stop,
         )
 
+    def allowed(self, solution: Solution, C: float) -> float:
+        """The share of T that the sum of alpha may be above T for a gap as wanted."""
+        needed = C * self.total
+        return self.policy.room * self.limits.tol * abs(solution.certificate.primal - needed) / needed
+
     def is_nothing(self, machine: Machine) -> bool:
         """Whether the undivided weights are zero beside what alpha can make of features of these sizes."""
         greatest = machine.C * self.total * self.sizes
@@ -108,7 +139,8 @@ class CostSearch:
 
     def answer(self, machine: Machine, first: Solution, begun: float) -> PairSolution:
         """The machine with its certificate, undivided."""
-        certificate, n = self.certified(machine), self.problem.samples.n_samples
+        machine, certificate = self.best_of(machine)
+        n = self.problem.samples.n_samples
         rho, w = 1.0 / machine.C, machine.w / machine.C
         b = float(w[-1])
         thresholds, values = np.array([rho - b, rho + b]), self.outputs(w)
@@ -125,6 +157,17 @@ class CostSearch:
             offset_bound=threshold_bound(self.problem, verdict),
         )
 
+    def best_of(self, machine: Machine) -> tuple[Machine, Certificate]:
+        """The machine with its certificate, or the same w with an alpha whose rounding errors are made good."""
+        certificate, linear = self.certified(machine), self.linear(machine.C)
+        if certificate.meets(self.limits.tol):
+            return machine, certificate
+        is_full = machine.alpha >= (1.0 - self.policy.at_bound) * linear.C
+        alpha, aim = np.where(is_full, linear.C, machine.alpha), machine.C * self.total * (1.0 + self.policy.beyond)
+        mended = machine._replace(alpha=self.mend(linear, machine.w, alpha, aim))
+        again = self.certified(mended)
+        return (mended, again) if again.gap < certificate.gap else (machine, certificate)
+
     def certified(self, machine: Machine) -> Certificate:
         linear = self.linear(machine.C)
         alpha = np.clip(machine.alpha, 0.0, linear.C)
@@ -134,28 +177,29 @@ class CostSearch:
 
 def solve_by_cost(search: CostSearch, first: Solution) -> Solution:
     """Search C, and return the best answer that is found. ``first`` is what SMO found, whose trace and steps are kept."""
+    return best_answer(search, (partial(search.answer, machine) for machine in _machines(search)), first)
+
+
+def best_answer(search: CostSearch, answers: Iterator[Callable[[Solution, float], Solution]], first: Solution) -> Solution:
+    """The first answer with a certificate, or else the one with the least gap. Each answer is computed from ``first`` and the
+    time at which the search began. The search ends when its time is over."""
     begun, best = time.perf_counter(), first
-    for machine in _machines(search):
-        found = search.answer(machine, first, begun)
-        if best is first or found.certificate.gap < best.certificate.gap:
-            best = found
-        if best.status is Status.CERTIFIED or search.stop.is_due:
-            break
+    with suppress(OutOfTimeError):
+        for answer in answers:
+            found = answer(first, begun)
+            if best is first or found.certificate.gap < best.certificate.gap:
+                best = found
+            if best.status is Status.CERTIFIED or search.stop.is_due:
+                break
     return best
 
 
-def _first_cost(search: CostSearch) -> float:
-    """The C with which all alpha at their bounds could make one margin of the longest sample."""
-    length = float(search.sizes @ search.sizes)
-    return 1.0 / (search.total * length) if 0.0 < length < math.inf else 1.0
-
-
 def _machines(search: CostSearch) -> Iterator[Machine]:
-    """Means of two machines whose sum of alpha is T, each nearer to the optimum."""
+    """Machines whose sum of alpha is T or hardly more, each nearer to the optimum: those that are found, and means of two."""
     policy, aim = search.policy, search.total * (1.0 + search.policy.beyond)
     greater: Any = None
     smaller: Any = None
-    C, factor, failures = _first_cost(search), policy.first_factor, 0
+    C, factor, failures = search.first_cost, policy.first_factor, 0
     for k in range(policy.most_solves):
         solution = search.solved(C)
         found = Machine(C, solution.w, solution.alpha)
@@ -166,6 +210,8 @@ def _machines(search: CostSearch) -> Iterator[Machine]:
             greater = found
             if smaller is None and search.is_nothing(found):
                 return
+            if found.size <= policy.nearly * aim:
+                yield found
         else:
             smaller = found
         if search.stop.is_due:
@@ -175,8 +221,8 @@ def _machines(search: CostSearch) -> Iterator[Machine]:
             if not 0.0 < C < math.inf:
                 return
             continue
-        share = (aim - smaller.size) / (greater.size - smaller.size)
-        yield greater.mean(smaller, share)
+        yield greater.mean(smaller, smaller.share_of(greater, aim))
+        share = smaller.share_of(greater, min(aim * (1.0 + search.allowed(solution, C)), 0.5 * (aim + greater.size)))
         C = 1.0 / (share / greater.C + (1.0 - share) / smaller.C) if k % 2 else math.sqrt(greater.C * smaller.C)
         if not greater.C < C < smaller.C:
             return

@@ -25,6 +25,8 @@ from maxmargin.problem.nu import NuProblem
 from maxmargin.problem.one_class import one_class_problem
 from maxmargin.problem.regression_losses import EpsilonInsensitive
 from maxmargin.solvers.linear.auto import Auto
+from maxmargin.solvers.linear.sized_mending import can_be_mended_to_size, coefficients_mended_to_size
+from maxmargin.solvers.patience import IdleRounds
 from maxmargin.solving.driver import Callback, Limits, drive
 from maxmargin.solving.solution import Solution, Status
 
@@ -35,10 +37,17 @@ class TubePolicy:
 
     most_solves: int = 60
     """The most regressions. Half of them halve the interval, so that it is then a rounding error of the widest tube."""
+    most_idle: int = 10
+    """Tubes in a row that do not make the gap smaller, before the search ends. On raw tables with nanoseconds since 1970 it
+    went on for 30 more of up to half a second."""
+    progress: float = 0.7
+    """Share of the gap that must be left at most for a tube that has made it smaller."""
     share: float = 0.1
     """The relative gap of each regression, as a share of the one that is wanted."""
     inside: float = 1e-15
     """Share of T by which the sum of sizes is kept below T, so that rounding does not take it above."""
+    inside_if_mended: float = 1e-12
+    """The same where rounding errors are made good by least squares, which are right to some digits only."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +103,14 @@ def search_tube(search: Search, first: Solution, tol: float) -> Any:
         return search.answer(few, first, tol, begun)
     middle = 0.5 * (float(targets.max()) + float(targets.min()))
     none = Tube(0.5 * float(np.ptp(targets)), search.constant(middle), np.zeros(len(targets)))
-    best = None
+    best, rounds = None, IdleRounds(share=policy.progress)
     for k in range(policy.most_solves):
         share = (total - none.size) / (few.size - none.size)
         found = search.answer(few.mean(none, share), first, tol, begun)
         if best is None or found.certificate.gap < best.certificate.gap:
             best = found
-        if best.status is Status.CERTIFIED or stop.is_due:
+        idle = rounds.note(best.certificate.gap)
+        if best.status is Status.CERTIFIED or stop.is_due or idle >= policy.most_idle:
             break
         epsilon = share * few.epsilon + (1.0 - share) * none.epsilon if k % 2 else 0.5 * (few.epsilon + none.epsilon)
         if not few.epsilon < epsilon < none.epsilon:
@@ -153,9 +163,7 @@ class Search:
 
     def answer(self, tube: Tube, first: Solution, tol: float, begun: float) -> PairSolution:
         """The tube with its certificate."""
-        problem, most = self.problem, (1.0 - TubePolicy.inside) * self.total
-        beta = tube.beta if tube.size <= most else tube.beta * (most / tube.size)
-        certificate = certify_nu_pair(self.linear(tube.epsilon), self.total, tube.w, beta)
+        problem, (beta, certificate) = self.problem, self._judged(tube, tol)
         b = float(tube.w[-1])
         thresholds = np.array([-(b + tube.epsilon), b - tube.epsilon])
         return PairSolution.of(
@@ -169,6 +177,18 @@ class Search:
             seconds=first.seconds + time.perf_counter() - begun,
             offset_bound=_bound(problem, tube, thresholds, certificate),
         )
+
+    def _judged(self, tube: Tube, tol: float) -> tuple[Array, Certificate]:
+        """beta of the tube with its certificate, or with its rounding errors made good."""
+        linear, most = self.linear(tube.epsilon), (1.0 - TubePolicy.inside) * self.total
+        beta = tube.beta if tube.size <= most else tube.beta * (most / tube.size)
+        found = certify_nu_pair(linear, self.total, tube.w, beta)
+        if found.meets(tol) or not can_be_mended_to_size(linear):
+            return beta, found
+        size = min(float(np.abs(beta).sum()), (1.0 - TubePolicy.inside_if_mended) * self.total)
+        mended = coefficients_mended_to_size(linear, tube.w, beta, size)
+        again = certify_nu_pair(linear, self.total, tube.w, mended)
+        return (mended, again) if again.gap < found.gap else (beta, found)
 
 
 def _bound(problem: NuProblem, tube: Tube, thresholds: Array, certificate: Certificate) -> float:

@@ -205,14 +205,16 @@ class NuState(BatchedSMOState):
     def choose(self, problem: Any, size: int) -> Array:
         """The working set. Every group has an equal share of it and chooses both sides of its pairs itself: if all variables
         were drawn together, nearly all that can rise would be of one group, nearly all that can fall of the other, and no pair
-        could move."""
+        could move. A group in which nothing can rise, or nothing can fall, has no pairs. Where there are no pairs at all, the
+        working set is one variable, which cannot move."""
         can_rise, can_fall = self.s < self.upper, self.s > self.lower
         chosen = np.zeros(len(self.y), np.bool_)
-        for g, (top, bottom) in enumerate(self.ends):
-            is_own = self.problem.group == g
+        with_pairs = [g for g, ends in enumerate(self.ends) if np.isfinite(ends).all()]
+        for g in with_pairs:
+            (top, bottom), is_own = self.ends[g], self.problem.group == g
             own = Movable(can_rise & is_own, can_fall & is_own, 0.5 * (top + bottom), top - bottom)
-            chosen[self.choose_among(own, size // len(self.ends))] = True
-        return np.flatnonzero(chosen)
+            chosen[self.choose_among(own, size // len(with_pairs))] = True
+        return np.flatnonzero(chosen) if with_pairs else self.everyone[:1]
 
     def solve(self, problem: Any, chosen: Array, max_steps: int) -> int:
         """SMO on the local block. The places of the first group are filled up with copies that cannot move."""

@@ -107,7 +107,8 @@ class ColumnMending(LevelMending):
     def mended(self, fall: float) -> Array:
         """By least squares, and then by single elements: where no alpha is tiny, that is the only way to finer digits."""
         alpha = super().mended(fall)
-        missing, longest = self._exact_residual(alpha) * self._sizes, float(self._sizes[-1])
+        n_equations = self._columns.shape[1] + int(self._has_sum)
+        missing, longest = (self._exact_residual(alpha) * self._sizes)[:n_equations], float(self._sizes[-1])
         scaling = longest if self._has_sum else 0.0
         rows = Rows(np.ascontiguousarray(self._columns))
         centred = replace(self.linear, rows=rows, intercept_scaling=scaling, penalizes_intercept=True)

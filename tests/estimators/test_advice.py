@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import NuSVC
+from maxmargin import Hinge, LinearProblem, LinearSVC, NuSVC, solve
 from maxmargin.estimators.advice import has_no_margin, large_column, with_cost, without_cost, without_margin
 from maxmargin.problem.kernels import RBF, Polynomial, Precomputed
 
@@ -51,11 +52,11 @@ def test_the_advice_names_the_column_by_its_name():
 
 
 def test_only_an_estimator_with_C_is_told_to_choose_a_smaller_one():
-    X = np.array([[1e9], [2e9]])
-    assert with_cost(None, X).endswith("or choose a smaller C.")
+    X, worst = np.array([[1e9], [2e9]]), solve(LinearProblem.build([[1.0], [2.0]], [1, -1], 1.0, Hinge()))
+    assert with_cost(worst, X).endswith("or choose a smaller C.")
     assert " C" not in without_cost(None, X).replace(" Column", "")
     assert " C" not in without_margin(0.2, X).replace(" Choose", "")
-    assert with_cost(None, X / 1e9) == without_cost(None, X / 1e9) == ""
+    assert with_cost(worst, X / 1e9) == without_cost(None, X / 1e9) == ""
     assert without_margin(0.2, X / 1e9).endswith("a kernel that tells the classes apart.")
 
 
@@ -71,3 +72,9 @@ def test_a_machine_with_a_margin_is_not_told_that_it_has_none():
 class Answer:
     def __init__(self, certificate, alpha):
         self.certificate, self.alpha = certificate, alpha
+
+
+def test_a_solver_that_was_asked_for_is_not_excused_by_the_columns():
+    X, y = load_wine(return_X_y=True)
+    message = warned(LinearSVC(loss="hinge", solver="dcd", C=1e6), X[::3], y[::3] == 0)
+    assert message.endswith("The solver 'dcd' was asked for; solver='auto' changes to another one where that ends sooner.")

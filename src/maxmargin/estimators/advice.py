@@ -9,7 +9,11 @@ import numpy as np
 
 from maxmargin.estimators import policy
 from maxmargin.problem.kernels import Kernel, Points
+from maxmargin.solvers.base import Stage
 from maxmargin.solving.solution import Solution
+
+ASKED = Stage("").reason
+"""How the trace says that a solver was asked for by its name."""
 
 Advice = Callable[[Solution, Any], str]
 """A sentence for the worst solution of a fit to X, or nothing."""
@@ -37,8 +41,11 @@ def large_column(X: Any) -> Column | None:
 
 
 def with_cost(worst: Solution, X: Any) -> str:
-    """The advice of an estimator with C."""
+    """The advice of an estimator with C. A solver that was asked for may be slow where another one is not."""
     column = large_column(X)
+    if worst.trace and worst.trace[-1].reason.startswith(ASKED):
+        name = worst.trace[-1].solver
+        return f" The solver {name!r} was asked for; solver='auto' changes to another one where that ends sooner."
     return "" if column is None else f"{_too_large(column, ' at this C')}, or choose a smaller C."
 
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from maxmargin.data.caching import njit
 from maxmargin.data.rows import CsrRows
 from maxmargin.data.threads import ThreadPolicy
 from maxmargin.kernel_matrix.matrix import KernelMatrix, MatrixPolicy, padded
 from maxmargin.kernel_matrix.rows import RowCache
-from maxmargin.kernel_matrix.tile_loops import exp2_all
+from maxmargin.kernel_matrix.tile_loops import VECTORISED, exp2
 from maxmargin.kernel_matrix.tiles import Span, TilePolicy, Tiles, transposed
 from maxmargin.problem.kernel import KernelProblem
 from maxmargin.problem.kernels import RBF, Custom, Linear, Points, Polynomial, Precomputed, Sigmoid
@@ -45,6 +46,12 @@ def matrix_of(problem: KernelProblem, dtype=np.float32, **settings) -> KernelMat
 
 def everyone(problem: KernelProblem) -> np.ndarray:
     return problem.gram(np.arange(problem.n_samples), np.arange(problem.n_samples))
+
+
+@njit(fastmath=VECTORISED)
+def exp2_all(x):
+    for i in range(np.uint64(x.shape[0])):
+        x[i] = exp2(x[i])
 
 
 @dtypes

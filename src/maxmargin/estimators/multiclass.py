@@ -8,23 +8,12 @@ sample, and ``proved`` where the exact optimum gives the same class (``certifica
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from maxmargin.certificate.predictions import Decisions, proved_greatest, proved_votes
 from maxmargin.data.rows import Array
 from maxmargin.problem.class_pairs import votes
-
-
-class Scheme(Protocol):
-    """How binary problems make up a problem of several classes."""
-
-    def codes(self, values: Array) -> Array:
-        """The number of the class of each row of decision values, which has a column for each binary problem."""
-
-    def proved(self, decisions: Decisions) -> Array:
-        """Where the exact optima are proved to give the same class."""
 
 
 @dataclass(frozen=True)

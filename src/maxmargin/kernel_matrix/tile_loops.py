@@ -100,13 +100,6 @@ def _exp2(x):
     return double
 
 
-@njit(cache=True, nogil=True, boundscheck=False, fastmath=VECTORISED)
-def exp2_all(x):
-    """2^x for every element, in its place."""
-    for i in range(np.uint64(x.shape[0])):
-        x[i] = exp2(x[i])
-
-
 @njit(cache=True, allocates=False, nogil=True, boundscheck=False, fastmath=VECTORISED)
 def rbf_of_dots(tile, one, other, scale):
     """exp(-gamma |x - z|^2) = 2^(one + other + scale x . z), one = c |x|^2, other = c |z|^2, scale = -2 c,

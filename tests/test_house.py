@@ -60,6 +60,7 @@ NUMBERS = {
     "scale_out/remainder.py": {"BINS_A_POWER", "LEAST_POWER", "MOST_POWER", "ROW_OVERHEAD"},
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/presolve.py": {"MIXER"},
+    "solvers/kernel/face.py": {"RIDGE"},
     "certificate/linear_sums.py": {"ROWS_A_COLUMN", "ROWS_TOGETHER"},
     "solvers/samples.py": {"MIXER"},
     "solvers/linear/newton/small_newton.py": {"LIGHT", "LINE", "STRIP"},

@@ -12,6 +12,7 @@ from maxmargin.certificate.nu import certify_nu
 from maxmargin.problem.kernels import RBF, Linear, Polynomial
 from maxmargin.problem.nu import nu_svc, nu_svr, one_class
 from maxmargin.solvers.base import Budget
+from maxmargin.solvers.kernel.face import change_in_groups
 from maxmargin.solvers.kernel.held_nu import HeldNuPolicy, HeldNuState
 from maxmargin.solvers.kernel.nu_smo import NuSMO
 
@@ -86,6 +87,19 @@ def test_equal_samples_and_few_features_leap_to_rounding():
         state.advance(Budget(10**6, 1e-3))
         assert state.looks_done
         assert state.is_at_rounding
+
+
+@pytest.mark.parametrize("is_doubled", [False, True])
+def test_a_leap_solves_its_system_and_keeps_the_sums_also_where_both_variables_of_a_sample_are_free(is_doubled):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((90, 4))
+    samples = np.tile(np.arange(90), 2) if is_doubled else np.arange(90)
+    groups = np.repeat([0, 1], len(samples) // 2)
+    K, v, members = np.exp(-0.5 * np.square(X[:, None] - X).sum(axis=2)), rng.standard_normal(90) + 3.0, np.eye(2)[groups]
+    d = change_in_groups(K, v, samples, groups)
+    missing = v[samples] - K[np.ix_(samples, samples)] @ d
+    np.testing.assert_allclose(members @ np.linalg.lstsq(members, missing, rcond=None)[0], missing, atol=1e-9)
+    np.testing.assert_allclose(members.T @ d, 0.0, atol=1e-9 * np.abs(d).sum())
 
 
 def test_a_leap_before_smo_has_ended_spares_steps():

@@ -6,6 +6,10 @@ import numpy as np
 
 from maxmargin.data.rows import Array
 
+RIDGE = 1e-13
+"""What is added to the diagonal of a system, relative to its greatest element: some hundred times the rounding of a kernel
+value, so that what rounding leaves of a zero eigenvalue does not count. This follows from float64 and is not a setting."""
+
 
 def solution_of(K: Array, v: Array, has_offset: bool) -> Array | None:
     """The d of K d + b = v with sum d = 0, or with b = 0. By Cholesky's method, which takes half of the time of elimination;
@@ -25,3 +29,41 @@ def solution_of(K: Array, v: Array, has_offset: bool) -> Array | None:
         return np.asarray(np.linalg.solve(system, right)[:n])
     except np.linalg.LinAlgError:
         return None
+
+
+def change_in_groups(K: Array, v: Array, samples: Array, groups: Array) -> Array:
+    """The d of K d + G b = v with G'd = 0 for free variables, given by their samples and groups; G says which group each is of.
+    Where both variables of a sample are free, the two groups have one offset, and the system is that of the samples: such a
+    pair shares its change, and makes the sums of the groups zero."""
+    own, where, place = np.unique(samples, return_index=True, return_inverse=True)
+    is_paired = (np.bincount(place) == 2)[place]
+    has_pairs = bool(is_paired.any())
+    members = np.ones((len(own), 1)) if has_pairs else (groups[where, None] == np.unique(groups)).astype(np.float64)
+    change = _solution_in_groups(K[own[:, None], own], v[own], members)[place]
+    if has_pairs:
+        is_first = groups == 0
+        change[is_paired] *= 0.5
+        missing = change[is_first].sum() / np.count_nonzero(is_paired & is_first)
+        change[is_paired] += np.where(is_first, -missing, missing)[is_paired]
+    return change
+
+
+def _solution_in_groups(K: Array, v: Array, members: Array) -> Array:
+    """The solution of such a system by Cholesky's method with a ridge, and a step of refinement. Equal samples and few features
+    make K singular; then this is nearly the shortest solution. Not a number where a ridge is not enough: K then has a kernel's
+    rounding errors and little else."""
+    from scipy.linalg.lapack import dpotrf, dpotrs
+
+    ridged = K.copy()
+    ridged.flat[:: len(K) + 1] += RIDGE * K.diagonal().max()
+    factor, info = dpotrf(ridged.T, lower=1, overwrite_a=1)
+    if info != 0:
+        return np.full(len(v), np.nan)
+    columns, _ = dpotrs(factor, np.asfortranarray(members), lower=1)
+    found, residual = np.zeros(len(v)), v
+    for _ in range(2):
+        step, _ = dpotrs(factor, residual, lower=1)
+        b = np.linalg.lstsq(members.T @ columns, members.T @ (found + step), rcond=None)[0]
+        found = found + step - columns @ b
+        residual = v - K @ found - members @ b
+    return found

@@ -24,11 +24,11 @@ import numpy as np
 from maxmargin.certificate.certificate import relative
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
-from maxmargin.problem.feature_maps import feature_map
 from maxmargin.problem.held_values import MULTIPLE, padded_size
 from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.kernel.face import change_in_groups
 from maxmargin.solvers.kernel.held_nu_loops import Memory, leap, run_smo, survey
 from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED
 
@@ -89,7 +89,6 @@ class HeldNuState:
     room: float  # of all bounds
     policy: HeldNuPolicy
     is_slow: Callable[[int], bool] = field(default=lambda steps: False)  # whether another method is worth it by now
-    rank: float = np.inf  # the most that the rank of K can be
     stage: ClassVar[Stage] = Stage("nu-smo", "few samples: their kernel matrix is held")
     steps: int = 0
     chunk: int = 0
@@ -120,7 +119,7 @@ class HeldNuState:
             np.minimum(bounds[-n:], 0.0, out=boxes[1, second])
         memory = Memory.of(_spans(problem), len(K), min(policy.most_free, problem.n_samples))
         total, room = float(problem.totals.sum()), sum(problem.bounds_of_groups)
-        return cls(K, vectors, boxes, memory, problem.n_samples, n, total, room, policy, is_slow, _rank(problem))
+        return cls(K, vectors, boxes, memory, problem.n_samples, n, total, room, policy, is_slow)
 
     def __post_init__(self) -> None:
         self.share, self.target_share = self.policy.first_share, self.policy.safety
@@ -201,13 +200,7 @@ class HeldNuState:
         """Move to the optimum of the present face by LAPACK, if that is inside the box. False where it is not."""
         s, lower, upper = self.boxes
         free = ((s > lower) & (s < upper)).nonzero()[0]
-        m, samples, n_first = len(free), free % len(self.K), int(np.searchsorted(free, len(self.K)))
-        system, right = np.zeros((m + 2, m + 2)), np.zeros(m + 2)
-        system[:m, :m], right[:m] = self.K[samples[:, None], samples], self.vectors[1, samples]
-        for column, own in ((m, slice(0, n_first)), (m + 1, slice(n_first, m))):
-            system[own, column] = system[column, own] = 1.0
-            system[column, column] = float(own.start == own.stop)  # a group without free variables
-        moved = s[free] + _solution(system, right, is_singular=m - 2 > self.rank)[:m]
+        moved = s[free] + change_in_groups(self.K, self.vectors[1], free % len(self.K), free // len(self.K))
         is_inside = bool(((moved > lower[free]) & (moved < upper[free])).all())
         if is_inside:
             s[free] = moved
@@ -222,19 +215,3 @@ def _spans(problem: NuProblem) -> Array:
         first, last = (int(own[0]) % n, int(own[-1]) % n + 1) if len(own) else (0, 0)
         ends.append((first - first % MULTIPLE, padded_size(last)))
     return np.array(ends, np.uint64)
-
-
-def _rank(problem: NuProblem) -> float:
-    """The most that the rank of the kernel matrix can be: the number of features, where there are finitely many."""
-    found = feature_map(problem.kernel, problem.rows.n_features, False)
-    return np.inf if found is None else found.n_features
-
-
-def _solution(system: Array, right: Array, is_singular: bool) -> Array:
-    """The solution, or the shortest one where equal samples or few features make the system singular. A matrix that is singular
-    but for rounding has a solution far outside of the box."""
-    try:
-        found = np.full(len(right), np.nan) if is_singular else np.linalg.solve(system, right)
-    except np.linalg.LinAlgError:
-        found = np.full(len(right), np.nan)
-    return found if np.isfinite(found).all() else np.linalg.lstsq(system, right, rcond=1e-14)[0]

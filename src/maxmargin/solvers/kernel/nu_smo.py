@@ -27,6 +27,7 @@ from maxmargin.solvers.kernel.active_rows import ActiveRows
 from maxmargin.solvers.kernel.batched_smo import BatchedSMO
 from maxmargin.solvers.kernel.batched_smo_loops import LocalProblem, extremes, gap_and_dual, solve_with_offset
 from maxmargin.solvers.kernel.batched_smo_state import BatchedSMOState, Movable
+from maxmargin.solvers.kernel.face import change_in_groups
 from maxmargin.solvers.kernel.held_nu import HeldNuPolicy, HeldNuState
 from maxmargin.solvers.kernel.nu_loops import solve_in_groups
 from maxmargin.solvers.kernel.nu_program import Inside, InteriorCosts
@@ -265,20 +266,15 @@ class NuState(BatchedSMOState):
 
     def leap(self) -> None:
         """Move to the optimum of the face that SMO has found, by one linear system (papers/irwls_svc, Table 1, step 1, with a
-        row for the sum of each group). If it is outside the box, nothing moves. With copies the system is singular, and its
-        shortest solution is taken."""
+        row for the sum of each group). If it is outside the box, nothing moves."""
         free = np.flatnonzero(self.is_free)
         if not len(free):
             return
-        groups = (self.problem.group[free][:, None] == np.arange(len(self.problem.totals))).astype(np.float64)
-        places = free % self.problem.samples.n_samples
-        K = KernelMatrix(self.problem.kernel, self.problem.points, np.float64).square(np.unique(places))
-        own = np.searchsorted(np.unique(places), places)
-        zeros = np.zeros((groups.shape[1], groups.shape[1]))
-        system = np.block([[K[np.ix_(own, own)], groups], [groups.T, zeros]])
-        right = np.concatenate([self.v[free], np.zeros(len(zeros))])
-        change = np.linalg.lstsq(system, right, rcond=1e-14)[0][: len(free)]
-        moved = self.s[free] + change
+        own, place = np.unique(free % self.problem.samples.n_samples, return_inverse=True)
+        K = KernelMatrix(self.problem.kernel, self.problem.points, np.float64).square(own)
+        v = np.empty(len(own))
+        v[place] = self.v[free]
+        moved = self.s[free] + change_in_groups(K, v, place, self.problem.group[free])
         if np.all((moved > self.lower[free]) & (moved < self.upper[free])):
             self.s[free] = moved
             self.steps += 1

@@ -191,7 +191,8 @@ def weights_on_features(
             primal = np.array([solution.certificate.primal for solution in solutions])
             rough = _are_rough(norms(features), coefficients, weights, total_cost, primal)
         for place in np.flatnonzero(rough).tolist():
-            weights[place] = features.T @ coefficients[:, place].astype(np.longdouble)
+            own_vectors = coefficients[:, place].nonzero()[0]
+            weights[place] = features[own_vectors].T @ coefficients[own_vectors, place].astype(np.longdouble)
     for place in own:
         weights[place] = sign * solutions[place].w[: map.n_features]
     return FeatureWeights(map, weights)

@@ -37,5 +37,5 @@ def test_a_feature_that_no_active_sample_has_keeps_no_other_feature_from_its_new
 
 def test_the_weight_of_a_feature_that_no_active_sample_has_goes_to_zero():
     H, w = np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([1.0, 0.5])
-    step = QuadraticModel(H, np.ones(2)).best_step(w, np.array([-1.0, 0.0]), SparseNewtonPolicy())
+    step = QuadraticModel(H, np.ones(2)).best_step(w, np.array([-1.0, 0.0]), SparseNewtonPolicy()).d
     assert np.allclose(w + step, [1.0, 0.0])

@@ -61,6 +61,6 @@ def test_a_matrix_that_is_singular_up_to_rounding_makes_no_endless_step():
     A = np.column_stack([A, A[:, 0] * (1.0 + 1e-9 * rng.normal(size=30)), A[:, 1] + 1e-8 * A[:, 3]])
     model = QuadraticModel(2.0 * A.T @ A, np.ones(6))
     gradient = -2.0 * A.T @ rng.normal(size=30)
-    step = model.best_step(np.zeros(6), gradient, SparseNewtonPolicy())
+    step = model.best_step(np.zeros(6), gradient, SparseNewtonPolicy()).d
     assert np.abs(A @ step).max() < 10.0
     assert gradient @ step + 0.5 * step @ model.H @ step + np.abs(step).sum() < 0.0

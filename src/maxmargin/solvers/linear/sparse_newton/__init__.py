@@ -9,6 +9,7 @@ the step length                                             search.py
 X by columns                                                features.py
 an alpha that is feasible in spite of its rounding          mending.py
 smaller C first                                             ramp.py
+an interior-point method, where kinks are many              inside.py
 ==========================================================  ===================
 
 The pieces are those of Blitz (T. Johnson, C. Guestrin, ICML 2015) and of gap-safe rules (E. Ndiaye, O. Fercoq, A. Gramfort, J.

@@ -69,7 +69,7 @@ def mended_in_levels(problem: LinearProblem, w: Array, alpha: Array) -> Mended |
     n, d, penalty, policy = problem.n_samples, problem.n_weights, problem.penalty, SparseNewtonPolicy
     if not d < n or n * d > COLUMNS.most_elements:
         return None
-    limits = np.full(d, (1.0 - policy.inside) * penalty.l1)
+    limits = np.full(d, (1.0 - policy.inside_limit) * penalty.l1)
     limits[problem.n_penalised :] = 0.0
     best = None
     with np.errstate(all="ignore"):

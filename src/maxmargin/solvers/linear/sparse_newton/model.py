@@ -19,13 +19,20 @@ from maxmargin.problem.dual_box import UNIT_ROUNDOFF
 from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
 
 
+class ModelStep(NamedTuple):
+    """The step d, and the turns of coordinate descent and linear system that it took."""
+
+    d: Array
+    turns: int
+
+
 class QuadraticModel(NamedTuple):
     """H, and the weights lambda of the L1 norm."""
 
     H: Array
     l1: Array
 
-    def best_step(self, w: Array, gradient: Array, policy: SparseNewtonPolicy, *, is_rough: bool = False) -> Array:
+    def best_step(self, w: Array, gradient: Array, policy: SparseNewtonPolicy, *, is_rough: bool = False) -> ModelStep:
         """The step d = u - w to an approximate minimiser u of the model: the last steps lower the model by ``forcing``^2 of
         what the first steps did. After a linear system on the support all coordinates are checked again. With large columns d
         is needed to more digits than u can hold, so the last system changes d alone. A rough step leaves out both."""
@@ -42,9 +49,9 @@ class QuadraticModel(NamedTuple):
                 break
             self._solve_on_support(u, gradient)
         if is_rough:
-            return u - w
+            return ModelStep(u - w, turn + 1)
         flat = (np.diag(self.H) <= 0.0) & (np.abs(gradient) < self.l1)  # no active sample has them: the L1 norm alone counts
-        return np.where(flat, -w, (u - w) + self._polish(u, gradient))
+        return ModelStep(np.where(flat, -w, (u - w) + self._polish(u, gradient)), turn + 1)
 
     def _polish(self, u: Array, gradient: Array) -> Array:
         """The Newton step on the support, if it changes no sign."""

@@ -37,13 +37,25 @@ class SparseNewton:
     def advance(self, problem: LinearProblem, state: SparseNewtonState, budget: Budget) -> None:
         if state.ramp is None:
             state.advance(budget.target)
-            if not state.has_ramped and self._is_steep(problem, state):
+            if self._is_slow(problem, state):
+                state.go_inside()
+            elif not state.has_ramped and self._is_steep(problem, state):
                 state.ramp, state.has_ramped = Ramp.of(problem, self.policy, state.features), True
             return
         state.steps += problem.n_samples
         if state.ramp.is_up():
             state.move_to(state.ramp.state.w)
             state.ramp = None
+
+    def _is_slow(self, problem: LinearProblem, state: SparseNewtonState) -> bool:
+        """Whether the interior-point method should take over."""
+        n, d, policy = problem.n_samples, problem.n_weights, self.policy
+        if state.has_been_inside or state.looks_done:
+            return False
+        elements = float(n + d) * d * d
+        is_at_its_end = state.is_stuck or len(state.working.chosen) > n
+        is_late = state.turns >= policy.inside_after * (1.0 + elements / policy.inside_unit)
+        return is_late or (is_at_its_end and elements <= policy.inside_elements)
 
     def _is_steep(self, problem: LinearProblem, state: SparseNewtonState) -> bool:
         """Whether smaller C should come first: Newton's model is singular, or many steps were not enough."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.base import Stage
 from maxmargin.solvers.linear.sparse_newton import mending
 from maxmargin.solvers.linear.sparse_newton.features import Block, Features
+from maxmargin.solvers.linear.sparse_newton.inside import InnerPoint, solve_inside
 from maxmargin.solvers.linear.sparse_newton.model import QuadraticModel
 from maxmargin.solvers.linear.sparse_newton.policy import SparseNewtonPolicy
 from maxmargin.solvers.linear.sparse_newton.search import step_length
@@ -64,6 +65,20 @@ class WorkingSet:
         return n_changed / max(1, n_active)
 
 
+class Offer(NamedTuple):
+    """A point of the interior-point method, and whether its alpha may be mended."""
+
+    point: InnerPoint
+    is_mended: bool
+
+
+class DualPoint(NamedTuple):
+    """An alpha, and its v of the features that are left."""
+
+    alpha: Array
+    v: Array
+
+
 @dataclass
 class SparseNewtonState:
     """Where the solver stands: w, the slacks 1 - m, the dual point of the last look, and the features that are left. Where C
@@ -96,6 +111,11 @@ class SparseNewtonState:
     ramp: Any = None
     """The way up from a smaller C, while it lasts."""
     has_ramped: bool = False
+    turns: int = 0
+    """Of the models of Newton's method."""
+    has_been_inside: bool = False
+    offers: list[Offer] = field(default_factory=list)
+    """What the interior-point method has found, and no look has seen."""
 
     @property
     def active(self) -> int:
@@ -113,6 +133,9 @@ class SparseNewtonState:
 
     def advance(self, target: float) -> None:
         """A pass over all features, or a Newton step on the working set."""
+        if self.offers:
+            self.take_offer()
+            return
         if self.looks_done:  # a certificate was refused: look closer
             self.target *= 0.1
             self.working_target *= 0.1
@@ -134,38 +157,72 @@ class SparseNewtonState:
         self.slacks = 1.0 - problem.signs * self.working.block.times(w[self.working.chosen])
         self.needs_look = True
 
+    def go_inside(self) -> None:
+        """Go on from the points where the interior-point method ends; if they do not serve, from them with a mended alpha."""
+        points, steps = solve_inside(self.problem, self.policy.inside_target * self.target, self.policy.inside)
+        self.offers = [Offer(point, is_mended) for is_mended in (False, True) for point in points]
+        self.steps, self.has_been_inside, self.has_ramped = self.steps + steps * self.problem.n_samples, True, True
+        self.take_offer()
+
+    def take_offer(self) -> None:
+        """Look at the next of these points, with all features."""
+        (self.w, self.slacks, alpha), may_mend = self.offers.pop(0)
+        self.kept = np.arange(self.problem.n_weights)
+        self.working = WorkingSet.of(self.kept, self.features, self.problem, self.l1, self.l2)
+        self.idle, self.best_gap, self.best_primal = 0, math.inf, math.inf
+        self.looks_done = self.is_stuck = False
+        self._look_with(alpha, may_mend=may_mend)
+
     def look(self) -> None:
         """A pass over all features that are left: the gap, what it screens, and the next working set."""
+        self._look_with(self.answering_alpha, may_mend=self.idle > 0)
+
+    def _look_with(self, alpha: Array, *, may_mend: bool) -> None:
         problem, penalty = self.problem, self.problem.penalty
-        alpha = self.answering_alpha
         if not problem.penalizes_intercept:
             alpha = problem.balanced(alpha)
         v = self.features.products(alpha * problem.signs, self.kept)
-        inside = self.kept < problem.n_penalised
-        share = self._dual_share(alpha, penalty.feasible_share(v[inside]))
-        self.alpha, v, share = self._scaled(alpha, v, share)
-        loss = problem.loss.value(self.margins, problem.targets)
-        terms = problem.loss.gap_terms(self.margins, self.alpha, problem.C, problem.targets)
-        w = self.w[self.kept]
-        self.gap = float(np.sum(penalty.gap_terms(w[inside], share * v[inside]))) + float(np.sum(terms))
-        self.primal = penalty.value(w[inside]) + float(problem.C @ loss)
+        share = self._dual_share(alpha, penalty.feasible_share(v[self.kept < problem.n_penalised]))
+        best = DualPoint(share * alpha, share * v)
+        self.gap, self.primal = self._gap_with(best)
         self.steps += problem.n_samples
-        self._screen(share * v)
+        mended = self._mended(alpha) if may_mend and (share < 1.0 or penalty.l2 > 0.0) else None
+        if mended is not None and ((gap := self._gap_with(mended)[0]) < self.gap or gap <= self._asked):
+            best, v, self.gap = mended, mended.v, gap
+        self.alpha = best.alpha
+        self._screen(best.v)
         self._choose(v)
 
-    def _scaled(self, alpha: Array, v: Array, share: float) -> tuple[Array, Array, float]:
-        """The share of alpha; or an alpha that is feasible without, where alpha misses that by rounding alone. ``v`` is that of
-        the features that are left."""
+    def _gap_with(self, point: DualPoint) -> tuple[float, float]:
+        """The gap of w and this point, and the primal value."""
+        problem, inside = self.problem, self.kept < self.problem.n_penalised
+        w = self.w[self.kept][inside]
+        terms = problem.loss.gap_terms(self.margins, point.alpha, problem.C, problem.targets)
+        loss = problem.C @ problem.loss.value(self.margins, problem.targets)
+        gap = float(np.sum(problem.penalty.gap_terms(w, point.v[inside]))) + float(np.sum(terms))
+        return gap, problem.penalty.value(w) + float(loss)
+
+    @property
+    def _asked(self) -> float:
+        """The gap at which a certificate is asked for."""
+        return self.policy.target_share * self.target * self.primal
+
+    def _mended(self, alpha: Array) -> DualPoint | None:
+        """An alpha that is feasible as it is, where this one misses that by rounding alone."""
         problem, chosen, policy = self.problem, self.working.chosen, self.policy
-        may_be_wrong = share < 1.0 or problem.penalty.l2 > 0.0
-        if not (may_be_wrong and self.idle > 0 and len(chosen) * problem.n_samples <= policy.most_mended):
-            return share * alpha, v, share
+        if len(chosen) * problem.n_samples > policy.most_mended:
+            return None
         found = mending.mended_in_levels(problem, self.w, alpha)
         if found is not None:
             share = problem.penalty.feasible_share(np.array([found.greatest]))
-            return share * found.alpha if share < 1.0 else found.alpha, found.v[self.kept], share
-        mended = mending.mended(problem, chosen, self.working.block.dense, alpha, policy) if problem.penalty.l2 == 0.0 else None
-        return (share * alpha, v, share) if mended is None else (mended, v, 1.0)
+            return DualPoint(share * found.alpha if share < 1.0 else found.alpha, share * found.v[self.kept])
+        if problem.penalty.l2 > 0.0:
+            return None
+        mended = mending.mended(problem, chosen, self.working.block.dense, alpha, policy)
+        if mended is None:
+            return None
+        v = self.features.products(mended * problem.signs, self.kept)
+        return DualPoint(mended, v * problem.penalty.feasible_share(v[self.kept < problem.n_penalised]))
 
     def _dual_share(self, alpha: Array, feasible: float) -> float:
         """The share of alpha that is best for the dual, at most what is feasible. An elastic net takes all."""
@@ -203,7 +260,7 @@ class SparseNewtonState:
         excess = np.where(inside, 0.0, v - self.l1[self.kept])
         violators = np.flatnonzero(excess > 0.0)
         asked = self.target * self.primal
-        self.looks_done = self.gap <= self.policy.target_share * asked
+        self.looks_done = self.gap <= self._asked
         is_nonzero = self.w[self.kept] != 0.0
         room = int(max(self.policy.first_features, self.policy.growth * np.count_nonzero(is_nonzero)))
         if len(violators) > room:
@@ -243,8 +300,9 @@ class SparseNewtonState:
         changed = working.update(self.slacks > 0.0, problem.C, policy)
         gradient = working.l2 * w - v
         model = QuadraticModel(working.H, working.l1)
-        d = model.best_step(w, gradient, policy, is_rough=changed > policy.rough_share)
-        self._move(w, d)
+        step = model.best_step(w, gradient, policy, is_rough=changed > policy.rough_share)
+        self._move(w, step.d)
+        self.turns += step.turns
         self.steps += problem.n_samples
 
     @property

@@ -60,7 +60,7 @@ NUMBERS = {
     "scale_out/remainder.py": {"BINS_A_POWER", "LEAST_POWER", "MOST_POWER", "ROW_OVERHEAD"},
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/presolve.py": {"MIXER"},
-    "certificate/linear_sums.py": {"ROWS_A_COLUMN", "ROWS_TOGETHER"},
+    "certificate/linear_sums.py": {"ROWS_A_COLUMN", "LONG_ROWS_A_COLUMN"},
     "solvers/samples.py": {"MIXER"},
     "solvers/linear/newton/small_newton.py": {"LIGHT", "LINE", "STRIP"},
     "solvers/linear/newton/standing.py": {"ROUNDING"},

@@ -77,8 +77,10 @@ class Judge:
         self.problem = problem
         self._crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
         self._weights = np.empty((self._crew.size, problem.rows.n_features + 1))
-        self.squares = np.empty(problem.n_samples) if problem.offset_prices is not None else None
-        """|x_i|^2, as the last pass has found them, where the offset has a price."""
+        is_priced = problem.offset_prices is not None
+        self.squares, self.margins = np.empty((2, problem.n_samples)) if is_priced else (None, None)
+        """Where the offset has a price, |x_i|^2 as the last pass has found them, and memory for the outputs: one piece for both,
+        because a large one comes in large pages."""
 
     def certify(self, w: Array, alpha: Array, margins: Array | None = None) -> Certificate:
         """``margins``, if given, is filled with the outputs sigma_i (w . x_i)."""

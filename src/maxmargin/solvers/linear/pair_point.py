@@ -126,9 +126,10 @@ class PairPoint:
 
     def __init__(self, rows: Rows, upper: Array, total: float, policy: PairPolicy) -> None:
         n = rows.n_samples
-        self.rows, self.upper, self.total, self.policy = rows, np.ascontiguousarray(upper), total, policy
+        self.rows, self.total, self.policy = rows, total, policy
         self._bounds = one_or_all(upper)
-        self.alpha, self.outputs = np.zeros(n), np.empty(n)
+        self.upper = np.array(self._bounds, np.float64)  # one element where all are equal
+        self.alpha, self.outputs = np.empty((2, n))  # a large piece of memory comes in large pages
         self.w, self._other = np.zeros(rows.n_features + 1), np.zeros(rows.n_features + 1)
         self.chosen = np.empty(0, np.uint64)
         self.near: Array = np.empty(0)

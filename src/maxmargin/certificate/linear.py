@@ -119,9 +119,11 @@ class Judge:
         zero = or_zero(certificate, value) if w.any() else as_zero(certificate, value)
         if zero is certificate or not are_zeros_beside(w[: X.shape[1]], X, alpha):
             return certificate
-        ones = np.ones(len(alpha))
-        point = DualPoint(alpha, np.asarray(problem.box.U), ones, ones[:, None], np.array([summed(prices)]))
-        return zero if is_zero_in_columns(X, point) else certificate
+        support = np.flatnonzero(alpha)  # a sample whose alpha is zero adds nothing, and has no room
+        support = support if len(support) else np.arange(len(alpha))
+        ones, upper = np.ones(len(support)), np.asarray(problem.box.U)[support]
+        point = DualPoint(alpha[support], upper, ones, ones[:, None], np.array([summed(prices)]))
+        return zero if is_zero_in_columns(X[support], point) else certificate
 
     def _sums(self, output: PassOutput) -> PartSums:
         """The sums over all rows."""

@@ -23,6 +23,7 @@ from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton import policy as newton_policy
 from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
+from maxmargin.solvers.linear.pair_start import on_empty_rows
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,14 @@ class PairState:
         """Where the first working set is a poor guess, it comes from the mean of X, and a set is solved to a share of the
         relative gap of all samples at the last look at them. No certificate is asked for before the first look."""
         if warm_start is None:
+            start = on_empty_rows(problem.rows, problem.box.U, self._total)
+        else:
+            start = problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
+        if start is None:
             self._is_by_shares = self._is_by_mean = not self.point.begin()
             self.known_gap = 1.0 if self._is_by_shares else 0.0
         else:
-            self.point.alpha[:] = problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
+            self.point.alpha[:] = start
             self.point.refresh()
 
     @property

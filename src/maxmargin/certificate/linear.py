@@ -77,10 +77,12 @@ class Judge:
         self.problem = problem
         self._crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
         self._weights = np.empty((self._crew.size, problem.rows.n_features + 1))
-        is_priced = problem.offset_prices is not None
-        self.squares, self.margins = np.empty((2, problem.n_samples)) if is_priced else (None, None)
-        """Where the offset has a price, |x_i|^2 as the last pass has found them, and memory for the outputs: one piece for both,
-        because a large one comes in large pages."""
+        self.squares: Array | None = None
+        self.margins: Array | None = None
+        """Where the offset has a price, |x_i|^2 as the last pass has found them, and memory for the outputs. They share a piece
+        of memory, because a large one comes in large pages."""
+        if problem.offset_prices is not None:
+            self.squares, self.margins = np.empty((2, problem.n_samples))
 
     def certify(self, w: Array, alpha: Array, margins: Array | None = None) -> Certificate:
         """``margins``, if given, is filled with the outputs sigma_i (w . x_i)."""

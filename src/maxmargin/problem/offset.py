@@ -78,9 +78,7 @@ def offset_level(y: Array, alpha: Array, C: Array) -> float:
     return float(np.sum(np.where(y > 0, C - alpha, alpha)))
 
 
-def _quantiles(
-    kinks: Array, C: Array, level: float, imbalance: float = 0.0, wanted: tuple[bool, bool] = BOTH
-) -> Interval:
+def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0, wanted: tuple[bool, bool] = BOTH) -> Interval:
     """inf {b : sum_{t_i <= b} C_i >= level} and sup {b : sum_{t_i < b} C_i <= level}, rounded outwards. One that is not wanted
     may be left infinite."""
     n = len(kinks)

@@ -9,6 +9,7 @@ from scipy import sparse
 from maxmargin.certificate.linear import Judge
 from maxmargin.data.rows import Rows
 from maxmargin.problem.one_class import one_class_problem
+from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
 from maxmargin.solvers.linear.pair_descent_loop import Placed, raise_least
@@ -205,3 +206,20 @@ def test_one_bound_for_all_samples_gives_what_equal_bounds_give():
     one, each = (solve(one_class_problem(X, 0.1, weights), tol=1e-6) for weights in (1.0, np.ones(4000)))
     np.testing.assert_allclose(one.alpha, each.alpha, atol=1e-9)
     np.testing.assert_allclose(one.w, each.w, rtol=1e-9)
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.3])
+@pytest.mark.parametrize("target", [1e-2, 1e-4])
+def test_a_working_set_after_a_look_at_all_samples_holds_all_whose_alpha_changes(nu, target):
+    rng = np.random.default_rng(7)
+    X = rng.normal(1.0, 1.0, (20000, 5))
+    problem, solver = one_class_problem(X, nu), PairDescent()
+    best = solve(problem, tol=1e-11).alpha
+    state = solver.init(problem, None, 0)
+    while not state.looks_done:
+        solver.advance(problem, state, Budget(10**9, target))
+    state.longest = float((X * X).sum(axis=1).max())
+    state._judge()
+    moves = np.flatnonzero(np.abs(best - state.alpha) > 1e-6)
+    assert 0 < len(moves) <= len(state.point.chosen) < 0.1 * 20000
+    assert np.isin(moves, state.point.chosen).all()

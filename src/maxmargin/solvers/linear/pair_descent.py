@@ -151,7 +151,14 @@ class PairState:
         self.idle = 0 if self.gap < self.least_gap else self.idle + 1
         self.least_gap = min(self.least_gap, self.gap)
         self.is_stuck = self.idle >= self.policy.still_iterations
-        self.point.choose(self.rho)
+        self.point.choose(self.rho, self._farthest)
+
+    @property
+    def _farthest(self) -> float:
+        """How far from rho an output can be whose sample has to move: w* is within sqrt(2 gap) of w, so that no output changes
+        by more than that times the longest |x_i|, and neither does rho, a quantile of outputs. The longest is that of the last
+        working set: a longer one elsewhere costs time, and not the answer."""
+        return 2.0 * math.sqrt(2.0 * self.gap * self.longest) if self.longest > 0.0 else math.inf
 
     def take_outputs(self, outputs: Array) -> None:
         np.add(outputs, self.border, out=self.point.outputs)

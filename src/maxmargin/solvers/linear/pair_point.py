@@ -293,10 +293,12 @@ class PairPoint:
         self.outputs = np.asarray(self.rows.matrix @ self.w[:-1])
         self.n_read += self.rows.n_samples
 
-    def choose(self, rho: float) -> None:
-        """The next working set, from all outputs: the samples near rho, and those that violate optimality."""
+    def choose(self, rho: float, farthest: float) -> None:
+        """The next working set, from all outputs: the samples near rho, and those that violate optimality. Samples farther
+        than ``farthest`` from rho that do not violate it stay where they are."""
         distance = self.outputs - rho
         reach = np.partition(np.abs(distance[:: self.policy.quantile_every]), self._place_of_size)[self._place_of_size]
+        reach = min(reach, farthest)
         violates = ((distance < 0.0) & (self.alpha < self.upper)) | ((distance > 0.0) & (self.alpha > 0.0))
         self.chosen = np.flatnonzero(violates | (np.abs(distance) <= reach)).astype(np.uint64)
 

@@ -12,9 +12,9 @@ has to hold for each. Then a feasible alpha' near alpha with :math:`r = 0` is lo
 with :math:`\sum_i t_i d_i b_{ij} = -r_j` has :math:`|t| \le |r| / \sigma` for the least singular value :math:`\sigma` of
 :math:`d_i b_{ij}`. That proves that w = 0 is optimal. In directions whose singular value is nothing but rounding, r has to be
 nothing but rounding, too: so it is where no variable can move, and with columns that depend on each other. A variable without
-room makes a row of zeros, which changes neither :math:`\sigma` nor the directions, and is left out. Where fewer rows than columns
-are left, rows of zeros complete the directions: no part of r is overlooked. r itself is summed exactly where the features have
-no error: its rounding is larger than r, and divided by a small :math:`\sigma` it is too long.
+room makes a row of zeros, which changes neither :math:`\sigma` nor the directions, and is left out. Where fewer rows than
+columns are left, rows of zeros complete the directions: no part of r is overlooked. r itself is summed exactly where the
+features have no error: its rounding is larger than r, and divided by a small :math:`\sigma` it is too long.
 
 The features of a polynomial kernel are its monomials. Where there are too many of them, :math:`|w|^2` has to be nothing but
 rounding by the kernel :math:`(\tilde x \cdot \tilde z + c)^p` with columns within [-1, 1] and c = 1 in place of any positive

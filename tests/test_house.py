@@ -61,7 +61,7 @@ NUMBERS = {
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/presolve.py": {"MIXER"},
     "solvers/kernel/face.py": {"RIDGE"},
-    "certificate/linear_sums.py": {"ROWS_A_COLUMN", "ROWS_TOGETHER"},
+    "certificate/linear_sums.py": {"ROWS_A_COLUMN", "LONG_ROWS_A_COLUMN"},
     "solvers/samples.py": {"MIXER"},
     "solvers/linear/newton/small_newton.py": {"LIGHT", "LINE", "STRIP"},
     "solvers/linear/newton/standing.py": {"ROUNDING"},

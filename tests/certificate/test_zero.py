@@ -13,7 +13,7 @@ from maxmargin import LinearOneClassSVM, NuSVC, OneClassSVM, Status, certify, on
 from maxmargin.certificate.model import KernelModel
 from maxmargin.certificate.nu import certify_nu
 from maxmargin.certificate.nu_model import certify_nu_model
-from maxmargin.certificate.zero import DualPoint, exact_residual, is_zero_in_columns
+from maxmargin.certificate.zero import DualPoint, _free_rows, exact_residual, is_zero_in_columns
 from maxmargin.problem.kernels import RBF, Linear, Polynomial
 from maxmargin.problem.nu import nu_svc, one_class
 
@@ -190,3 +190,40 @@ def test_a_direction_that_is_hardly_longer_than_rounding_does_not_hide_that_w_ca
     alpha = 0.4 + 1e-11 * rng.normal(size=200)
     point = point_of(alpha, X, np.ones(200), np.tile([1.0, -1.0], 100), [40.0, 40.0])
     assert is_zero_in_columns(X, point, is_moved=True)
+
+
+@pytest.mark.parametrize("n_free", [0, 1, 4, 5, 6, 30])
+def test_samples_without_room_change_no_singular_value_and_all_directions_are_looked_at(n_free):
+    rng = np.random.default_rng(n_free)
+    B, room = rng.normal(size=(40, 5)), np.zeros(40)
+    room[rng.permutation(40)[:n_free]] = rng.uniform(0.1, 1.0, n_free)
+    _, values, directions = np.linalg.svd(_free_rows(B, room), full_matrices=False)
+    np.testing.assert_allclose(values, np.linalg.svd(B * room[:, None], compute_uv=False), atol=1e-14)
+    np.testing.assert_allclose(directions.T @ directions, np.eye(5), atol=1e-14)
+
+
+@pytest.mark.parametrize("off", [1e-10, 1e-12])
+def test_what_fewer_samples_than_columns_leave_over_is_not_called_zero(off):
+    """alpha_1 = alpha_2 in the first column, and alpha_1 = (1 + off) alpha_2 in the second: in rational arithmetic nothing but
+    alpha = 0 is a zero, and its sum is wrong."""
+    X = np.ones((2, 5))
+    X[1] = -1.0
+    X[1, 1] = -1.0 - off
+    rows = [[Fraction(x) for x in column] for column in X.T]
+    assert rows[0][0] * rows[1][1] != rows[0][1] * rows[1][0]
+    alpha, one = np.array([0.5, 0.5]), np.ones(2)
+    assert not is_zero_in_columns(X, DualPoint(alpha, one, one, one[:, None], np.array([1.0])))
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-3])
+def test_one_class_is_called_zero_by_its_support_vectors_where_it_is_by_all_samples(shift):
+    """Whatever samples without alpha are beside them."""
+    rng = np.random.default_rng(3)
+    X = rng.integers(-3, 4, (30, 4)).astype(float)
+    X = np.vstack([X, -X, rng.normal(size=(200, 4))]) + shift
+    alpha = np.append(np.full(60, 0.5), np.zeros(200))
+    problem = one_class_problem(X, 30.0 / 260.0)
+    certificate = certify(problem, np.zeros(5), problem.balanced(alpha))
+    ones = np.ones(260)
+    assert is_zero_in_columns(X, DualPoint(alpha, ones, ones, ones[:, None], np.array([30.0]))) == (shift == 0.0)
+    assert certificate.meets(1e-6) == (shift == 0.0)

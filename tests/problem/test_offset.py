@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maxmargin.problem import policy
-from maxmargin.problem.offset import order_statistics
+from maxmargin.problem.offset import offset_interval, order_statistics
 
 SAMPLED = policy.OFFSET.sample_every
 MANY = SAMPLED * policy.OFFSET.least_sample
@@ -29,3 +29,15 @@ def test_order_statistics_are_the_elements_of_the_sorted_values(n, kind):
         ranks = [low, low + 1]
         np.testing.assert_array_equal(order_statistics(values, ranks), ordered[ranks])
     assert order_statistics(values, []) == []
+
+
+@pytest.mark.parametrize("n", [7, 5 * MANY])
+@pytest.mark.parametrize("is_even", [True, False])
+def test_the_interval_of_kinks_that_move_apart_has_the_low_end_of_those_below_and_the_high_end_of_those_above(n, is_even):
+    rng = np.random.default_rng(n)
+    kinks, reach = rng.normal(size=n), rng.uniform(0.0, 0.1, n)
+    C = np.full(n, 2.0) if is_even else rng.uniform(1.0, 2.0, n)
+    level = 0.3 * float(C.sum())
+    interval = offset_interval(kinks, C, level, reach)
+    assert interval.low == offset_interval(kinks - reach, C, level, 0.0).low
+    assert interval.high == offset_interval(kinks + reach, C, level, 0.0).high

@@ -65,8 +65,9 @@ def priced_offset_bound(problem: LinearProblem, w: Array, certificate: Certifica
     Optimal offsets are quantiles of kinks. The offset at hand is one, so that kinks are taken from there: all that matter are
     near zero. With R the greatest distance of a kink from the optimal one, a kink beyond F on either side stays beyond F - R if
     it is moved inwards, and beyond F if outwards. The quantile of kinks that are all moved down is that of the kinks within F,
-    if it is found between -F and F - R, and of those moved up if between R - F and F; 0.1 R is left to spare. F is 1.5 R first.
-    Where no sample is free, the offset is in the middle between two kinks, and F is 1.5 R more than the farther one."""
+    if it is found between -F and F - R, and of those moved up if between R - F and F; 0.1 R is left to spare. F is 1.2 R first:
+    a quantile moves by R at most, so that those of an offset on a kink are found. Where no sample is free, the offset is in the
+    middle between two kinks, and F is 1.5 R more than the farther one."""
     if not math.isfinite(certificate.distance_bound):
         return math.inf
     if problem.loss.is_smooth or _has_several_kinks(problem):
@@ -94,7 +95,7 @@ def _has_several_kinks(problem: LinearProblem) -> bool:
 
 def _distances(problem: LinearProblem, margins: Array, reach: float) -> Iterator[float]:
     """The distances from the offset at hand within which kinks are looked for, one after the other."""
-    yield 1.5 * reach
+    yield 1.2 * reach
     shifted = margins - one_or_all(problem.targets)
     above, below = np.where(shifted > 0.0, shifted, math.inf), np.where(shifted > 0.0, math.inf, -shifted)
     yield 1.5 * reach + max(float(above.min()), float(below.min()))
@@ -117,7 +118,8 @@ def _interval_within(problem: LinearProblem, margins: Array, squares: Array, rea
     assert problem.offset_prices is not None
     targets, C, n = one_or_all(problem.targets), problem.C, problem.n_samples
     shifted = margins - targets if targets.any() else margins
-    near, is_below = np.flatnonzero(np.abs(shifted) <= far), shifted > far
+    is_below = shifted > far
+    near = np.flatnonzero(~is_below & (shifted >= -far))  # np.abs would take memory for another number a sample
     kinks = problem.targets[near] - margins[near]
     greatest = max(float(kinks.max(initial=0.0)), -float(kinks.min(initial=0.0)))
     own = reaches.steepness * np.sqrt(squares[near] + reaches.least) + reaches.flat

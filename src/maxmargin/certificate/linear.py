@@ -77,8 +77,12 @@ class Judge:
         self.problem = problem
         self._crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
         self._weights = np.empty((self._crew.size, problem.rows.n_features + 1))
-        self.squares = np.empty(problem.n_samples) if problem.offset_prices is not None else None
-        """|x_i|^2, as the last pass has found them, where the offset has a price."""
+        self.squares: Array | None = None
+        self.margins: Array | None = None
+        """Where the offset has a price, |x_i|^2 as the last pass has found them, and memory for the outputs. They share a piece
+        of memory, because a large one comes in large pages."""
+        if problem.offset_prices is not None:
+            self.squares, self.margins = np.empty((2, problem.n_samples))
 
     def certify(self, w: Array, alpha: Array, margins: Array | None = None) -> Certificate:
         """``margins``, if given, is filled with the outputs sigma_i (w . x_i)."""
@@ -117,9 +121,11 @@ class Judge:
         zero = or_zero(certificate, value) if w.any() else as_zero(certificate, value)
         if zero is certificate or not are_zeros_beside(w[: X.shape[1]], X, alpha):
             return certificate
-        ones = np.ones(len(alpha))
-        point = DualPoint(alpha, np.asarray(problem.box.U), ones, ones[:, None], np.array([summed(prices)]))
-        return zero if is_zero_in_columns(X, point) else certificate
+        support = np.flatnonzero(alpha)  # a sample whose alpha is zero adds nothing, and has no room
+        support = support if len(support) else np.arange(len(alpha))
+        ones, upper = np.ones(len(support)), np.asarray(problem.box.U)[support]
+        point = DualPoint(alpha[support], upper, ones, ones[:, None], np.array([summed(prices)]))
+        return zero if is_zero_in_columns(X[support], point) else certificate
 
     def _sums(self, output: PassOutput) -> PartSums:
         """The sums over all rows."""

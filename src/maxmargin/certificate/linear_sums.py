@@ -30,9 +30,9 @@ SHORTFALL = ResidualPieces(0.0, 1.0, 0.0)
 ROWS_A_COLUMN = 16
 """Terms that are added one after the other before the rest is added in pairs: at most so many roundings besides those of
 ``np.sum``, which makes fewer than 32 of up to 2^18 terms. Part of a proof: see ``PAIRWISE_ROUNDINGS``."""
-ROWS_TOGETHER = 4
-"""The same for one class, whose rows are read twice in a column: with 16 rows of mnist they leave the first-level cache, and a
-certificate takes 1.15 times as long. Not more than ``ROWS_A_COLUMN``."""
+LONG_ROWS_A_COLUMN = 4
+"""The same for one class where rows are long, because they are read twice in a column: with 16 rows of mnist they leave the
+first-level cache, and a certificate takes 1.15 times as long. Not more than ``ROWS_A_COLUMN``."""
 
 
 class DualTotals(NamedTuple):
@@ -186,6 +186,12 @@ def has_compiled_sums(problem: LinearProblem) -> bool:
     return is_usual and problem.offset_prices is None and problem.n_samples >= policy.LINEAR.many_rows
 
 
+def rows_together(problem: LinearProblem) -> int:
+    """The rows of a column in the pass for one class."""
+    is_short = problem.rows.n_stored <= policy.LINEAR.short_row * problem.rows.n_samples
+    return ROWS_A_COLUMN if is_short else LONG_ROWS_A_COLUMN
+
+
 def has_shortfalls(problem: LinearProblem) -> bool:
     """Whether the problem is that of one class, all of whose sums are made in the pass over X."""
     is_priced = problem.offset_prices is not None and problem.intercept_scaling != 0.0 and problem.loss.is_regression
@@ -248,10 +254,10 @@ class _BlockPass(NamedTuple):
         problem, output = self.problem, self.output
         C, prices = one_or_all(problem.C[block]), one_or_all(problem.offset_prices[block])  # type: ignore[index]
         own = _read_only(output.alpha[block]), _read_only(C), _read_only(prices)
-        memory = np.empty(ROWS_TOGETHER), np.empty(ROWS_TOGETHER, np.uint64)
+        together, rows = rows_together(problem), problem.compiled_rows
+        memory = np.empty(together), np.empty(together, np.uint64)
         samples = ShortfallSamples(*own, outputs, squares, *memory)
-        totals = np.zeros((5, -(-len(outputs) // ROWS_TOGETHER)))
-        rows = problem.compiled_rows
+        totals = np.zeros((5, -(-len(outputs) // together)))
         scale, *counts = judge_shortfalls(rows, block.start, block.stop, output.w, samples, output.weights, totals)
         loss, gap, error, total, excess = np.add.reduce(totals, axis=1).tolist()
         return RowTotals(loss, 0.0, gap, error, scale, total, excess, *counts)

@@ -11,8 +11,10 @@ has to hold for each. Then a feasible alpha' near alpha with :math:`r = 0` is lo
 :math:`\alpha_i` from their bounds, :math:`\alpha' = \alpha + d_i t_i` is in the box if :math:`|t| \le 1`, and the shortest t
 with :math:`\sum_i t_i d_i b_{ij} = -r_j` has :math:`|t| \le |r| / \sigma` for the least singular value :math:`\sigma` of
 :math:`d_i b_{ij}`. That proves that w = 0 is optimal. In directions whose singular value is nothing but rounding, r has to be
-nothing but rounding, too: so it is where no variable can move, and with columns that depend on each other. r itself is summed
-exactly where the features have no error: its rounding is larger than r, and divided by a small :math:`\sigma` it is too long.
+nothing but rounding, too: so it is where no variable can move, and with columns that depend on each other. A variable without
+room makes a row of zeros, which changes neither :math:`\sigma` nor the directions, and is left out. Where fewer rows than
+columns are left, rows of zeros complete the directions: no part of r is overlooked. r itself is summed exactly where the
+features have no error: its rounding is larger than r, and divided by a small :math:`\sigma` it is too long.
 
 The features of a polynomial kernel are its monomials. Where there are too many of them, :math:`|w|^2` has to be nothing but
 rounding by the kernel :math:`(\tilde x \cdot \tilde z + c)^p` with columns within [-1, 1] and c = 1 in place of any positive
@@ -184,8 +186,9 @@ class Uncertainty(NamedTuple):
 
 def _has_zero_nearby(B: Array, room: Array, residual: Residual, unknown: Uncertainty) -> bool:
     """Whether a t of at most unit length solves sum_i t_i d_i b_i = -residual, with d the room. Columns are brought to unit
-    length before."""
-    B, errors = B * room[:, None], unknown.elements * float(np.linalg.norm(room))
+    length before. Samples without room make rows of zeros, which change no singular value: they are left out, but for as many
+    as make the directions a whole basis."""
+    B, errors = _free_rows(B, room), unknown.elements * float(np.linalg.norm(room))
     sizes = np.linalg.norm(B, axis=0)
     sizes = np.where(sizes > 0.0, sizes, 1.0)
     B, errors = B / sizes, errors / sizes
@@ -199,6 +202,14 @@ def _has_zero_nearby(B: Array, room: Array, residual: Residual, unknown: Uncerta
     is_known = values > 2.0 * wrong
     t = (along + hidden)[is_known] / (values[is_known] - wrong)
     return bool(np.linalg.norm(t) <= 1.0 and np.all(along[~is_known] <= (np.abs(directions) @ nothing)[~is_known]))
+
+
+def _free_rows(B: Array, room: Array) -> Array:
+    """The rows d_i b_i with d_i > 0, and rows of zeros if there are fewer than columns."""
+    free = np.flatnonzero(room > 0.0)
+    scaled = np.zeros((max(len(free), B.shape[1]), B.shape[1]))
+    scaled[: len(free)] = B[free] * room[free, None]
+    return scaled
 
 
 def _greatest_value(problem: NuProblem) -> float:

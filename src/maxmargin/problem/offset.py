@@ -20,6 +20,10 @@ TIE = 1e-14
 """Sums of costs that differ by less than this share of all costs are equal: more than their rounding."""
 
 
+LOW, HIGH, BOTH = (True, False), (False, True), (True, True)
+"""Which of the two quantiles are looked for."""
+
+
 class Interval(NamedTuple):
     low: float
     high: float
@@ -41,8 +45,8 @@ def offset_interval(kinks: Array, C: Array, level: float, reach: Array | float, 
     if isinstance(reach, float):
         middle = _quantiles(kinks, C, level, imbalance)
         return Interval(middle.low - reach, middle.high + reach)
-    low, high = _quantiles(kinks - reach, C, level, imbalance).low, _quantiles(kinks + reach, C, level, imbalance).high
-    return Interval(low, high)
+    low, high = _quantiles(kinks - reach, C, level, imbalance, LOW), _quantiles(kinks + reach, C, level, imbalance, HIGH)
+    return Interval(low.low, high.high)
 
 
 def best_offsets(kinks: Array, C: Array, level: float) -> Interval:
@@ -74,12 +78,13 @@ def offset_level(y: Array, alpha: Array, C: Array) -> float:
     return float(np.sum(np.where(y > 0, C - alpha, alpha)))
 
 
-def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0) -> Interval:
-    """inf {b : sum_{t_i <= b} C_i >= level} and sup {b : sum_{t_i < b} C_i <= level}, rounded outwards."""
+def _quantiles(kinks: Array, C: Array, level: float, imbalance: float = 0.0, wanted: tuple[bool, bool] = BOTH) -> Interval:
+    """inf {b : sum_{t_i <= b} C_i >= level} and sup {b : sum_{t_i < b} C_i <= level}, rounded outwards. One that is not wanted
+    may be left infinite."""
     n = len(kinks)
     is_even = n > 0 and float(C[0]) > 0.0 and (C.strides == (0,) or bool(np.all(C == C[0])))
     if is_even:
-        return _even_quantiles(kinks, float(C[0]), level, imbalance)
+        return _even_quantiles(kinks, float(C[0]), level, imbalance, wanted)
     order = np.argsort(kinks, kind="stable")
     sums = np.cumsum(C[order])
     slack = 4.0 * UNIT_ROUNDOFF * (n + 1.0) * (float(C.sum()) + abs(level)) + imbalance
@@ -141,12 +146,12 @@ def excess_of(s: Array) -> float:
     return float(np.sum(s, dtype=np.longdouble))
 
 
-def _even_quantiles(kinks: Array, cost: float, level: float, imbalance: float) -> Interval:
+def _even_quantiles(kinks: Array, cost: float, level: float, imbalance: float, wanted: tuple[bool, bool]) -> Interval:
     """``_quantiles`` where all samples have the same C. The two ranks are known, so two order statistics suffice and nothing is
     sorted."""
     n = len(kinks)
     low, high = even_ranks(n, cost, level, imbalance)
-    has_low, has_high = 0 <= low < n, high < n
+    has_low, has_high = wanted[0] and 0 <= low < n, wanted[1] and high < n
     ranks = [rank for rank, is_there in ((low, has_low), (max(0, high), has_high)) if is_there]
     found = dict(zip(ranks, order_statistics(kinks, ranks), strict=True))
     return Interval(found[low] if has_low else -math.inf, found[max(0, high)] if has_high else math.inf)
@@ -180,6 +185,12 @@ def order_statistics(values: Array, ranks: list[int]) -> list[float]:
 
 
 def _ordered(values: Array, ranks: list[int]) -> list[float]:
-    ordered = values.copy()
-    ordered.partition(ranks)
-    return [float(ordered[rank]) for rank in ranks]
+    """The values at these ranks, which rise. Before the last only what is below it is parted again: NumPy takes 0.1 to 0.4 ms
+    for two ranks of 20,000 to 50,000 random values at once, and 0.02 to 0.05 ms for each alone."""
+    ordered, end, found = values.copy(), len(values), []
+    for rank in reversed(ranks):
+        if rank < end:
+            ordered[:end].partition(rank)
+        found.append(float(ordered[rank]))
+        end = rank
+    return found[::-1]

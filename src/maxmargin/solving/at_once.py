@@ -162,8 +162,7 @@ class _OneCall:
 
 def _judged_linear(problem: LinearProblem, w: Array, alpha: Array) -> _Judged:
     judge = Judge(problem)
-    margins = None if problem.offset_prices is None else np.empty(problem.n_samples)
-    return _Judged(w, alpha, judge.certify(w, alpha, margins), margins, judge.squares)
+    return _Judged(w, alpha, judge.certify(w, alpha, judge.margins), judge.margins, judge.squares)
 
 
 def _linear_solution(problem: LinearProblem, judged: _Judged, trace: list[Progress]) -> Solution:

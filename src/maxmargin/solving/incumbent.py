@@ -128,8 +128,7 @@ class LinearIncumbent:
         self._judge = judge_of(problem)
         self._mender = Mender(problem, self._judge)
         self._looks_for_w = problem.penalizes_intercept and not problem.penalty.has_kink
-        keeps_margins = self._looks_for_w or problem.offset_prices is not None
-        self._margins = np.empty(problem.n_samples) if keeps_margins else None
+        self._margins = np.empty(problem.n_samples) if self._looks_for_w else self._judge.margins
         self._point: PrimalPoint | None = None
         self._w_of_margins: Array | None = None
         self._own_w, self._is_here_limited = self.w, False

@@ -9,11 +9,12 @@ from scipy import sparse
 from maxmargin.certificate.linear import Judge
 from maxmargin.data.rows import Rows
 from maxmargin.problem.one_class import one_class_problem
+from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
 from maxmargin.solvers.linear.pair_descent_loop import Placed, raise_least
 from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
-from maxmargin.solvers.linear.pair_start import keys_at, nearest
+from maxmargin.solvers.linear.pair_start import keys_at, nearest, on_empty_rows
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
 
@@ -170,3 +171,55 @@ def test_one_hot_columns_are_solved_by_pairs_with_few_certificates(nu, n_columns
     assert solution.status is Status.CERTIFIED
     assert {progress.solver for progress in solution.trace} == {"pair-descent"}
     assert len(solution.trace) <= 3
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_w_is_zero_at_once_where_rows_without_elements_can_bear_all_alpha(weighted, tol):
+    """Rare columns would otherwise keep the last digits of an alpha that goes to zero."""
+    rng = np.random.default_rng(0)
+    X = sparse.random(3000, 300, 0.01, random_state=0, data_rvs=lambda n: np.ones(n), format="csr")
+    X = sparse.vstack([X, sparse.csr_matrix((200, 300))])[rng.permutation(3200)].tocsr()
+    weights = rng.uniform(0.5, 1.5, 3200) if weighted else 1.0
+    answer = solve(one_class_problem(X, 0.03, weights), tol=tol)
+    assert answer.status is Status.CERTIFIED
+    assert not answer.w.any()
+    assert len(answer.trace) == 1
+    assert not answer.alpha[np.diff(X.indptr) > 0].any()
+
+
+@pytest.mark.parametrize("total", [0.5, 2.0, 3.5, 6.0])
+def test_an_alpha_on_empty_rows_has_the_sum_or_there_is_none(total):
+    X = sparse.csr_matrix(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
+    upper = np.array([1.0, 5.0, 2.0, 5.0, 0.5])
+    alpha = on_empty_rows(Rows.from_matrix(X), upper, total)
+    assert (alpha is None) == (total > 3.5)
+    if alpha is not None:
+        assert alpha.sum() == total
+        assert np.all((alpha >= 0.0) & (alpha <= upper))
+        assert alpha[1] == alpha[3] == 0.0
+    assert on_empty_rows(Rows.from_matrix(X.toarray()), upper, total) is None
+
+
+def test_one_bound_for_all_samples_gives_what_equal_bounds_give():
+    X = np.random.default_rng(5).normal(1.0, 1.0, (4000, 6))
+    one, each = (solve(one_class_problem(X, 0.1, weights), tol=1e-6) for weights in (1.0, np.ones(4000)))
+    np.testing.assert_allclose(one.alpha, each.alpha, atol=1e-9)
+    np.testing.assert_allclose(one.w, each.w, rtol=1e-9)
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.3])
+@pytest.mark.parametrize("target", [1e-2, 1e-4])
+def test_a_working_set_after_a_look_at_all_samples_holds_all_whose_alpha_changes(nu, target):
+    rng = np.random.default_rng(7)
+    X = rng.normal(1.0, 1.0, (20000, 5))
+    problem, solver = one_class_problem(X, nu), PairDescent()
+    best = solve(problem, tol=1e-11).alpha
+    state = solver.init(problem, None, 0)
+    while not state.looks_done:
+        solver.advance(problem, state, Budget(10**9, target))
+    state.longest = float((X * X).sum(axis=1).max())
+    state._judge()
+    moves = np.flatnonzero(np.abs(best - state.alpha) > 1e-6)
+    assert 0 < len(moves) <= len(state.point.chosen) < 0.1 * 20000
+    assert np.isin(moves, state.point.chosen).all()

@@ -23,6 +23,7 @@ from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton import policy as newton_policy
 from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
+from maxmargin.solvers.linear.pair_start import on_empty_rows
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,14 @@ class PairState:
         """Where the first working set is a poor guess, it comes from the mean of X, and a set is solved to a share of the
         relative gap of all samples at the last look at them. No certificate is asked for before the first look."""
         if warm_start is None:
+            start = on_empty_rows(problem.rows, problem.box.U, self._total)
+        else:
+            start = problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
+        if start is None:
             self._is_by_shares = self._is_by_mean = not self.point.begin()
             self.known_gap = 1.0 if self._is_by_shares else 0.0
         else:
-            self.point.alpha[:] = problem.balanced(np.clip(warm_start, 0.0, problem.box.U))
+            self.point.alpha[:] = start
             self.point.refresh()
 
     @property
@@ -146,7 +151,14 @@ class PairState:
         self.idle = 0 if self.gap < self.least_gap else self.idle + 1
         self.least_gap = min(self.least_gap, self.gap)
         self.is_stuck = self.idle >= self.policy.still_iterations
-        self.point.choose(self.rho)
+        self.point.choose(self.rho, self._farthest)
+
+    @property
+    def _farthest(self) -> float:
+        """How far from rho an output can be whose sample has to move: w* is within sqrt(2 gap) of w, so that no output changes
+        by more than that times the longest |x_i|, and neither does rho, a quantile of outputs. The longest is that of the last
+        working set: a longer one elsewhere costs time, and not the answer."""
+        return 2.0 * math.sqrt(2.0 * self.gap * self.longest) if self.longest > 0.0 else math.inf
 
     def take_outputs(self, outputs: Array) -> None:
         np.add(outputs, self.border, out=self.point.outputs)

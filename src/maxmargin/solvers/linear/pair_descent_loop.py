@@ -25,8 +25,8 @@ OPTIONS: dict[str, Any] = {
 
 
 class Placed(NamedTuple):
-    """An element for each sample: the bound of alpha, alpha, and the output. ``chosen`` takes numbers of samples, one more than
-    there are, and ``raised`` those of as many rows as are looked at together."""
+    """An element for each sample: the bound of alpha (or one for all of them), alpha, and the output. ``chosen`` takes numbers
+    of samples, one more than there are, and ``raised`` those of as many rows as are looked at together."""
 
     upper: Array
     alpha: Array
@@ -61,6 +61,12 @@ class Task(NamedTuple):
     halvings: int
 
 
+@njit(inline="always")
+def bound_of(upper, i):
+    """The bound of alpha_i, where there may be one for all samples."""
+    return upper[i if len(upper) > 1 else ZERO]
+
+
 @njit(**OPTIONS)
 def place_rows(rows, w, band, placed, new_w, start, stop):
     """All outputs of w. An output below the band puts alpha at its bound, and adds the sample to ``new_w``. A sample in the
@@ -75,15 +81,15 @@ def place_rows(rows, w, band, placed, new_w, start, stop):
         for i in range(first, last):  # nothing else is in this loop: with the next one it took twice as long
             outputs[i] = row_dot(rows, i, w)
         for i in range(first, last):
-            output, bound = outputs[i], upper[i]
+            output, bound = outputs[i], bound_of(upper, i)
             alpha[i] = bound if output < low else 0.0
             raised[n_raised], chosen[n_chosen] = i, i
             n_raised += ONE if output < low else ZERO
             n_chosen += ONE if (output >= low) & (output <= high) else ZERO
         for place in range(n_raised):
             i = raised[place]
-            total += upper[i]
-            short_row_add(rows, i, upper[i], new_w)
+            total += bound_of(upper, i)
+            short_row_add(rows, i, bound_of(upper, i), new_w)
     return n_chosen, total
 
 
@@ -105,7 +111,7 @@ def raise_least(rows, placed, missing, numbers, w):
         while k < n_greater:
             i = numbers[k]
             if outputs[i] < pivot:
-                weight += upper[i]
+                weight += bound_of(upper, i)
                 numbers[k], numbers[n_less] = numbers[n_less], i
                 n_less += ONE
                 k += ONE
@@ -119,13 +125,13 @@ def raise_least(rows, placed, missing, numbers, w):
             continue
         before += weight
         first = n_less
-        while first < n_greater and before + upper[numbers[first]] <= missing:
-            before += upper[numbers[first]]
+        while first < n_greater and before + bound_of(upper, numbers[first]) <= missing:
+            before += bound_of(upper, numbers[first])
             first += ONE
         if first < n_greater:
             break
     for k in range(first):
-        alpha[numbers[k]] = upper[numbers[k]]
+        alpha[numbers[k]] = bound_of(upper, numbers[k])
     if first < n_chosen:
         rest = missing - before
         alpha[numbers[first]] = rest if rest > 0.0 else 0.0
@@ -186,7 +192,7 @@ def descend_pairs(rows, working_set, alphas, uppers, w, other, task):
         i = chosen[k]
         square = row_sqnorm(rows, i)
         longest = square if square > longest else longest
-        alpha[k], upper[k] = alphas[i], uppers[i]
+        alpha[k], upper[k] = alphas[i], bound_of(uppers, i)
         rest -= alpha[k]
     while True:
         low, high = np.inf, -np.inf

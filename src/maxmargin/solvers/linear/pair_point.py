@@ -126,9 +126,10 @@ class PairPoint:
 
     def __init__(self, rows: Rows, upper: Array, total: float, policy: PairPolicy) -> None:
         n = rows.n_samples
-        self.rows, self.upper, self.total, self.policy = rows, np.ascontiguousarray(upper), total, policy
+        self.rows, self.total, self.policy = rows, total, policy
         self._bounds = one_or_all(upper)
-        self.alpha, self.outputs = np.zeros(n), np.empty(n)
+        self.upper = np.array(self._bounds, np.float64)  # one element where all are equal
+        self.alpha, self.outputs = np.empty((2, n))  # a large piece of memory comes in large pages
         self.w, self._other = np.zeros(rows.n_features + 1), np.zeros(rows.n_features + 1)
         self.chosen = np.empty(0, np.uint64)
         self.near: Array = np.empty(0)
@@ -292,10 +293,12 @@ class PairPoint:
         self.outputs = np.asarray(self.rows.matrix @ self.w[:-1])
         self.n_read += self.rows.n_samples
 
-    def choose(self, rho: float) -> None:
-        """The next working set, from all outputs: the samples near rho, and those that violate optimality."""
+    def choose(self, rho: float, farthest: float) -> None:
+        """The next working set, from all outputs: the samples near rho, and those that violate optimality. Samples farther
+        than ``farthest`` from rho that do not violate it stay where they are."""
         distance = self.outputs - rho
         reach = np.partition(np.abs(distance[:: self.policy.quantile_every]), self._place_of_size)[self._place_of_size]
+        reach = min(reach, farthest)
         violates = ((distance < 0.0) & (self.alpha < self.upper)) | ((distance > 0.0) & (self.alpha > 0.0))
         self.chosen = np.flatnonzero(violates | (np.abs(distance) <= reach)).astype(np.uint64)
 

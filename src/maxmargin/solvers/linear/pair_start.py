@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from maxmargin.data.rows import Array
+from maxmargin.data.rows import Array, Rows
 
 
 def keys_at(keys: Array, upper: Array, weights: list[float]) -> list[float]:
@@ -34,6 +34,30 @@ def nearest(keys: Array, is_raised: Array, size: int) -> Array:
     raised, others = np.flatnonzero(is_raised), np.flatnonzero(~is_raised)
     n_others = min(len(others), max(size - size // 2, size - len(raised)))
     return np.sort(np.concatenate([_least(raised, -keys[raised], size - n_others), _least(others, keys[others], n_others)]))
+
+
+def on_empty_rows(rows: Rows, upper: Array, total: float) -> Array | None:
+    """An alpha on rows without stored elements alone, if these can bear all of the sum: w = 0 is optimal then. Pairs take alpha
+    off the other rows by ever smaller shares, and the last digits of a rare column stay."""
+    if not rows.is_sparse:
+        return None
+    indptr = rows.matrix.indptr
+    empty = np.flatnonzero(indptr[1:] == indptr[:-1])
+    bounds = upper[empty]
+    if len(empty) == 0 or bounds.sum() < total:
+        return None
+    rows.check()
+    alpha = np.zeros(len(upper))
+    alpha[empty] = _with_sum(np.clip(total - (np.cumsum(bounds) - bounds), 0.0, bounds), bounds, total)
+    return alpha
+
+
+def _with_sum(alpha: Array, upper: Array, total: float) -> Array:
+    """alpha whose sum is right but for rounding: one element inside its box takes up the rest."""
+    rest = total - math.fsum(alpha)
+    inside = np.flatnonzero((alpha > 0.0) & (alpha < upper) & (alpha + rest >= 0.0) & (alpha + rest <= upper))
+    alpha[inside[:1]] += rest
+    return alpha
 
 
 def _least(numbers: Array, keys: Array, count: int) -> Array:

@@ -16,8 +16,10 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.linear.class_frame import suits_inside
+from maxmargin.solvers.linear.class_interior import ClassInterior
 from maxmargin.solvers.linear.class_newton import ClassNewton, first_sigma, start_of, suits
-from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
+from maxmargin.solvers.linear.class_policy import ClassInteriorPolicy, ClassNewtonPolicy
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class SequentialDual:
 
     policy: SequentialDualPolicy = field(default=SequentialDualPolicy(), repr=False)
     newton_policy: ClassNewtonPolicy = field(default=ClassNewtonPolicy(), repr=False)
+    interior_policy: ClassInteriorPolicy = field(default=ClassInteriorPolicy(), repr=False)
 
     @property
     def name(self) -> str:
@@ -69,6 +72,8 @@ class SequentialDual:
         state = SequentialDualState(problem, self.policy, b, np.random.default_rng(seed), is_zero)
         if suits(problem, self.newton_policy):
             state.sweeps_to_newton = self.newton_policy.sweeps_before(problem, self.policy.few_coefficients)
+        if suits_inside(problem, self.interior_policy):
+            state.begin_inside(self.interior_policy)
         return state
 
     def advance(self, problem: CrammerSingerProblem, state: SequentialDualState, budget: Budget) -> None:
@@ -76,6 +81,9 @@ class SequentialDual:
         state.go_on()
         end = state.steps + budget.steps
         while state.steps < end and not state.looks_done:
+            if state.inside is not None:
+                state.step_inside(budget.target)
+                continue
             if state.newton is None and state.n_sweeps >= state.sweeps_to_newton:
                 state.begin_newton(self.newton_policy)
             if state.newton is None:
@@ -85,6 +93,8 @@ class SequentialDual:
 
     def candidate(self, problem: CrammerSingerProblem, state: SequentialDualState) -> tuple[Array | None, Array]:
         """W and b. Where W is that of b it is None: the judge computes it in any case."""
+        if state.inside is not None:
+            return state.inside.W, state.inside.b
         if state.newton is not None:
             return state.newton.W, state.newton.b
         return None, state.b
@@ -120,6 +130,7 @@ class SequentialDualState:
     n_cycles: int = 0
     sweeps_to_newton: float = math.inf
     newton: ClassNewton | None = None
+    inside: ClassInterior | None = None
     share: float = 1.0
     refreshed_gap: float = math.inf
     visited_gap: float = math.inf
@@ -152,6 +163,9 @@ class SequentialDualState:
         """After a certificate that was not enough: with outputs in float64, and to a smaller gap."""
         if self.looks_done:
             self.looks_done = False
+            if self.inside is not None:
+                self.inside.offer()
+                return
             self.share *= self.policy.next_share
             if self.newton is None:
                 self.refresh()
@@ -234,6 +248,18 @@ class SequentialDualState:
     def refresh(self) -> None:
         """All outputs from b, in float64."""
         self.base = self.problem.outputs(self.problem.weights(self.b))
+
+    def begin_inside(self, policy: ClassInteriorPolicy) -> None:
+        self.inside = ClassInterior(self.problem, policy)
+        self.stage = Stage("class-interior-point", "columns have very different sizes")
+
+    def step_inside(self, target: float) -> None:
+        """One step of the interior-point method. Where it fails, the dual descent begins."""
+        assert self.inside is not None
+        self.steps += len(self.b)
+        self.looks_done = self.inside.step(target)
+        if self.inside.has_failed and not self.looks_done:
+            self.inside, self.stage = None, Stage("sequential-dual", "the interior-point method found no step")
 
     def begin_newton(self, policy: ClassNewtonPolicy) -> None:
         """Newton's method goes on from here."""

@@ -14,7 +14,7 @@ What is lost where W and the pairs are subtracted is at most u times the second 
 :math:`\gamma_{2n}` times the magnitudes, and u times the difference. :math:`\gamma_{2n + k + 16}^2` is greater than all but the
 last of these.
 
-**A slack** :math:`1 + z^m - z^y` has two outputs. Each is a pair that is rounded once, and the two additions round once each."""
+**A slack** :math:`1 + z^m - z^y` has two outputs. Each is a pair that is rounded once, and both additions round once."""
 
 from __future__ import annotations
 

@@ -17,7 +17,12 @@ from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.linear.class_policy import ClassInteriorPolicy
-from maxmargin.solvers.linear.newton.turned_columns import columns_far_from_zero, orthogonal_basis, product_in_pairs, turned_from
+from maxmargin.solvers.linear.newton.turned_columns import (
+    columns_far_from_zero,
+    orthogonal_basis,
+    product_in_pairs,
+    turned_from,
+)
 
 
 class Normal:
@@ -113,18 +118,22 @@ class ClassFrame:
         return a
 
 
-def suits_inside(problem: CrammerSingerProblem, policy: ClassInteriorPolicy) -> bool:
-    """Whether columns have very different sizes or are far from zero for their spread, and the matrix of a step is small."""
+def fits_inside(problem: CrammerSingerProblem, policy: ClassInteriorPolicy) -> bool:
+    """Whether the matrix of a step is small, and all numbers are of moderate size."""
     n, d, k = problem.n_samples, problem.n_weights, problem.n_classes
-    if d > policy.most_columns or (k - 1) * d > policy.most_weights or n * float(d * k) ** 2 > policy.most_work:
-        return False
+    is_small = d <= policy.most_columns and (k - 1) * d <= policy.most_weights and n * float(d * k) ** 2 <= policy.most_work
+    return is_small and problem.rows.greatest * float(problem.C.max()) <= policy.greatest
+
+
+def has_uneven_columns(problem: CrammerSingerProblem, policy: ClassInteriorPolicy) -> bool:
+    """Whether columns have very different sizes, or are far from zero for their spread."""
     X = problem.rows.dense().astype(np.float64, copy=False)
-    with np.errstate(all="ignore"):
-        sizes = np.sqrt(np.einsum("ij,ij->j", X, X) / n)
-    if not np.isfinite(sizes).all() or not sizes.any():
+    sizes = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
+    present = sizes > 0.0
+    if not present.any():
         return False
-    is_uneven = float(sizes.max()) > policy.spread * float(sizes[sizes > 0.0].min())
-    return is_uneven or bool(len(columns_far_from_zero(X[:, sizes > 0.0])))
+    is_uneven = float(sizes.max()) > policy.spread * float(sizes[present].min())
+    return is_uneven or bool(len(columns_far_from_zero(X[:, present])))
 
 
 def columns_of(problem: CrammerSingerProblem) -> Array:

@@ -6,8 +6,8 @@ penalty is that of V, and a stays. With a_i^m for every class, that of the sampl
 
 .. math:: V = X'(C Y - a), \qquad s_i^m = \xi_i - e_i^m - z_i^m \ge 0, \qquad \sum_m a_i^m = C_i, \qquad a_i^m s_i^m = \mu
 
-for mu = 0. Here xi_i is the loss plus the output of the sample's own class. A step solves the linearised equations: with D = a / s
-and M_i = diag(D_i) - D_i D_i' / sum D_i it is
+for mu = 0. Here xi_i is the loss plus the output of the sample's own class. A step solves the linearised equations: with
+D = a / s and M_i = diag(D_i) - D_i D_i' / sum D_i it is
 
 .. math:: (I + X'MX) \, \Delta V = X'b - V - X'\tilde r, \qquad \tilde r = r - D \frac{\sum r}{\sum D}, \qquad r = \mu / s - a,
 
@@ -52,6 +52,7 @@ class ClassInterior:
         shares = np.bincount(problem.y, minlength=k) / n + policy.least_share
         self.a = problem.C[:, None] * (shares / shares.sum())
         self.cost = self.last_cost = math.inf
+        self.is_at_end = False
         self._look()
 
     def _look(self) -> None:
@@ -62,14 +63,14 @@ class ClassInterior:
         self.primal = 0.5 * float(np.sum(self.ridge[:, None] * np.square(self.V))) + float(C @ (greatest - z[problem.own]))
         self.gap = float(np.sum(self.a * (greatest[:, None] - z)))
         self.last_cost, self.cost = self.cost, self._cost_of_distance()
-        is_inside = self.s.min() > 0.0 and self.a.min() > 0.0
-        self.has_failed |= not (math.isfinite(self.primal) and is_inside)
+        self.is_inside = math.isfinite(self.primal) and bool(self.s.min() > 0.0 and self.a.min() > 0.0)
 
     def is_within(self, target: float) -> bool:
         """Whether the gap is at most this share of the primal value, and so is what the distance of W(a) from W costs beyond
         rounding, or the last step did not make that much smaller."""
         most = target * self.primal
-        return self.gap <= most and (self.cost <= most or self.cost > self.policy.fall_of_cost * self.last_cost)
+        is_near = self.cost <= most or self.cost > self.policy.fall_of_cost * self.last_cost or self.is_at_end
+        return self.gap <= most and is_near
 
     def _cost_of_distance(self) -> float:
         b = coefficients(self.problem, self.a)
@@ -77,37 +78,46 @@ class ClassInterior:
         beyond = np.maximum(np.abs(self.frame.lacking(self.V, self.a)) - noise, 0.0)
         return 0.5 * float(np.sum(np.square(self.frame.lengths[:, None] * beyond)))
 
-    def offer(self) -> None:
+    def go_on(self) -> None:
         """After a refused certificate: to a smaller gap."""
         self.share *= self.policy.next_share
-        self.has_failed |= self.offers >= self.policy.most_offers
+        self.has_failed |= self.is_at_end or self.offers >= self.policy.most_offers
 
     def step(self, target: float) -> bool:
         """One step, unless the gap is small enough. Whether it is, and ``W`` and ``b`` are to be judged."""
         with np.errstate(all="ignore"):
-            try:
-                if not self.is_within(self.share * target):
-                    self._step()
-                if self.is_within(self.share * target):
-                    self._find_point(target)
-                    return True
-            except (LinAlgError, ValueError, OverflowError):
-                self.has_failed = True
+            if not self.is_within(self.share * target):
+                self._step()
+            if self.is_within(self.share * target):
+                return self._find_point(target)
+        self.has_failed |= self.is_at_end
         return False
 
     def _step(self) -> None:
-        self.steps += 1
-        if self.steps == 1:
-            self.a = self.frame.moved(self.V, self.a, self.policy.first_moves, 0.0, self.policy)
-        self._predict_and_correct()
-        self._look()
-        self.has_failed |= self.steps >= self.policy.most_steps
+        """One step. Where rounding takes it outside, it is taken back, and there are no others."""
+        before, self.steps = (self.V, self.xi, self.a), self.steps + 1
+        self.is_at_end = self.steps >= self.policy.most_steps
+        try:
+            if self.steps == 1:
+                self.a = self.frame.moved(self.V, self.a, self.policy.first_moves, 0.0, self.policy)
+            self._predict_and_correct()
+            self._look()
+        except (LinAlgError, ValueError):
+            self.is_inside = False
+        if not self.is_inside:
+            self.V, self.xi, self.a = before
+            self._look()
+            self.is_at_end = True
 
-    def _find_point(self, target: float) -> None:
-        """W and b in the columns of X. What rounding would cost in long columns is mended."""
+    def _find_point(self, target: float) -> bool:
+        """W and b in the columns of X, if there are any. What rounding would cost in long columns is mended."""
         self.offers += 1
         self.W, enough = self.frame.weights(self.V), self.policy.negligible * target * self.primal
-        self.b[self.present] = ClassMending(self.frame, self.W, self.V, self.a, enough, self.policy).best()
+        try:
+            self.b[self.present] = ClassMending(self.frame, self.W, self.V, self.a, enough, self.policy).best()
+        except (LinAlgError, ValueError, OverflowError):
+            self.has_failed = True
+        return not self.has_failed
 
     def _predict_and_correct(self) -> None:
         a, s = self.a, self.s
@@ -119,8 +129,8 @@ class ClassInterior:
         dV, dxi, ds, da = self._direction(normal, lacking, aim - da * ds)
         t = min(1.0, self.policy.to_border * min(longest(a, da), longest(s, ds)))
         mean = dV.mean(axis=1)
-        self.V += t * (dV - mean[:, None])
-        self.xi += t * (dxi - self.X @ mean)
+        self.V = self.V + t * (dV - mean[:, None])
+        self.xi = self.xi + t * (dxi - self.X @ mean)
         self.a = a + t * da
         self._add_up()
 

@@ -19,7 +19,6 @@ from scipy.linalg import cho_solve
 from maxmargin.certificate.rounding import two_product, two_sum
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
-from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.linear.class_frame import ClassFrame, coefficients, factor, longest
 from maxmargin.solvers.linear.class_policy import ClassInteriorPolicy
 from maxmargin.solvers.linear.long_sums import RunningProducts, rounded

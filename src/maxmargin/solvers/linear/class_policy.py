@@ -131,6 +131,13 @@ class ClassInteriorPolicy:
     """Features times classes up to which it is taken: the matrix of a step has as many rows."""
     most_work: float = 2e9
     """Samples times the square of features times classes up to which it is taken: a step takes about 0.25 ns of each."""
+    greatest: float = 1e100
+    """The greatest number of X times the greatest C up to which it is taken: squares of more overflow."""
+    newton_steps: int = 100
+    """Steps of Newton's method after which it is tried although columns are of one size. On survey answers Newton's method was
+    done after 60 at most, or not at all."""
+    sweeps: int = 1000
+    """Sweeps of the dual descent after which the same holds, where Newton's method is not tried."""
     rows_to_turn: int = 512
     """About how many rows tell the rotations: only their directions matter."""
     first_loss: float = 2.0
@@ -158,7 +165,7 @@ class ClassInteriorPolicy:
     next_share: float = 0.1
     """Factor on that after each certificate that found the gap too large."""
     price: float = 1.0
-    """What it counts to move every a by its own size, where W(a) is brought to W: as a multiple of what the distance may cost."""
+    """What it counts to move every a by its own size, where W(a) is brought to W: a multiple of what the distance may cost."""
     least_added: float = 1e-15
     """What is added to the diagonal of a matrix whose diagonal is one, before it is factored."""
     added_growth: float = 30.0

@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.base import Budget, Stage
-from maxmargin.solvers.linear.class_frame import suits_inside
+from maxmargin.solvers.linear.class_frame import fits_inside, has_uneven_columns
 from maxmargin.solvers.linear.class_interior import ClassInterior
 from maxmargin.solvers.linear.class_newton import ClassNewton, first_sigma, start_of, suits
 from maxmargin.solvers.linear.class_policy import ClassInteriorPolicy, ClassNewtonPolicy
@@ -72,8 +72,9 @@ class SequentialDual:
         state = SequentialDualState(problem, self.policy, b, np.random.default_rng(seed), is_zero)
         if suits(problem, self.newton_policy):
             state.sweeps_to_newton = self.newton_policy.sweeps_before(problem, self.policy.few_coefficients)
-        if suits_inside(problem, self.interior_policy):
-            state.begin_inside(self.interior_policy)
+        state.may_go_inside = fits_inside(problem, self.interior_policy)
+        if state.may_go_inside and has_uneven_columns(problem, self.interior_policy):
+            state.begin_inside(self.interior_policy, "columns have very different sizes")
         return state
 
     def advance(self, problem: CrammerSingerProblem, state: SequentialDualState, budget: Budget) -> None:
@@ -90,6 +91,8 @@ class SequentialDual:
                 state.cycle(budget.target)
             else:
                 state.newton_step(budget.target)
+            if state.may_go_inside and not state.looks_done and state.is_slow(self.interior_policy):
+                state.begin_inside(self.interior_policy, "other methods are not done")
 
     def candidate(self, problem: CrammerSingerProblem, state: SequentialDualState) -> tuple[Array | None, Array]:
         """W and b. Where W is that of b it is None: the judge computes it in any case."""
@@ -130,7 +133,9 @@ class SequentialDualState:
     n_cycles: int = 0
     sweeps_to_newton: float = math.inf
     newton: ClassNewton | None = None
+    n_newton_steps: int = 0
     inside: ClassInterior | None = None
+    may_go_inside: bool = False
     share: float = 1.0
     refreshed_gap: float = math.inf
     visited_gap: float = math.inf
@@ -164,7 +169,7 @@ class SequentialDualState:
         if self.looks_done:
             self.looks_done = False
             if self.inside is not None:
-                self.inside.offer()
+                self.inside.go_on()
                 return
             self.share *= self.policy.next_share
             if self.newton is None:
@@ -249,12 +254,19 @@ class SequentialDualState:
         """All outputs from b, in float64."""
         self.base = self.problem.outputs(self.problem.weights(self.b))
 
-    def begin_inside(self, policy: ClassInteriorPolicy) -> None:
-        self.inside = ClassInterior(self.problem, policy)
-        self.stage = Stage("class-interior-point", "columns have very different sizes")
+    def begin_inside(self, policy: ClassInteriorPolicy, reason: str) -> None:
+        """The interior-point method begins, and only once."""
+        self.inside, self.may_go_inside = ClassInterior(self.problem, policy), False
+        self.stage = Stage("class-interior-point", reason)
+
+    def is_slow(self, policy: ClassInteriorPolicy) -> bool:
+        """Whether Newton's method has failed or made many steps, or the dual descent many sweeps without it."""
+        if self.newton is None:
+            return self.n_newton_steps > 0 or self.n_sweeps >= policy.sweeps
+        return self.n_newton_steps >= policy.newton_steps
 
     def step_inside(self, target: float) -> None:
-        """One step of the interior-point method. Where it fails, the dual descent begins."""
+        """One step of the interior-point method. Where it fails, the method of before goes on."""
         assert self.inside is not None
         self.steps += len(self.b)
         self.looks_done = self.inside.step(target)
@@ -276,6 +288,7 @@ class SequentialDualState:
         newton = self.newton
         assert newton is not None
         newton.step(self.share * target)
+        self.n_newton_steps += 1
         self.steps += len(self.b)
         self.looks_done = newton.is_within(self.share * target)
         if newton.has_failed:

@@ -185,7 +185,7 @@ def test_float32_in_conjugate_gradients_gives_the_same_direction_up_to_its_preci
 def test_the_dual_descent_gets_as_far_in_float32_with_extrapolation(single_bytes, layout):
     problem = alike(0.1, layout, scaling=0.0)
     policy = replace(SequentialDualPolicy(), single_bytes=single_bytes, few_coefficients=0)
-    descent = SequentialDual(policy, replace(ClassNewtonPolicy(), most_weights=0))
+    descent = SequentialDual(policy, replace(ClassNewtonPolicy(), most_weights=0), NEVER_INSIDE)
     plain = replace(descent, policy=replace(policy, plain_cycles=10**9))
     answers = [solve(problem, each, tol=1e-6) for each in (descent, plain)]
     for answer in answers:

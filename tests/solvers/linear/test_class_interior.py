@@ -54,6 +54,27 @@ def test_it_reaches_what_is_asked(tol):
     assert solution.certificate.relative_gap <= tol
 
 
+@pytest.mark.parametrize("C", [1e6, 1e8, 1e10])
+def test_labels_that_can_be_separated_have_the_answer_of_a_smaller_C(C):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.lognormal(8, 1, (24, 12)), rng.integers(0, 65536, (24, 2)), rng.normal(size=(24, 4))])
+    problem = CrammerSingerProblem.build(X, np.arange(24) % 6, C, 1.0)
+    solution, other = solve(problem, tol=1e-4), solve(replace(problem, C=problem.C * (1e3 / C)), tol=1e-4)
+    assert solution.status is Status.CERTIFIED
+    assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-4)
+
+
+@pytest.mark.parametrize(("margin", "is_stretched"), [(1.0 - 1e-6, True), (0.9, False), (1.1, False)])
+def test_margins_just_below_one_are_brought_to_a_little_more_than_one(margin, is_stretched):
+    problem = CrammerSingerProblem.build(np.eye(6), np.arange(6) % 3)
+    inside = ClassInterior(problem, POLICY)
+    inside.V = np.zeros((6, 3))
+    inside.V[problem.own] = margin
+    stretch = inside._stretch(1e-4)
+    assert (stretch > 1.0) == is_stretched
+    assert not is_stretched or 1.0 < margin * stretch < 1.0 + 1e-6
+
+
 def test_a_sparse_matrix_has_the_answer_of_a_dense_one():
     dense, other = (solve(raw(layout=layout), tol=1e-6) for layout in (np.asarray, sparse.csr_array))
     assert other.status is Status.CERTIFIED

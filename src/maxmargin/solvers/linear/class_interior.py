@@ -15,6 +15,9 @@ first for mu = 0, then for a mu by what that first step would gain, with its sec
 1992). M takes no notice of a number added to all classes: the last class of a step is zero until the mean is taken off, and
 (I - 1/k) stands for I among the others.
 
+Where labels can be separated and C is far greater than any A, the method begins again with a smaller C. The margins are then
+brought to a little more than one, so that C times a rounding error costs nothing.
+
 At the beginning, a is moved until X'b is nearly V: from class shares that costs little, and with numbers of 1e12 the steps
 themselves would need as many as that number has digits. ``class_mending.py`` does the rest at the end."""
 
@@ -112,12 +115,32 @@ class ClassInterior:
     def _find_point(self, target: float) -> bool:
         """W and b in the columns of X, if there are any. What rounding would cost in long columns is mended."""
         self.offers += 1
-        self.W, enough = self.frame.weights(self.V), self.policy.negligible * target * self.primal
+        W, enough = self.frame.weights(self.V), self.policy.negligible * target * self.primal
         try:
-            self.b[self.present] = ClassMending(self.frame, self.W, self.V, self.a, enough, self.policy).best()
+            self.b[self.present] = ClassMending(self.frame, W, self.V, self.a, enough, self.policy).best()
         except (LinAlgError, ValueError, OverflowError):
             self.has_failed = True
+        self.W = self._stretch(target) * W
         return not self.has_failed
+
+    def _stretch(self, target: float) -> float:
+        """The number that brings all margins to a little more than one, where that costs next to nothing: losses and rounding
+        errors below one cost C times as much."""
+        z = self.X @ self.V
+        own = z[self.problem.own]
+        z[self.problem.own] = -np.inf
+        negligible = self.policy.negligible * target
+        found = (1.0 + self.policy.beyond_one * target) / float((own - z.max(axis=1)).min())
+        return found if 1.0 <= found <= 1.0 + negligible else 1.0
+
+    def with_less_cost(self) -> ClassInterior | None:
+        """The same with a smaller C, where no sample needs a thousandth of it: the optimum is the same while no A is at C. With
+        an a of C for the own class, s is too small for the digits of xi."""
+        needed = float((self.problem.C - self.a[self.problem.own]).max())
+        C = np.minimum(self.all.C, self.policy.room_for_a * needed)
+        if not 0.0 < 10.0 * float(C.max()) <= float(self.all.C.max()):
+            return None
+        return ClassInterior(replace(self.all, C=C), self.policy)
 
     def _predict_and_correct(self) -> None:
         a, s = self.a, self.s

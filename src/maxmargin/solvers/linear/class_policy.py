@@ -164,6 +164,10 @@ class ClassInteriorPolicy:
     """Units of roundoff times the root of the sum of squares that a sum of W(a) may be wrong by, where it counts as right."""
     next_share: float = 0.1
     """Factor on that after each certificate that found the gap too large."""
+    beyond_one: float = 1e-3
+    """How far beyond one the margins are brought where all of them are nearly one, as a share of the requested gap."""
+    room_for_a: float = 100.0
+    """C at most, as a multiple of the greatest sum of a, where C is lowered because the steps fail."""
     price: float = 1.0
     """What it counts to move every a by its own size, where W(a) is brought to W: a multiple of what the distance may cost."""
     least_added: float = 1e-15

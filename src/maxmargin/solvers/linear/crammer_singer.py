@@ -271,7 +271,9 @@ class SequentialDualState:
         self.steps += len(self.b)
         self.looks_done = self.inside.step(target)
         if self.inside.has_failed and not self.looks_done:
-            self.inside, self.stage = None, Stage("sequential-dual", "the interior-point method found no step")
+            self.inside = self.inside.with_less_cost()
+        if self.inside is None:
+            self.stage = Stage("sequential-dual", "the interior-point method found no step")
 
     def begin_newton(self, policy: ClassNewtonPolicy) -> None:
         """Newton's method goes on from here."""

@@ -182,6 +182,16 @@ def test_mended_coefficients_make_the_given_weights(C):
     assert certify_crammer_singer(problem, inside.W, inside.b).meets(1e-4)
 
 
+def test_coefficients_that_leave_their_bounds_are_not_offered(monkeypatch):
+    problem = raw(60, k=3)
+    inside = ClassInterior(problem, POLICY)
+    W, V = np.ones((problem.n_weights, 3)), np.ones((problem.n_weights, 3))
+    mending = ClassMending(inside.frame, W, V, inside.a, 1e-9, POLICY)
+    for factor in (2.0, -1.0, np.nan):
+        monkeypatch.setattr(mending, "mended", lambda fall, factor=factor: factor * inside.a)
+        np.testing.assert_array_equal(mending.best(), coefficients(problem, inside.a))
+
+
 def test_the_lack_of_weights_is_right_to_its_last_digits():
     problem = raw(60, k=3)
     frame, rng = ClassFrame.of(problem, POLICY), np.random.default_rng(2)

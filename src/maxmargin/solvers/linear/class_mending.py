@@ -40,12 +40,17 @@ class ClassMending:
         best, least = coefficients(self.problem, self.a), math.inf
         for fall in (None, *self.policy.falls):
             a = self.mended(fall)
-            cost = 0.5 * float(np.sum(np.square(self._lack(a))))
+            cost = 0.5 * float(np.sum(np.square(self._lack(a)))) if self._is_feasible(a) else math.inf
             if cost < least:
                 best, least = coefficients(self.problem, a), cost
             if cost <= self.enough:
                 break
         return best
+
+    def _is_feasible(self, a: Array) -> bool:
+        """Whether rounds at a level have left all in their bounds."""
+        others = np.where(np.arange(a.shape[1]) == self.problem.y[:, None], 0.0, a)
+        return bool(np.all(others >= 0.0) and np.all(others.sum(axis=1) <= self.problem.C))
 
     def mended(self, fall: float | None) -> Array:
         """a after moves of all, and of levels of tiny values with this ratio, if there is one."""

@@ -58,11 +58,19 @@ class ClassMending:
         still = np.zeros(a.shape, bool)
         for power, entries in enumerate(levels, 1):
             a[entries], still[entries] = float(a.max()) * float(fall or 0.0) ** power, True
+            self._make_room(a, entries, still)
         self._complete(a, still)
         a = self.frame.moved(self.V, a, self.policy.last_moves, self.price, self.policy, still)
         for entries in levels:
             self._mend_level(a, entries)
         return a
+
+    def _make_room(self, a: Array, entries: Entries, still: Array) -> None:
+        """Leave each sample's own class some times what its tiny values are, for these to grow, and keep it there."""
+        each = self.problem.own
+        room = self.policy.room_to_grow * np.bincount(entries[0], a[entries], minlength=len(a))
+        is_short = a[each] < room
+        a[each], still[each] = np.where(is_short, room, a[each]), still[each] | is_short
 
     def _complete(self, a: Array, still: Array) -> None:
         """Share out what is left of C_i among the others, in proportion: the loss of a sample that has a greatest slack of one

@@ -184,6 +184,8 @@ class ClassInteriorPolicy:
     """Coefficients of a level, for each weight."""
     least_a_weight: float = 1.5
     """The same where few are nearly zero."""
+    room_to_grow: float = 16.0
+    """What the own class of a sample is left, as a multiple of its tiny values. Without it they left their bounds."""
     rounds: int = 12
     """Rounds of least squares at a level, at most."""
     progress: float = 0.9

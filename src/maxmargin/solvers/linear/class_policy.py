@@ -130,14 +130,14 @@ class ClassInteriorPolicy:
     most_weights: int = 1000
     """Features times classes up to which it is taken: the matrix of a step has as many rows."""
     most_work: float = 2e9
-    """Samples times the square of features times classes up to which it is taken: a step takes about 0.25 ns of each."""
+    """Samples times the square of features times classes up to which it is taken. With 9e8, 5,000 samples of 60 columns and 7
+    classes, a solve took 1.1 to 1.7 s."""
     greatest: float = 1e100
     """The greatest number of X times the greatest C up to which it is taken: squares of more overflow."""
     newton_steps: int = 100
-    """Steps of Newton's method after which it is tried although columns are of one size. On survey answers Newton's method was
-    done after 60 at most, or not at all."""
+    """Steps of Newton's method after which it is tried although columns are of one size. An estimate, not measured."""
     sweeps: int = 1000
-    """Sweeps of the dual descent after which the same holds, where Newton's method is not tried."""
+    """Sweeps of the dual descent after which the same holds, where Newton's method is not tried. An estimate, not measured."""
     rows_to_turn: int = 512
     """About how many rows tell the rotations: only their directions matter."""
     first_loss: float = 2.0

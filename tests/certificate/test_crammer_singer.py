@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from maxmargin.certificate.class_sums import Coefficients, plain_sums, precise_sums
 from maxmargin.certificate.crammer_singer import certify_coefficients, certify_crammer_singer
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 
@@ -67,6 +68,69 @@ def test_gap_equals_rational_arithmetic_within_its_own_rounding_bound(layout, sc
         assert certificate.primal - certificate.dual == pytest.approx(certificate.gap, rel=1e-10)
         assert certificate.primal == pytest.approx(problem.primal(W))
         assert certificate.dual == pytest.approx(problem.dual(b))
+
+
+def raw_point(layout, k: int = 4, n: int = 12):
+    """Times and order numbers, with coefficients whose sums cancel in W(a), and the W that is nearest to their W(a)."""
+    rng = np.random.default_rng(n)
+    X = np.column_stack([1.7e12 + rng.integers(0, 10**9, n), 5e9 + np.arange(n), rng.normal(size=n), rng.random(n) < 0.5])
+    problem = CrammerSingerProblem.build(layout(X), np.arange(n) % k, 10.0, 1.0)
+    a = np.zeros((n, k))
+    a[np.arange(n), (problem.y + 1) % k] = 1.0 + 1e-13 * rng.normal(size=n)
+    a[np.arange(n), (problem.y + 2) % k] = 1e-3 * rng.random(n)
+    b = -a
+    b[problem.own] = a.sum(axis=1)
+    W = np.array([float(value) for value in exact_weights(problem, a)]).reshape(problem.n_weights, k)
+    return problem, W, b
+
+
+def exact_rows(problem: CrammerSingerProblem):
+    """The rows with the constant feature, each with each class."""
+    for row in problem.rows.dense():
+        for m in range(problem.n_classes):
+            yield [*map(Fraction, row.tolist()), Fraction(problem.intercept_scaling)], m
+
+
+def exact_weights(problem: CrammerSingerProblem, a) -> list[Fraction]:
+    """W(a), feature by feature."""
+    exact, k = [[Fraction(float(value)) for value in row] for row in a], problem.n_classes
+    signed = [[sum(row) if m == y else -row[m] for m in range(k)] for y, row in zip(problem.y, exact, strict=True)]
+    rows = [row for row, m in exact_rows(problem) if m == 0]
+    return [sum(b[m] * row[j] for b, row in zip(signed, rows, strict=True)) for j in range(problem.n_weights) for m in range(k)]
+
+
+@layouts
+def test_precise_sums_equal_rational_arithmetic_within_their_bound(layout):
+    problem, W, b = raw_point(layout)
+    a = -b
+    a[problem.own] = 0.0
+    for moved in (W, W * (1.0 + 1e-12), np.zeros_like(W)):
+        sums = precise_sums(problem, moved, Coefficients(a, a.sum(axis=1)))
+        differences = [Fraction(float(m)) - w for m, w in zip(moved.flat, exact_weights(problem, a), strict=True)]
+        exact = np.sqrt(float(sum(value**2 for value in differences)))
+        assert abs(sums.apart - exact) <= sums.apart_error
+        z = [sum(x * Fraction(float(w)) for x, w in zip(row, moved.T[m], strict=True)) for row, m in exact_rows(problem)]
+        wrong = max(abs(Fraction(float(value)) - one) for value, one in zip(sums.outputs.flat, z, strict=True))
+        assert wrong <= Fraction(float(sums.wrong.max())) / 2
+
+
+@layouts
+def test_precise_sums_tell_weights_from_the_rounding_of_their_sums(layout):
+    problem, W, b = raw_point(layout)
+    a = -b
+    a[problem.own] = 0.0
+    found = Coefficients(a, a.sum(axis=1))
+    precise, plain = precise_sums(problem, W, found), plain_sums(problem, W, problem.weights(b), found)
+    assert precise.apart <= 1e-15 * np.linalg.norm(W)
+    assert precise.apart_error <= 1e-13 * plain.apart_error
+
+
+@layouts
+def test_gap_of_raw_columns_equals_rational_arithmetic_within_its_bound(layout):
+    problem, W, b = raw_point(layout)
+    certificate = certify_crammer_singer(problem, W, b)
+    assert abs(Fraction(certificate.gap) - exact_gap(problem, W, b)) <= Fraction(certificate.rounding_error)
+    assert certificate.rounding_error <= 1e-10 * certificate.gap
 
 
 def test_a_point_outside_its_bounds_proves_nothing():

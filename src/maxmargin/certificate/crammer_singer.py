@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin.certificate.certificate import BALANCED, Certificate, Counts, GapParts, assemble, refusal
+from maxmargin.certificate.class_sums import ClassSums, Coefficients, plain_sums, precise_sums
+from maxmargin.certificate.linear import better, is_in_doubt
 from maxmargin.certificate.policy import CLASSES
-from maxmargin.certificate.rounding import OUTWARDS, SMALLEST, gamma
+from maxmargin.certificate.rounding import SMALLEST, gamma
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.problem.dual_box import UNIT_ROUNDOFF
@@ -28,13 +30,6 @@ class JudgedWeights(NamedTuple):
     certificate: Certificate
 
 
-class Coefficients(NamedTuple):
-    """a with zero for the class of each sample, and its sums A. Exactly, no sum is above C_i."""
-
-    a: Array
-    A: Array
-
-
 def certify_crammer_singer(problem: CrammerSingerProblem, W: Array, b: Array) -> Certificate:
     """Judge W, one row a feature and one column a class, and the coefficients b, one row a sample."""
     W, b = _matrix(W, problem.n_weights, problem.n_classes, "W"), _matrix(b, problem.n_samples, problem.n_classes, "b")
@@ -42,7 +37,7 @@ def certify_crammer_singer(problem: CrammerSingerProblem, W: Array, b: Array) ->
         found = _feasible(problem, b)
         if found is None or not np.isfinite(W).all():
             return refusal(int(np.count_nonzero(np.any(b != 0.0, axis=1))))
-        return _verdict(problem, W, _weights(problem, found), found)
+        return _judged(problem, W, _weights(problem, found), found)
 
 
 def certify_coefficients(problem: CrammerSingerProblem, b: Array) -> JudgedWeights:
@@ -55,7 +50,7 @@ def certify_coefficients(problem: CrammerSingerProblem, b: Array) -> JudgedWeigh
             zero = np.zeros((problem.n_weights, problem.n_classes))
             return JudgedWeights(zero, certify_crammer_singer(problem, zero, b))
         W = _weights(problem, found)
-        return JudgedWeights(W, _verdict(problem, W, W, found))
+        return JudgedWeights(W, _judged(problem, W, W, found))
 
 
 def _feasible(problem: CrammerSingerProblem, b: Array) -> Coefficients | None:
@@ -80,18 +75,23 @@ def _weights(problem: CrammerSingerProblem, found: Coefficients) -> Array:
     return problem.weights(b)
 
 
-def _verdict(problem: CrammerSingerProblem, W: Array, W_of_a: Array, found: Coefficients) -> Certificate:
-    """Judge W and a. ``W_of_a`` may be W itself."""
+def _judged(problem: CrammerSingerProblem, W: Array, W_of_a: Array, found: Coefficients) -> Certificate:
+    """Judge W and a, with precise sums where rounding matters. ``W_of_a`` may be W itself."""
+    quick = _verdict(problem, W, plain_sums(problem, W, W_of_a, found), found)
+    if not is_in_doubt(quick):
+        return quick
+    return better(quick, _verdict(problem, W, precise_sums(problem, W, found), found))
+
+
+def _verdict(problem: CrammerSingerProblem, W: Array, sums: ClassSums, found: Coefficients) -> Certificate:
     n, C, k, A = problem.n_samples, problem.C, problem.n_classes, found.A
-    greatest, unpaid = _slacks(problem, W, found.a)
-    xi, wrong = np.maximum(greatest, 0.0), _slack_errors(problem, W)
+    greatest, unpaid = _slacks(problem, sums.outputs, found.a)
+    xi, wrong, (apart, apart_error) = np.maximum(greatest, 0.0), sums.wrong, sums[3:]
     terms = np.maximum(C - A, 0.0) * xi + unpaid
-    apart = 0.0 if W is W_of_a else float(np.linalg.norm(W - W_of_a))
-    apart_error = _weights_error(problem, found) + UNIT_ROUNDOFF * float(np.linalg.norm(W))
     error = np.where(greatest > -wrong, C - A, 0.0) * wrong + 2.0 * A * wrong + (k + 8.0) * UNIT_ROUNDOFF * C * xi
     parts = GapParts(
         primal=0.5 * float(np.vdot(W, W)) + float(C @ xi),
-        dual=float(A.sum()) - 0.5 * float(np.vdot(W_of_a, W_of_a)),
+        dual=float(A.sum()) - 0.5 * sums.sqnorm,
         gap=float(terms.sum()) + 0.5 * apart * apart,
         error=float(error.sum()) + (apart + apart_error) * apart_error + (n + problem.n_weights) * k * SMALLEST,
         roundings=gamma(n + problem.n_weights * k + 16),
@@ -100,10 +100,10 @@ def _verdict(problem: CrammerSingerProblem, W: Array, W_of_a: Array, found: Coef
     return assemble(parts, BALANCED, Counts.of(A, A >= C))
 
 
-def _slacks(problem: CrammerSingerProblem, W: Array, a: Array) -> tuple[Array, Array]:
+def _slacks(problem: CrammerSingerProblem, z: Array, a: Array) -> tuple[Array, Array]:
     """The greatest slack of each sample among the classes that are not its own, and sum_m a_i^m (xi_i - s_i^m). Few samples
-    are taken at a time, so that their numbers stay in the caches."""
-    z, step = problem.outputs(W), max(1, CLASSES.outputs_a_block // problem.n_classes)
+    are taken at a time, so that their numbers stay in the caches. The outputs z are used up."""
+    step = max(1, CLASSES.outputs_a_block // problem.n_classes)
     greatest, unpaid = np.empty(len(z)), np.empty(len(z))
     for start in range(0, len(z), step):
         block = slice(start, start + step)
@@ -115,23 +115,6 @@ def _slacks(problem: CrammerSingerProblem, W: Array, a: Array) -> tuple[Array, A
         np.subtract(np.maximum(greatest[block], 0.0)[:, None], part, out=part)
         unpaid[block] = np.einsum("ij,ij->i", a[block], part)
     return greatest, unpaid
-
-
-def _slack_errors(problem: CrammerSingerProblem, W: Array) -> Array:
-    """How wrong the slacks of a sample can be: two dot products and their difference, by the greatest |w_jm| of a feature."""
-    largest = np.maximum(W.max(axis=1), -W.min(axis=1))
-    magnitudes = np.abs(problem.rows.matrix) @ largest[: problem.rows.n_features]
-    if problem.intercept_scaling:
-        magnitudes = magnitudes + problem.intercept_scaling * largest[-1]
-    operations = problem.rows.n_features if not problem.rows.is_sparse else np.diff(problem.rows.matrix.indptr).astype(float)
-    return np.asarray((2.0 * gamma(operations + 4.0) * magnitudes + 4.0 * UNIT_ROUNDOFF * (1.0 + magnitudes)) * OUTWARDS)
-
-
-def _weights_error(problem: CrammerSingerProblem, found: Coefficients) -> float:
-    """How far W(a) can be off: by roundings of its sums, and because each A_i is rounded."""
-    lengths = np.sqrt(problem.rows.squared_norms(problem.intercept_scaling)) * OUTWARDS
-    sizes = np.sqrt(np.einsum("ij,ij->i", found.a, found.a) + np.square(found.A)) * OUTWARDS
-    return gamma(problem.n_samples + problem.n_classes + 16) * float(lengths @ sizes) * OUTWARDS
 
 
 def _matrix(values: Array, n_rows: int, n_columns: int, name: str) -> Array:

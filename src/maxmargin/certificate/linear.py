@@ -101,14 +101,14 @@ class Judge:
             sums = self._sums(PassOutput(w, alpha, None, self._weights, np.zeros_like(self._weights)))
             moved = None if self.problem.penalizes_intercept else self._moved(w, alpha, sums)
             comparison = compared_precisely(self.problem, w, sums, moved)
-            found = _better(quick, self._verdict(sums, comparison))
+            found = better(quick, self._verdict(sums, comparison))
             if is_in_doubt(found) and can_be_exact(self.problem):
                 exact = with_exact_residuals(self.problem, w, alpha, sums)
                 if exact is not None:
-                    sums, found = exact, _better(found, self._verdict(exact, comparison))
+                    sums, found = exact, better(found, self._verdict(exact, comparison))
             if may_be_wide(self.problem, sums, found):
                 bounded = with_bounded_weights(self.problem, Pair(w, alpha), sums, self._centre, moved)
-                found = found if bounded is None else _better(found, bounded)
+                found = found if bounded is None else better(found, bounded)
             return self._or_zero(found, w, alpha, sums)
 
     def _or_zero(self, certificate: Certificate, w: Array, alpha: Array, sums: PartSums) -> Certificate:
@@ -218,7 +218,7 @@ class Judge:
         return Imbalance.of(comparison.excess, comparison.excess_error, abs(comparison.offset), fall, longest)
 
 
-def _better(one: Certificate, other: Certificate) -> Certificate:
+def better(one: Certificate, other: Certificate) -> Certificate:
     """The certificate that proves more."""
     return other if other.gap + other.rounding_error < one.gap + one.rounding_error else one
 

@@ -11,11 +11,14 @@ from scipy import sparse
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.linear.class_newton import ClassNewton, first_sigma, start_of, suits
 from maxmargin.solvers.linear.class_newton_loop import compare, project
-from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
+from maxmargin.solvers.linear.class_policy import ClassInteriorPolicy, ClassNewtonPolicy
 from maxmargin.solvers.linear.class_system import Known, System
 from maxmargin.solvers.linear.crammer_singer import SequentialDual, SequentialDualPolicy
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status
+
+NEVER_INSIDE = ClassInteriorPolicy(most_columns=0)
+"""No interior-point method after Newton's."""
 
 
 def alike(C: float = 1.0, layout=np.asarray, scaling: float = 1.0, n: int = 300, k: int = 4) -> CrammerSingerProblem:
@@ -142,7 +145,7 @@ def test_samples_that_are_left_out_change_nothing(layout):
     answers = []
     for reach, most in ((0.0, 1.0), (1.5, 0.7), (0.0, 0.0)):
         policy = replace(ClassNewtonPolicy(), reach=reach, most_at_work=most, sweeps=2)
-        answers.append(solve(problem, SequentialDual(newton_policy=policy), tol=1e-7))
+        answers.append(solve(problem, SequentialDual(newton_policy=policy, interior_policy=NEVER_INSIDE), tol=1e-7))
     for answer in answers:
         assert answer.status is Status.CERTIFIED
         assert answer.trace[-1].solver == "class-newton"
@@ -182,7 +185,7 @@ def test_float32_in_conjugate_gradients_gives_the_same_direction_up_to_its_preci
 def test_the_dual_descent_gets_as_far_in_float32_with_extrapolation(single_bytes, layout):
     problem = alike(0.1, layout, scaling=0.0)
     policy = replace(SequentialDualPolicy(), single_bytes=single_bytes, few_coefficients=0)
-    descent = SequentialDual(policy, replace(ClassNewtonPolicy(), most_weights=0))
+    descent = SequentialDual(policy, replace(ClassNewtonPolicy(), most_weights=0), NEVER_INSIDE)
     plain = replace(descent, policy=replace(policy, plain_cycles=10**9))
     answers = [solve(problem, each, tol=1e-6) for each in (descent, plain)]
     for answer in answers:
@@ -196,7 +199,7 @@ def test_where_it_finds_no_step_the_dual_descent_goes_on(monkeypatch):
         newton.has_failed = True
 
     monkeypatch.setattr(ClassNewton, "step", step)
-    solution = solve(alike(1e-3), tol=1e-4)
+    solution = solve(alike(1e-3), SequentialDual(interior_policy=NEVER_INSIDE), tol=1e-4)
     assert solution.status is Status.CERTIFIED
     assert solution.trace[-1].solver == "sequential-dual"
 

@@ -116,3 +116,81 @@ class ClassNewtonPolicy:
             return None
         single = X.astype(np.float32)
         return np.asarray(single.toarray() if sparse.issparse(single) else single)
+
+
+@dataclass(frozen=True)
+class ClassInteriorPolicy:
+    """When the interior-point method for several classes solves a problem, how far its steps go, and how a is mended."""
+
+    spread: float = 30.0
+    """It is taken where the root-mean-square of a column is this many times that of another, or a column is far from zero for
+    its spread."""
+    most_columns: int = 128
+    """Columns up to which it is taken: they are turned by Jacobi's rotations, which take 0.1 s for 33 columns."""
+    most_weights: int = 1000
+    """Features times classes up to which it is taken: the matrix of a step has as many rows."""
+    most_work: float = 2e9
+    """Samples times the square of features times classes up to which it is taken. With 9e8, 5,000 samples of 60 columns and 7
+    classes, a solve took 1.1 to 1.7 s."""
+    greatest: float = 1e100
+    """The greatest number of X times the greatest C up to which it is taken: squares of more overflow."""
+    newton_steps: int = 100
+    """Steps of Newton's method after which it is tried although columns are of one size. An estimate, not measured."""
+    sweeps: int = 1000
+    """Sweeps of the dual descent after which the same holds, where Newton's method is not tried. An estimate, not measured."""
+    rows_to_turn: int = 512
+    """About how many rows tell the rotations: only their directions matter."""
+    first_loss: float = 2.0
+    """xi at the beginning, where W is zero and slacks are at most one."""
+    least_share: float = 1e-3
+    """What is added to the share of a class, for the first a."""
+    to_border: float = 0.99
+    """Share of the way to the border that a step goes at most."""
+    to_zero: float = 0.9
+    """The same of a move of a alone."""
+    first_moves: int = 2
+    """Moves of a before the first step."""
+    last_moves: int = 3
+    """Moves of a before its digits are mended."""
+    most_steps: int = 100
+    """Steps after which it has failed. Raw tables took 5 to 42."""
+    most_offers: int = 4
+    """Points that are offered to the judge. After that it has failed."""
+    share: float = 0.2
+    """Share of the requested gap at which a point is offered to the judge."""
+    fall_of_cost: float = 0.5
+    """Share of what the distance of W(a) from W cost before a step, to which a step must bring it for another to follow."""
+    roundings: float = 8.0
+    """Units of roundoff times the root of the sum of squares that a sum of W(a) may be wrong by, where it counts as right."""
+    next_share: float = 0.1
+    """Factor on that after each certificate that found the gap too large."""
+    beyond_one: float = 1e-3
+    """How far beyond one the margins are brought where all of them are nearly one, as a share of the requested gap."""
+    room_for_a: float = 100.0
+    """C at most, as a multiple of the greatest sum of a, where C is lowered because the steps fail."""
+    price: float = 1.0
+    """What it counts to move every a by its own size, where W(a) is brought to W: a multiple of what the distance may cost."""
+    least_added: float = 1e-15
+    """What is added to the diagonal of a matrix whose diagonal is one, before it is factored."""
+    added_growth: float = 30.0
+    """Factor on that where there is no factor."""
+    most_added: float = 1e-3
+    """The most that is added."""
+    falls: tuple[float, ...] = (2.0**-40, 2.0**-34, 2.0**-24)
+    """The ratio of the values of one level to those of the level before."""
+    most_levels: int = 2
+    """Levels of tiny values."""
+    coefficients_a_weight: int = 4
+    """Coefficients of a level, for each weight."""
+    least_a_weight: float = 1.5
+    """The same where few are nearly zero."""
+    room_to_grow: float = 16.0
+    """What the own class of a sample is left, as a multiple of its tiny values. Without it they left their bounds."""
+    rounds: int = 12
+    """Rounds of least squares at a level, at most."""
+    progress: float = 0.9
+    """Share of what W(a) lacks that a round must leave at most for another to follow."""
+    tiny: float = 1e-4
+    """Share of C_i up to which an a may get a tiny value."""
+    negligible: float = 0.05
+    """Share of the requested gap that the distance of W(a) from W may cost."""

@@ -16,8 +16,10 @@ import numpy as np
 from maxmargin.data.rows import Array
 from maxmargin.problem.crammer_singer import CrammerSingerProblem
 from maxmargin.solvers.base import Budget, Stage
+from maxmargin.solvers.linear.class_frame import fits_inside, has_uneven_columns
+from maxmargin.solvers.linear.class_interior import ClassInterior
 from maxmargin.solvers.linear.class_newton import ClassNewton, first_sigma, start_of, suits
-from maxmargin.solvers.linear.class_policy import ClassNewtonPolicy
+from maxmargin.solvers.linear.class_policy import ClassInteriorPolicy, ClassNewtonPolicy
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class SequentialDual:
 
     policy: SequentialDualPolicy = field(default=SequentialDualPolicy(), repr=False)
     newton_policy: ClassNewtonPolicy = field(default=ClassNewtonPolicy(), repr=False)
+    interior_policy: ClassInteriorPolicy = field(default=ClassInteriorPolicy(), repr=False)
 
     @property
     def name(self) -> str:
@@ -69,6 +72,9 @@ class SequentialDual:
         state = SequentialDualState(problem, self.policy, b, np.random.default_rng(seed), is_zero)
         if suits(problem, self.newton_policy):
             state.sweeps_to_newton = self.newton_policy.sweeps_before(problem, self.policy.few_coefficients)
+        state.may_go_inside = fits_inside(problem, self.interior_policy)
+        if state.may_go_inside and has_uneven_columns(problem, self.interior_policy):
+            state.begin_inside(self.interior_policy, "columns have very different sizes")
         return state
 
     def advance(self, problem: CrammerSingerProblem, state: SequentialDualState, budget: Budget) -> None:
@@ -76,15 +82,22 @@ class SequentialDual:
         state.go_on()
         end = state.steps + budget.steps
         while state.steps < end and not state.looks_done:
+            if state.inside is not None:
+                state.step_inside(budget.target)
+                continue
             if state.newton is None and state.n_sweeps >= state.sweeps_to_newton:
                 state.begin_newton(self.newton_policy)
             if state.newton is None:
                 state.cycle(budget.target)
             else:
                 state.newton_step(budget.target)
+            if state.may_go_inside and not state.looks_done and state.is_slow(self.interior_policy):
+                state.begin_inside(self.interior_policy, "other methods are not done")
 
     def candidate(self, problem: CrammerSingerProblem, state: SequentialDualState) -> tuple[Array | None, Array]:
         """W and b. Where W is that of b it is None: the judge computes it in any case."""
+        if state.inside is not None:
+            return state.inside.W, state.inside.b
         if state.newton is not None:
             return state.newton.W, state.newton.b
         return None, state.b
@@ -120,6 +133,9 @@ class SequentialDualState:
     n_cycles: int = 0
     sweeps_to_newton: float = math.inf
     newton: ClassNewton | None = None
+    n_newton_steps: int = 0
+    inside: ClassInterior | None = None
+    may_go_inside: bool = False
     share: float = 1.0
     refreshed_gap: float = math.inf
     visited_gap: float = math.inf
@@ -152,6 +168,9 @@ class SequentialDualState:
         """After a certificate that was not enough: with outputs in float64, and to a smaller gap."""
         if self.looks_done:
             self.looks_done = False
+            if self.inside is not None:
+                self.inside.go_on()
+                return
             self.share *= self.policy.next_share
             if self.newton is None:
                 self.refresh()
@@ -235,6 +254,27 @@ class SequentialDualState:
         """All outputs from b, in float64."""
         self.base = self.problem.outputs(self.problem.weights(self.b))
 
+    def begin_inside(self, policy: ClassInteriorPolicy, reason: str) -> None:
+        """The interior-point method begins, and only once."""
+        self.inside, self.may_go_inside = ClassInterior(self.problem, policy), False
+        self.stage = Stage("class-interior-point", reason)
+
+    def is_slow(self, policy: ClassInteriorPolicy) -> bool:
+        """Whether Newton's method has failed or made many steps, or the dual descent many sweeps without it."""
+        if self.newton is None:
+            return self.n_newton_steps > 0 or self.n_sweeps >= policy.sweeps
+        return self.n_newton_steps >= policy.newton_steps
+
+    def step_inside(self, target: float) -> None:
+        """One step of the interior-point method. Where it fails, the method of before goes on."""
+        assert self.inside is not None
+        self.steps += len(self.b)
+        self.looks_done = self.inside.step(target)
+        if self.inside.has_failed and not self.looks_done:
+            self.inside = self.inside.with_less_cost()
+        if self.inside is None:
+            self.stage = Stage("sequential-dual", "the interior-point method found no step")
+
     def begin_newton(self, policy: ClassNewtonPolicy) -> None:
         """Newton's method goes on from here."""
         if self.n_sweeps == 0 and policy.part_of(self.problem) > 0 and self.is_zero:
@@ -250,6 +290,7 @@ class SequentialDualState:
         newton = self.newton
         assert newton is not None
         newton.step(self.share * target)
+        self.n_newton_steps += 1
         self.steps += len(self.b)
         self.looks_done = newton.is_within(self.share * target)
         if newton.has_failed:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from maxmargin.certificate.rounding import two_product, two_sum
+from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, Rows
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.solvers.linear.lattice import nearest_multiples
@@ -220,6 +221,7 @@ def orthogonal_basis(columns: Array, is_centred: bool) -> Array:
     """An orthonormal Q for which the columns of X Q are nearly orthogonal, however different their lengths are."""
     basis = np.eye(columns.shape[1])
     for _ in range(policy.TURNING.most_sweeps):
+        check_point()
         turned = turned_from(columns, basis, is_centred)[0]
         turned /= np.abs(turned).max() or 1.0
         products = turned.T @ turned

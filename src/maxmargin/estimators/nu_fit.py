@@ -120,7 +120,7 @@ def _quick(solver: NuSMO, problem: NuProblem) -> NuSMO:
     """The solver with fewer rounds for few samples where Newton's method waits."""
     if not (isinstance(solver, NuSMO) and has_linear_form(problem)):
         return solver
-    return replace(solver, held=replace(solver.held, most_steps=policy.NU.steps_before_pair))
+    return replace(solver, held=replace(solver.held, most_steps=policy.NU.steps_before_pair, goes_inside=False))
 
 
 def _with_weights(problem: NuProblem, found: Solution, form: LinearForm) -> Solution:

@@ -101,7 +101,7 @@ def test_intervals_of_weights_prove_nothing_of_another_rho_or_tube():
 def test_a_damaged_machine_is_not_certified():
     X, y = noisy()
     _, search = searched(X, y, 0.4)
-    machine = next(m for m in _machines(search) if search.certified(m).meets(1e-6))
+    machine = next(m for m in _machines(search, solve_nothing(search.problem)) if search.certified(m).meets(1e-6))
     damaged = Machine(machine.C, machine.w + np.array([0.01, 0.0, 0.0, 0.0]), machine.alpha)
     assert not search.certified(damaged).meets(1e-6)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from maxmargin.certificate.certificate import Certificate
 from maxmargin.certificate.linear import certify
 from maxmargin.certificate.monomials import monomial_judge
 from maxmargin.certificate.predictions import Values
-from maxmargin.data.limits import Stop
+from maxmargin.data.limits import OutOfTimeError, Stop
 from maxmargin.data.rows import Array, Rows
 from maxmargin.data.threads import single_threaded_blas
 from maxmargin.estimators import checks, policy
@@ -120,7 +121,7 @@ def _quick(solver: NuSMO, problem: NuProblem) -> NuSMO:
     """The solver with fewer rounds for few samples where Newton's method waits."""
     if not (isinstance(solver, NuSMO) and has_linear_form(problem)):
         return solver
-    return replace(solver, held=replace(solver.held, most_steps=policy.NU.steps_before_pair))
+    return replace(solver, held=replace(solver.held, most_steps=policy.NU.steps_before_pair, goes_inside=False))
 
 
 def _with_weights(problem: NuProblem, found: Solution, form: LinearForm) -> Solution:
@@ -211,9 +212,11 @@ def solve_by_features(problem: NuProblem, map: FeatureMap, limits: Limits, found
     zero = zero_answer(problem, map.of(problem.rows.matrix), found)
     if zero is not None:
         return zero
-    search = cost_search(problem, map, limits)
-    is_full = any(problem.is_full(g) for g in range(len(problem.totals)))
-    return better_of(found, solve_full(search, found) if is_full else solve_by_cost(search, found))
+    with suppress(OutOfTimeError):
+        search = cost_search(problem, map, limits)
+        is_full = any(problem.is_full(g) for g in range(len(problem.totals)))
+        return better_of(found, solve_full(search, found) if is_full else solve_by_cost(search, found))
+    return found
 
 
 def solve_nu(problem: NuProblem, solver: NuSMO, limits: Limits, callback: Callback | None, stop: Stop) -> Solution:

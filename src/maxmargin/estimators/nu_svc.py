@@ -219,8 +219,15 @@ class NuPairs:
     def map(self) -> FeatureMap | None:
         """The features by which a pair that SMO leaves open is solved; None where that would take too long."""
         arguments = self.X, self.kernel, self.costs, True, kernel_solver("auto", True, self.cache_mb)
-        features = FeatureProblems.where_it_pays(*arguments, self.n_samples, self.cache_mb)
+        features = FeatureProblems.where_it_pays(*arguments, self._most_features, self.cache_mb)
         return None if features is None else features.map
+
+    @property
+    def _most_features(self) -> int:
+        """Samples of the largest pair, or monomials that are still searched for a machine: there kernel values are no help."""
+        found = feature_map(self.kernel, self.X.shape[1], True)
+        is_rounded = found is not None and found.relative_error > 0.0
+        return int(policy.NU.monomials_a_sample * self.n_samples) if is_rounded else self.n_samples
 
     def limits(self, limits: Limits) -> Limits:
         return limits

@@ -10,14 +10,19 @@ Table 1, step 1), with a row for the sum of each group:
 
 If s + d is inside the box, it is the optimum of that face. If not, s moves towards it to the first bound, and the leap goes on
 with the variables that are left, while it has taken no longer than SMO. Then SMO goes on. The dual value never falls.
-If many steps are not enough, the solver gives up."""
+
+Where SMO has taken as long as active-set Newton would, that method takes over (``maxmargin.solvers.kernel.nu_climb``).
+
+Points of the interior-point method (``maxmargin.solvers.kernel.nu_program``) are offered where rounding stops SMO, where SMO
+has taken as long as that method would, and where SMO has taken an eighth of that and its point is no better than w = 0.
+If these points are refused, the solver gives up."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from itertools import islice
 
 import numpy as np
 
@@ -31,6 +36,12 @@ from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.kernel.face import change_in_groups
 from maxmargin.solvers.kernel.held_nu_loops import Memory, leap, run_smo, survey
 from maxmargin.solvers.kernel.held_smo_loops import MANY, MOVED
+from maxmargin.solvers.kernel.nu_climb import NuClimb, NuClimbPolicy
+from maxmargin.solvers.kernel.nu_program import Inside
+
+FEW = Stage("nu-smo", "few samples: their kernel matrix is held")
+CLIMBED = Stage("nu-smo", "active-set Newton: SMO is slow")
+INSIDE = Stage("nu-smo", "the interior-point method: SMO is slow, or rounding stops it")
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,14 @@ class HeldNuPolicy:
     ``HeldSMOPolicy.easy_steps`` says."""
     most_steps: int = 1280
     """SMO steps, per variable, before the solver for many samples takes over."""
+    haste_above_zero: float = 8.0
+    """Share of the time of the interior-point method, as its inverse, after which that method takes over if all targets are
+    equal and P is still above zero, the value of w = 0. With 1 and 8 all fits of five raw tables of 800 rows took 7.9 and
+    5.1 s; with 4 and 16 hardly more than with 8."""
+    climb: NuClimbPolicy = field(default_factory=NuClimbPolicy)
+    """When active-set Newton takes over."""
+    goes_inside: bool = True
+    """Whether that method takes over here. Not where another method is waiting."""
     most_idle: int = 4
     """Rounds without a step of SMO after which the solver gives up, as ``HeldSMOPolicy.most_idle`` says."""
     most_free: int = 128
@@ -88,21 +107,21 @@ class HeldNuState:
     total: float  # of all alpha
     room: float  # of all bounds
     policy: HeldNuPolicy
-    is_slow: Callable[[int], bool] = field(default=lambda steps: False)  # whether another method is worth it by now
-    stage: ClassVar[Stage] = Stage("nu-smo", "few samples: their kernel matrix is held")
+    inside: Inside | None = None  # where the interior-point method may take over
+    climb: NuClimb | None = None
+    stage: Stage = FEW
     steps: int = 0
     chunk: int = 0
     dual: float = 0.0
     relative_gap: float = np.inf
     is_at_rounding: bool = False
     looks_done: bool = False
+    points: Iterator[tuple[Array, int]] | None = None  # of the interior-point method, that no certificate has seen yet
+    offered: Array | None = None  # the latest of them
 
     @classmethod
-    def of(
-        cls, problem: NuProblem, policy: HeldNuPolicy, is_slow: Callable[[int], bool] = lambda steps: False
-    ) -> HeldNuState | None:
-        """The state at the problem's first point. It gives up when ``is_slow`` says so of its steps. None where
-        the matrix is not held or not positive semidefinite."""
+    def of(cls, problem: NuProblem, policy: HeldNuPolicy, inside: Inside | None = None) -> HeldNuState | None:
+        """The state at the problem's first point. None where the matrix is not held or not positive semidefinite."""
         n = problem.samples.n_samples
         held = problem.samples.held if n <= policy.most_samples else None
         if held is None or not problem.kernel.is_positive_semidefinite:
@@ -119,7 +138,8 @@ class HeldNuState:
             np.minimum(bounds[-n:], 0.0, out=boxes[1, second])
         memory = Memory.of(_spans(problem), len(K), min(policy.most_free, problem.n_samples))
         total, room = float(problem.totals.sum()), sum(problem.bounds_of_groups)
-        return cls(K, vectors, boxes, memory, problem.n_samples, n, total, room, policy, is_slow)
+        climb = NuClimb.of(problem, policy.climb) if inside is not None else None
+        return cls(K, vectors, boxes, memory, problem.n_samples, n, total, room, policy, inside, climb)
 
     def __post_init__(self) -> None:
         self.share, self.target_share = self.policy.first_share, self.policy.safety
@@ -139,6 +159,8 @@ class HeldNuState:
     @property
     def alpha(self) -> Array:
         """alpha of all variables, in their own order."""
+        if self.offered is not None:
+            return self.offered
         s = self.boxes[0].reshape(-1, len(self.K))[:, : self.n_samples]
         if len(s) == 1:
             return s[0].copy()
@@ -146,7 +168,16 @@ class HeldNuState:
 
     def advance(self, budget: Budget) -> None:
         """Rounds until the gap is small enough, or the solver gives up, and does not look done. When the certificate was
-        refused, the target is smaller."""
+        refused, the target is smaller. Of the interior-point method, the next point."""
+        if self.points is None:
+            self.run_rounds(budget)
+        if self.points is None and not self.looks_done:
+            self.points = self.inside_points(budget.target)
+        if self.points is not None:
+            self.take_next_point()
+
+    def run_rounds(self, budget: Budget) -> None:
+        """Rounds until the gap is small enough, or SMO is slow, or ends."""
         if self.looks_done:
             self.looks_done, self.target_share = False, 0.1 * self.target_share
             if self.is_at_rounding:
@@ -154,13 +185,58 @@ class HeldNuState:
         goal, begun, idle = self.target_share * budget.target, self.steps, 0
         insists = self.n <= self.policy.few_variables
         self.survey()
-        while not self.looks_done and self.steps < self.policy.most_steps * self.n and not self.is_slow(self.steps):
+        while not self.looks_done and self.steps < self.policy.most_steps * self.n and not self.is_slow:
             made = self.run_round(goal if self.n_samples > self.policy.few_variables else 0.0)
+            if self.may_climb(goal):
+                self.run_climb()
             idle = 0 if made else idle + 1
             is_over = idle >= self.policy.most_idle or self.steps - begun >= self.policy.insisting_steps * self.n
             self.looks_done = self.is_at_rounding or (self.relative_gap <= goal and (is_over or not insists))
             if idle >= self.policy.most_idle:
                 return
+
+    def may_climb(self, goal: float) -> bool:
+        """Whether SMO has taken as long as active-set Newton would, and has come near enough to the optimum for that."""
+        done = self.inside.costs.ns_a_step_and_sample * self.steps * self.n if self.inside is not None else 0.0
+        return self.climb is not None and goal < self.relative_gap < 1.0 and done >= self.climb.pays_at
+
+    def run_climb(self) -> None:
+        """Active-set Newton from the point of SMO, and a leap, which makes the sums right to rounding, if that raises the dual
+        value."""
+        assert self.climb is not None
+        alpha, before, dual = self.climb.climbed(self.alpha), self.boxes[0].copy(), self.dual
+        if alpha is None:
+            return
+        signed, s = self.climb.problem.signs * alpha, self.boxes[0].reshape(2, -1)[:, : self.n]
+        s[0], s[1] = np.maximum(signed, 0.0), np.minimum(signed, 0.0)
+        self.steps, self.stage = self.steps + 1, CLIMBED
+        self.survey()
+        if self.leap():
+            self.survey()
+        if not self.dual > dual:
+            self.boxes[0], self.stage = before, FEW
+            self.survey()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the interior-point method is worth it by now."""
+        if self.inside is None:
+            return False
+        is_of_no_use = self.relative_gap >= 1.0 and not self.vectors[2].any()
+        return self.inside.pays(int((self.policy.haste_above_zero if is_of_no_use else 1.0) * self.steps))
+
+    def inside_points(self, target: float) -> Iterator[tuple[Array, int]]:
+        """The first points of the interior-point method. Where they are refused, the solver for many samples makes more."""
+        if self.inside is None or not self.policy.goes_inside:
+            return iter(())
+        return islice(self.inside.points(target), self.inside.costs.points_at_once)
+
+    def take_next_point(self) -> None:
+        """Offer the next point. After the last one the solver has given up."""
+        assert self.points is not None
+        self.stage, (self.offered, steps) = INSIDE, next(self.points, (None, 0))
+        self.looks_done = self.offered is not None
+        self.steps += 1 + steps
 
     def run_round(self, enough: float = 0.0) -> int:
         """SMO, and a leap that may take as long, unless the gap is ``enough`` before. Returns the steps of SMO."""

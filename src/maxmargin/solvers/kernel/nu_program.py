@@ -76,8 +76,8 @@ class InteriorCosts:
 
 class Inside:
     """Decides when the interior-point method takes over from SMO. How many columns the factor of the kernel matrix has is not
-    known before. Whenever SMO has taken long enough for twice as many columns as the last time, a factor with so many is
-    looked for, which takes a small part of that time."""
+    known before. Whenever SMO has taken long enough for twice as many columns as the last time, or for all, a factor with so
+    many is looked for, which takes a small part of that time."""
 
     def __init__(self, problem: NuProblem, costs: InteriorCosts, working_set: int) -> None:
         self.problem, self.costs, self.working_set = problem, costs, working_set
@@ -93,7 +93,7 @@ class Inside:
         """Whether SMO has taken as long already as this method would."""
         n = self.problem.n_samples
         columns = self.costs.columns_worth(n, self.costs.ns_a_step_and_sample * smo_steps * min(n, self.working_set))
-        if columns < max(self.costs.fewest_columns, 2 * self.tried) or not self.is_possible:
+        if columns < min(n, max(self.costs.fewest_columns, 2 * self.tried)) or not self.is_possible:
             return False
         self._look(columns)
         return self.factor is not None

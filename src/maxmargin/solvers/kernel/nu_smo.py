@@ -68,7 +68,7 @@ class NuSMO(BatchedSMO):
 
     def few(self, problem: NuProblem) -> HeldNuState | None:
         """The state of the solver for few samples, where it can solve the problem."""
-        return HeldNuState.of(problem, self.held, Inside(problem, self.interior, problem.n_samples).pays)
+        return HeldNuState.of(problem, self.held, Inside(problem, self.interior, problem.n_samples))
 
     def init(self, problem: NuProblem, warm_start: Array | None, seed: int) -> NuState:  # type: ignore[override]
         rows = self._rows(problem.samples, self._first_dtype(problem.samples))

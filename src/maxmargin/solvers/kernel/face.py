@@ -49,13 +49,16 @@ def change_in_groups(K: Array, v: Array, samples: Array, groups: Array) -> Array
 
 
 def _solution_in_groups(K: Array, v: Array, members: Array) -> Array:
-    """The solution of such a system by Cholesky's method with a ridge, and a step of refinement. Equal samples and few features
-    make K singular; then this is nearly the shortest solution. Not a number where a ridge is not enough: K then has a kernel's
-    rounding errors and little else."""
+    """The solution of such a system by Cholesky's method with a ridge, and a step of refinement. What is added within a group
+    changes nothing where its sum is zero, and keeps that sum at zero to rounding where few features make K singular. With equal
+    samples this is nearly the shortest solution. Not a number where a ridge is not enough: K then has a kernel's rounding errors
+    and little else."""
     from scipy.linalg.lapack import dpotrf, dpotrs
 
-    ridged = K.copy()
-    ridged.flat[:: len(K) + 1] += RIDGE * K.diagonal().max()
+    greatest = float(K.diagonal().max())
+    system = K + greatest * (members @ members.T)
+    ridged = system.copy()
+    ridged.flat[:: len(K) + 1] += RIDGE * greatest
     factor, info = dpotrf(ridged.T, lower=1, overwrite_a=1)
     if info != 0:
         return np.full(len(v), np.nan)
@@ -65,5 +68,5 @@ def _solution_in_groups(K: Array, v: Array, members: Array) -> Array:
         step, _ = dpotrs(factor, residual, lower=1)
         b = np.linalg.lstsq(members.T @ columns, members.T @ (found + step), rcond=None)[0]
         found = found + step - columns @ b
-        residual = v - K @ found - members @ b
+        residual = v - system @ found - members @ b
     return found

@@ -51,8 +51,7 @@ def change_in_groups(K: Array, v: Array, samples: Array, groups: Array) -> Array
 def _solution_in_groups(K: Array, v: Array, members: Array) -> Array:
     """The solution of such a system by Cholesky's method with a ridge, and a step of refinement. What is added within a group
     changes nothing where its sum is zero, and keeps that sum at zero to rounding where few features make K singular. With equal
-    samples this is nearly the shortest solution. Not a number where a ridge is not enough: K then has a kernel's rounding errors
-    and little else."""
+    samples this is nearly the shortest solution. Not a number where a ridge is not enough: K is then little but rounding."""
     from scipy.linalg.lapack import dpotrf, dpotrs
 
     greatest = float(K.diagonal().max())

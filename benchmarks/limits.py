@@ -370,8 +370,9 @@ def kept_tables(options: argparse.Namespace) -> Iterator[object]:
     """What was measured so far: the first table by either clock, and Ctrl-C."""
     yield f"Each fit was made once. What is not in the tables, of {len(chosen(options))} fits, was not measured."
     for options.processor, title in ((False, "A limit of seconds"), (True, "A limit of seconds of processor time")):
-        yield f"## {title}"
-        yield from seconds_table(options)
+        verdict, table = seconds_table(options)
+        if table.rows:
+            yield from (f"## {title}", verdict, table)
     yield "## Ctrl-C"
     yield from signal_table(options)
 

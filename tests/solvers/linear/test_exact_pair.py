@@ -102,3 +102,12 @@ def test_no_w_of_float64_is_good_enough_for_nanoseconds_beside_units_and_the_fit
     with pytest.warns(UserWarning, match="Column 0"):
         model = LinearSVR(C=1.0).fit(X, y)
     assert model.status_ is Status.PRECISION_LIMIT
+
+
+def test_equal_rows_with_a_free_intercept_alone_are_solved_to_rounding():
+    """All samples are free and w is zero: there is no objective of which the rounding of w may cost a share."""
+    X, y = np.array([[0.0, 0.75], [0.0, 0.75]]), np.array([-2.5, 2.75])
+    loss = SquaredEpsilonInsensitive(0.25)
+    problem = LinearProblem.build(X, y, np.array([2.0, 0.5]), loss, 0.5, penalizes_intercept=False)
+    solution = solve(problem, tol=0.0, max_epochs=200)
+    assert solution.certificate.gap <= 1e-14 * solution.certificate.primal

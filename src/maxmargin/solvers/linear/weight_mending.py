@@ -27,6 +27,8 @@ from maxmargin.solvers.linear.exact_pair import DualPoint, ExactSolve
 from maxmargin.solvers.linear.lattice import nearest_multiples
 from maxmargin.solvers.linear.row_factor import RowFactor
 
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+
 
 @dataclass(frozen=True, eq=False)
 class WeightMending:
@@ -38,10 +40,10 @@ class WeightMending:
 
     def w(self) -> Array:
         """The cheapest w of all levels, with changes of all columns that are not held or of as few as possible. The few leave
-        finer digits to the next level, and cost a little more."""
+        finer digits to the next level, and cost a little more. Where the objective is zero, nothing is aimed at."""
         levels = [self._of_levels(RowFactor.shortest), self._of_levels(RowFactor.fewest)]
         best = min(levels, key=_cost)
-        if best.cost > self._aim and self._is_few:
+        if best.cost > self._aim >= SMALLEST_NORMAL and self._is_few:
             best = min(best, self._in_digits(best.w), key=_cost)
         return best.w
 

@@ -75,8 +75,8 @@ class Judge:
 
     def __init__(self, problem: LinearProblem) -> None:
         self.problem = problem
-        self._crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
-        self._weights = np.empty((self._crew.size, problem.rows.n_features + 1))
+        self._crew = Crew.in_parts(problem.rows.n_stored, 2 * problem.n_weights)
+        self._weights = np.empty((self._crew.n_parts, problem.rows.n_features + 1))
         self.squares: Array | None = None
         self.margins: Array | None = None
         """Where the offset has a price, |x_i|^2 as the last pass has found them, and memory for the outputs. They share a piece

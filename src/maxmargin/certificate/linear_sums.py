@@ -94,8 +94,8 @@ def part_sums(
     w = np.ascontiguousarray(vector(w, problem.n_weights, "w"))
     alpha = vector(alpha, problem.n_samples, "alpha")
     with np.errstate(all="ignore"):
-        crew = Crew(problem.rows.n_stored, 2 * problem.n_weights)
-        weights = np.zeros((crew.size, problem.rows.n_features + 1))
+        crew = Crew.in_parts(problem.rows.n_stored, 2 * problem.n_weights)
+        weights = np.zeros((crew.n_parts, problem.rows.n_features + 1))
         rests = np.zeros_like(weights) if is_precise else None
         dual = DualTotals.of(problem, alpha, 0.0)
         if not problem.is_feasible(alpha):
@@ -105,8 +105,8 @@ def part_sums(
 
 
 class PassOutput(NamedTuple):
-    """What a pass judges, w and alpha, and where its threads write: margins (or None), for each thread its part of w(alpha) and
-    what that lacks (or None), and |x_i|^2 (or None)."""
+    """What a pass judges, w and alpha, and where it writes: margins (or None), for each part of the rows its share of w(alpha)
+    and what that lacks (or None), and |x_i|^2 (or None)."""
 
     w: Array
     alpha: Array
@@ -117,7 +117,7 @@ class PassOutput(NamedTuple):
 
 
 def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTotals:
-    """Add up over all rows of ``problem``, each thread over its own; the first of ``weights`` is w(alpha) afterwards, and the
+    """Add up over all rows of ``problem``, part by part; the first of ``weights`` is w(alpha) afterwards, and the
     first of ``rests`` what it lacks."""
     weights, rests = output.weights, output.rests
     if crew.size == 1:
@@ -130,13 +130,13 @@ def shared_sums(problem: LinearProblem, crew: Crew, output: PassOutput) -> RowTo
             problem, output._replace(weights=weights[k], rests=None if rests is None else rests[k]), *part
         ),
     )
-    for k in range(1, crew.size):
+    for k in range(1, crew.n_parts):
         if rests is None:
             weights[0] += weights[k]
         else:
             weights[0], lost = two_sum(weights[0], weights[k])
             rests[0] += rests[k] + lost
-    return RowTotals(*map(sum, zip(*sums, strict=True)))
+    return RowTotals(*map(math.fsum, zip(*sums, strict=True)))
 
 
 class RowTotals(NamedTuple):

@@ -99,7 +99,7 @@ class SparseJudge(Judge):
                 )
 
         self._crew.share(n, judge)
-        for k in range(1, self._crew.size):
+        for k in range(1, self._crew.n_parts):
             self._weights[0], lost = two_sum(self._weights[0], self._weights[k])
             rests[0] += rests[k] + lost
         counted = operations(problem.compiled_rows, slice(0, n))

@@ -13,7 +13,8 @@ from maxmargin.solvers.base import Budget
 from maxmargin.solvers.linear.auto import Auto
 from maxmargin.solvers.linear.pair_descent import PairDescent
 from maxmargin.solvers.linear.pair_descent_loop import Placed, raise_least
-from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
+from maxmargin.solvers.linear.pair_point import PairPoint
+from maxmargin.solvers.linear.pair_policy import PairPolicy
 from maxmargin.solvers.linear.pair_start import keys_at, nearest, on_empty_rows
 from maxmargin.solving.driver import solve
 from maxmargin.solving.solution import Status

@@ -22,7 +22,8 @@ from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.offset import best_offsets
 from maxmargin.solvers.base import Budget, Stage
 from maxmargin.solvers.linear.newton import policy as newton_policy
-from maxmargin.solvers.linear.pair_point import PairPoint, PairPolicy
+from maxmargin.solvers.linear.pair_point import PairPoint
+from maxmargin.solvers.linear.pair_policy import PairPolicy
 from maxmargin.solvers.linear.pair_start import on_empty_rows
 
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.data.by_type import by_type, loop_by_type
 from maxmargin.data.caching import njit
-from maxmargin.data.row_loops import column_of, row_dot, row_length, row_sqnorm, row_start, short_row_add
-from maxmargin.data.rows import Array
+from maxmargin.data.row_loops import column_of, row_dot, row_length, row_sqnorm, row_start, short_row_add, value_of
+from maxmargin.data.rows import Array, CsrRows, DenseRows
 
 ZERO, ONE, TWO, THREE = (np.uint64(k) for k in range(4))
 ROUNDING = 2.0**-53
@@ -94,6 +95,13 @@ def place_rows(rows, w, band, placed, new_w, start, stop):
 
 
 @njit(**OPTIONS)
+def find_outputs(rows, w, outputs, start, stop):
+    """outputs_i = w . x_i"""
+    for i in range(np.uint64(start), np.uint64(stop)):
+        outputs[i] = row_dot(rows, i, w)
+
+
+@njit(**OPTIONS)
 def raise_least(rows, placed, missing, numbers, w):
     """Raise alpha to its bound on the chosen samples, from the least output on, as long as their sum is at most ``missing``,
     give what is left to the next, and add all rows to w. ``numbers`` is memory for the chosen samples.
@@ -147,17 +155,41 @@ def lesser_of(one, other):
     return one if one < other else other
 
 
-@njit(inline="always")
-def _cleared(rows, i, w, other):
-    """The products with w, and the squares, of the elements of ``other`` where x_i has elements, which become zero."""
-    start, product, square = row_start(rows, i), 0.0, 0.0
+@by_type
+def pair_terms(rows, i, j, w, other):
+    """w . (x_j - x_i) and |x_j - x_i|^2. Differences are taken element by element: those of products or squares would have few
+    digits where both rows are long and alike. ``other`` is a vector of zeros, before and after."""
+
+
+@pair_terms.when(CsrRows)
+def _(rows, i, j, w, other):
+    slope = curvature = 0.0
+    start_i, start_j = row_start(rows, i), row_start(rows, j)
     for k in range(row_length(rows, i)):
-        column = column_of(rows, start, k)
-        value = other[column]
-        product += w[column] * value
-        square += value * value
+        other[column_of(rows, start_i, k)] = value_of(rows, start_i, k)
+    for k in range(row_length(rows, j)):
+        column = column_of(rows, start_j, k)
+        change = value_of(rows, start_j, k) - other[column]
         other[column] = 0.0
-    return product, square
+        slope += w[column] * change
+        curvature += change * change
+    for k in range(row_length(rows, i)):  # what is left are the columns of x_i alone
+        column = column_of(rows, start_i, k)
+        change = other[column]
+        other[column] = 0.0
+        slope -= w[column] * change
+        curvature += change * change
+    return slope, curvature
+
+
+@pair_terms.when(DenseRows)
+def _(rows, i, j, w, other):
+    slope = curvature = 0.0
+    for k in range(row_length(rows, i)):
+        change = np.float64(rows.values[j, k]) - rows.values[i, k]
+        slope += w[k] * change
+        curvature += change * change
+    return slope, curvature
 
 
 @njit(inline="always")
@@ -177,7 +209,7 @@ def _sort(numbers, n, keys, sign):
         stride //= THREE
 
 
-@njit(**OPTIONS)
+@loop_by_type("rows", **OPTIONS)
 def descend_pairs(rows, working_set, alphas, uppers, w, other, task):
     """Move alpha on the working set towards the least |w(alpha)|, all other alpha fixed. ``other`` is a vector of zeros, which
     it is again at the end. Returns rho, the gap, the rows read, and the greatest |x_i|^2.
@@ -243,13 +275,7 @@ def descend_pairs(rows, working_set, alphas, uppers, w, other, task):
             if rise + fall == 0.0:
                 continue
             i, j = chosen[p], chosen[q]
-            slope = curvature = 0.0  # w . (x_j - x_i) and |x_j - x_i|^2
-            for side in range(2):
-                short_row_add(rows, i if side == 0 else j, 2.0 * side - 1.0, other)
-            for side in range(2):
-                product, square = _cleared(rows, i if side == 0 else j, w, other)
-                slope += product
-                curvature += square
+            slope, curvature = pair_terms(rows, i, j, w, other)
             room = rise if slope > 0.0 else -fall
             step = slope / curvature if abs(slope) < abs(room) * curvature else room
             if slope == 0.0 or step == 0.0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,94 +11,23 @@ from maxmargin.data.kept import kept
 from maxmargin.data.limits import check_point
 from maxmargin.data.row_loops import add_rows
 from maxmargin.data.rows import Array, Rows
+from maxmargin.data.threads import Crew
 from maxmargin.problem.dual_box import one_or_all, repeated
-from maxmargin.solvers.linear.pair_descent_loop import Placed, Task, WorkingSet, descend_pairs, place_rows, raise_least
+from maxmargin.solvers.linear.pair_descent_loop import (
+    Placed,
+    Task,
+    WorkingSet,
+    descend_pairs,
+    find_outputs,
+    place_rows,
+    raise_least,
+)
+from maxmargin.solvers.linear.pair_policy import PairPolicy
 from maxmargin.solvers.linear.pair_start import keys_at, nearest
 from maxmargin.solvers.samples import one_of_each
 
 EVERYWHERE = (-np.inf, np.inf)
 """A band that holds every output."""
-
-
-@dataclass(frozen=True)
-class PairPolicy:
-    """The sizes of pair descent. They were chosen on magic, cpu_act, a9a, ijcnn1, sector and mnist; cal_housing, w7a, covtype
-    and news20_bigram were looked at afterwards."""
-
-    sweeps: int = 10
-    """How often a violator is paired before outputs are computed anew. Rows read on four sets: 2 sweeps 35, 4 sweeps 31, 10
-    sweeps 30 epochs."""
-    wide_sweeps: int = 1
-    """The same where X has more features than samples, so that an output depends on few other samples: on sector.scale 2 sweeps
-    take half the time of 10, and 1 takes 0.8 to 1.0 of the time of 2. Computing the outputs anew is a seventh of a sweep."""
-    halvings: int = 10
-    """Halvings of the interval that holds rho. A rough rho is enough to tell the two sides apart, and every rho gives a bound.
-    Few halvings leave samples on both sides, down to the last digits of their outputs. An estimate, not measured."""
-    most_read: float = 2.0
-    """Rows read on a working set, as a share of all rows, before all samples are looked at, or another method is considered."""
-    least_read: int = 100_000
-    """Rows read, if that is more: some milliseconds."""
-    aim: float = 0.3
-    """Relative gap of the working set, as a share of the target: the other samples add to the gap."""
-    fall: float = 1e-2
-    """Relative gap of a working set, as a share of the relative gap of all samples when it was chosen, if that is more, where
-    the first set comes from the mean of X: not all that matter are in a set then, so that its last digits would be lost. Whole
-    fits on sector.scale with 1e-1, 3e-2, 1e-2, 3e-3: the same within 10%; with the last digits at once they take up to twice as
-    long. A set that comes from a sample is a good guess: on w7a shares took 1.3 times as long."""
-    leap: float = 10.0
-    """How many times the last relative gap that share may be for a set to be solved to the last gap at once: a digit costs less
-    than another look at all samples."""
-    small_elements: int = 1 << 15
-    """Elements n d up to which a problem is solved to rounding error whatever the target is, if ``least_read`` rows suffice."""
-    product_elements: int = 1_000_000
-    """Stored elements of X up to which the first mean is a product with all of X, which takes about a millisecond and compiles
-    nothing."""
-    small_spread: float = 1e-13
-    """Difference of two outputs that counts as rounding, as a share of |w| |x|."""
-    near_share: float = 0.1
-    """The greatest share of the samples in a working set: those nearest to rho."""
-    near_errors: float = 8.0
-    """The share in a large set, if that is less: so many standard errors of a share on each side of rho. In m samples drawn at
-    random the share of weight below rho is known to a standard error of at most 1 / (2 sqrt(m)), and their w is not that of all
-    samples either. On covtype, as it is and scaled, a band of 0.042 of the samples takes 0.8 to 0.9 of the time of one of 0.1
-    in ten of twelve fits; in one a sample that matters is outside, which costs a second certificate."""
-    least_near: int = 500
-    """Samples in a working set, if that is more. A problem with no more samples is one working set."""
-    sample_every: int = 16
-    """One sample out of so many is solved first, and fewer in large sets: see ``large_sample``."""
-    large_sample: float = 4.0
-    """The sample of a large set has (``large_sample`` n)^(2/3) rows. A row of the sample takes about as long as one of the
-    band, whose size is ``near_errors`` n / sqrt(m) with m rows in the sample: their sum is least where m^(3/2) is
-    ``near_errors`` n / 2, a cost model and not a measurement. From 65,000 rows on this is less than one out of 16."""
-    sample_a_feature: float = 4.0
-    """Samples for each feature that the first problem must have, or else it says little about w: text has fewer, and begins at
-    the mean of X."""
-    sample_gap: float = 3e-3
-    """Relative gap of the first problem. With 1e-2 five of 36 fits on mnist, ijcnn1, a9a and w7a took 1.2 to 1.8 times as long,
-    because samples that matter were not in the band, and one took 0.85 of the time; 1e-3 is no better."""
-    sample_spread: float = 1e-4
-    """Difference of two outputs at which the first problem ends instead, where it is small, as a share of |w| |x|. Outputs that
-    differ by less then count as equal, as many are in one-hot columns: 288 fits of these need 541 certificates (529 with 1e-6),
-    against 715 if the first problem ends at its gap. On magic and cpu_act 1e-4 takes 0.94 of the time of 1e-6."""
-    mean_every: int = 4
-    """One sample out of so many is in that mean."""
-    quantile_every: int = 16
-    """One output out of so many tells where the band around rho begins and ends."""
-    near_elements: int = 500_000
-    """Stored elements of X up to which its rows stay in the second-level cache."""
-    short_row: int = 32
-    """Stored elements of a row in the mean, up to which rows are copied that are read many times. On covtype (12 elements a
-    row) rows one after the other take 30 ns each, and rows here and there 100 ns."""
-    chunk_elements: int = 10_000_000
-    """Stored elements of X between two check points."""
-    rows_together: int = 64
-    """Rows whose outputs are computed before those below the band are added to w: they stay in the first-level cache."""
-    slow: float = 0.5
-    """Share of its last gap above which the gap of a working set falls slowly, so that all samples are looked at."""
-    still_iterations: int = 4
-    """Looks at all samples in a row without a smaller gap that end the descent."""
-    most_refusals: int = 3
-    """Refused certificates after which the descent looks at all samples itself before it asks for one."""
 
 
 class Descended(NamedTuple):
@@ -136,6 +64,8 @@ class PairPoint:
         self.n_read, self._slack = 0.0, 0.0
         self._sqnorm: float | None = None
         self._compiled = rows.compiled(0.0)
+        self._crew = Crew.in_parts(rows.n_stored, rows.n_features)
+        self._copy: _Copy | None = None
 
     @property
     def sqnorm(self) -> float:
@@ -248,26 +178,46 @@ class PairPoint:
         Returns the sum of alpha."""
         if band == EVERYWHERE:
             return self._place_everywhere(w)
-        n, step, total, parts = self.rows.n_samples, self._rows_a_chunk, 0.0, []
-        memory = np.empty(n + 1, np.uint64)
-        self.w[:] = 0.0
-        for start in range(0, n, step):
-            check_point()
-            placed = self._placed(memory[start:])
-            n_chosen, below = place_rows(self._compiled, w, band, placed, self.w, start, min(start + step, n))
-            parts.append(placed.chosen[:n_chosen])
-            total += below
-        self.chosen = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        n, n_parts = self.rows.n_samples, self._crew.n_parts
+        memory, sums = np.empty(n + n_parts, np.uint64), np.zeros((n_parts, len(w)))
+
+        def place(k: int, start: int, stop: int) -> list[_Part]:
+            """Each part has its own w, and memory for one sample more than it has."""
+            chunks = self._chunks(start, stop)
+            return [self._place_chunk(w, band, memory[first + k :], sums[k], first, last) for first, last in chunks]
+
+        parts = [part for parts in self._crew.share(n, place) for part in parts]
+        self.w[:] = sums[0] if n_parts == 1 else sums.sum(axis=0)
+        self.chosen = parts[0].chosen if len(parts) == 1 else np.concatenate([part.chosen for part in parts])
         self.n_read += n
-        return total
+        return math.fsum(part.below for part in parts)
+
+    def _place_chunk(self, w: Array, band: tuple[float, float], memory: Array, new_w: Array, start: int, stop: int) -> _Part:
+        check_point()
+        placed = self._placed(memory)
+        n_chosen, below = place_rows(self._compiled, w, band, placed, new_w, start, stop)
+        return _Part(placed.chosen[:n_chosen], below)
 
     def _place_everywhere(self, w: Array) -> float:
-        """The same where the band holds every output: a product, for which nothing is compiled."""
+        """The same where the band holds every output."""
         self.w[:], self.alpha[:] = 0.0, 0.0
-        self.outputs[:] = self.rows.matrix @ w[:-1]
+        self._find_outputs(w)
         self.chosen = np.arange(self.rows.n_samples, dtype=np.uint64)
-        self.n_read += self.rows.n_samples
         return 0.0
+
+    def _find_outputs(self, w: Array) -> None:
+        """All outputs of w. A product serves where X is small, for which nothing is compiled."""
+        n = self.rows.n_samples
+        if self._crew.size == 1:
+            self.outputs[:] = self.rows.matrix @ w[:-1]
+        else:
+            self._crew.share(n, lambda k, *part: self._find_some_outputs(w, *part))
+        self.n_read += n
+
+    def _find_some_outputs(self, w: Array, start: int, stop: int) -> None:
+        for first, last in self._chunks(start, stop):
+            check_point()
+            find_outputs(self._compiled, w, self.outputs, first, last)
 
     def _fill(self, missing: float) -> None:
         """Raise alpha on the chosen samples, from the least output on, until the sum is right. Where they are many more than
@@ -283,15 +233,24 @@ class PairPoint:
     def _raise(self, missing: float) -> None:
         """Raise alpha on the chosen samples, from the least output on, by ``missing`` together."""
         self._sqnorm = None
-        raise_least(self._compiled, self._placed(self.chosen), float(missing), np.empty_like(self.chosen), self.w)
+        if not self._is_scattered:
+            self._raise_on(self, self.chosen, missing)
+            return
+        copy = self._copied()
+        copy.outputs[:], copy.alpha[:] = self.outputs[self._places], 0.0
+        self._raise_on(copy, np.arange(len(self.chosen), dtype=np.uint64), missing)
+        self.alpha[self._places] = copy.alpha
+
+    def _raise_on(self, point: PairPoint, chosen: Array, missing: float) -> None:
+        """Raise alpha of ``point``, whose rows change this w."""
+        raise_least(point._compiled, point._placed(chosen), float(missing), np.empty_like(chosen), self.w)
 
     def _placed(self, chosen: Array) -> Placed:
         return Placed(self.upper, self.alpha, self.outputs, chosen, np.empty(self.policy.rows_together, np.uint64))
 
     def look(self) -> None:
-        """All outputs of w."""
-        self.outputs = np.asarray(self.rows.matrix @ self.w[:-1])
-        self.n_read += self.rows.n_samples
+        """All outputs of the w at hand."""
+        self._find_outputs(self.w)
 
     def choose(self, rho: float, farthest: float) -> None:
         """The next working set, from all outputs: the samples near rho, and those that violate optimality. Samples farther
@@ -316,12 +275,18 @@ class PairPoint:
         return found
 
     def _descend_on_copy(self, task: Task) -> Descended:
-        """Copy the rows of the working set first, so that reading them again costs a third."""
-        near = PairPoint(self.rows.taken(self._places), self._upper_of(self._places), self.total, self.policy)
-        near.alpha[:] = self.alpha[self._places]
-        found = self._descend(near, np.arange(len(self.chosen), dtype=np.uint64), task)
-        self.alpha[self._places] = near.alpha
+        copy = self._copied()
+        copy.alpha[:] = self.alpha[self._places]
+        found = self._descend(copy, np.arange(len(self.chosen), dtype=np.uint64), task)
+        self.alpha[self._places] = copy.alpha
         return found
+
+    def _copied(self) -> PairPoint:
+        """A point of the chosen rows alone, copied, so that reading them again costs a third."""
+        if self._copy is None or self._copy.chosen is not self.chosen:
+            point = PairPoint(self.rows.taken(self._places), self._upper_of(self._places), self.total, self.policy)
+            self._copy = _Copy(self.chosen, point)
+        return self._copy.point
 
     def _descend(self, point: PairPoint, chosen: Array, task: Task) -> Descended:
         """Steps on the chosen rows of ``point``, which change this w."""
@@ -357,14 +322,33 @@ class PairPoint:
         self.n_read += self.rows.n_samples
 
     def _add(self, scales: Array, w: Array) -> None:
-        for start in range(0, len(scales), self._rows_a_chunk):
+        for first, last in self._chunks(0, len(scales)):
             check_point()
-            add_rows(self._compiled, scales, w, start, min(start + self._rows_a_chunk, len(scales)))
+            add_rows(self._compiled, scales, w, first, last)
+
+    def _chunks(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The rows from ``start`` to ``stop`` in pieces, with a check point before each."""
+        step = self._rows_a_chunk
+        return [(first, min(first + step, stop)) for first in range(start, stop, step)]
 
     @property
     def _rows_a_chunk(self) -> int:
         a_row = self.rows.n_stored // self.rows.n_samples + 1
         return max(1, self.policy.chunk_elements // a_row)
+
+
+class _Part(NamedTuple):
+    """The samples in the band among some rows, and the sum of alpha below it."""
+
+    chosen: Array
+    below: float
+
+
+class _Copy(NamedTuple):
+    """The samples of a working set, and a point of their rows alone."""
+
+    chosen: Array
+    point: PairPoint
 
 
 def _working_set(chosen: Array) -> WorkingSet:

@@ -269,21 +269,25 @@ def descend_pairs(rows, working_set, alphas, uppers, w, other, task):
             _sort(below if side == 0 else above, n_below if side == 0 else n_above, outputs, 1.0 - 2.0 * side)
         size = n_below if n_below > n_above else n_above
         shift = size // np.uint64(task.sweeps)
-        for k in range(size * np.uint64(task.sweeps)):
-            p, q = below[k % size % n_below], above[(k % size + k // size * shift) % n_above]
-            rise, fall = lesser_of(upper[p] - alpha[p], alpha[q]), lesser_of(alpha[p], upper[q] - alpha[q])
-            if rise + fall == 0.0:
-                continue
-            i, j = chosen[p], chosen[q]
-            slope, curvature = pair_terms(rows, i, j, w, other)
-            room = rise if slope > 0.0 else -fall
-            step = slope / curvature if abs(slope) < abs(room) * curvature else room
-            if slope == 0.0 or step == 0.0:
-                continue
-            alpha[p] = lesser_of(alpha[p] + step if alpha[p] + step > 0.0 else 0.0, upper[p])
-            alpha[q] = lesser_of(alpha[q] - step if alpha[q] > step else 0.0, upper[q])
-            for side in range(2):
-                short_row_add(rows, i if side == 0 else j, step * (1.0 - 2.0 * side), w)
+        for sweep in range(np.uint64(task.sweeps)):
+            at_below, at_above = ZERO, sweep * shift % n_above
+            for _ in range(size):
+                p, q = below[at_below], above[at_above]
+                at_below = at_below + ONE if at_below + ONE < n_below else ZERO
+                at_above = at_above + ONE if at_above + ONE < n_above else ZERO
+                rise, fall = lesser_of(upper[p] - alpha[p], alpha[q]), lesser_of(alpha[p], upper[q] - alpha[q])
+                if rise + fall == 0.0:
+                    continue
+                i, j = chosen[p], chosen[q]
+                slope, curvature = pair_terms(rows, i, j, w, other)
+                room = rise if slope > 0.0 else -fall
+                step = slope / curvature if abs(slope) < abs(room) * curvature else room
+                if slope == 0.0 or step == 0.0:
+                    continue
+                alpha[p] = lesser_of(alpha[p] + step if alpha[p] + step > 0.0 else 0.0, upper[p])
+                alpha[q] = lesser_of(alpha[q] - step if alpha[q] > step else 0.0, upper[q])
+                for side in range(2):
+                    short_row_add(rows, i if side == 0 else j, step * (1.0 - 2.0 * side), w)
         n_read += 2.0 * size * task.sweeps
     for k in range(n):
         rest += alpha[k]

@@ -61,7 +61,7 @@ NUMBERS = {
     "solvers/scaled_targets.py": {"GREATEST_SIZE", "SMALLEST_SIZE"},
     "solvers/presolve.py": {"MIXER"},
     "solvers/kernel/face.py": {"RIDGE"},
-    "certificate/linear_sums.py": {"ROWS_A_COLUMN", "LONG_ROWS_A_COLUMN"},
+    "certificate/linear_sums.py": {"LONG_ROWS_A_COLUMN"},
     "solvers/samples.py": {"MIXER"},
     "solvers/linear/newton/small_newton.py": {"LIGHT", "LINE", "STRIP"},
     "solvers/linear/newton/standing.py": {"ROUNDING"},
@@ -76,8 +76,10 @@ NUMBERS = {
 NUMBERS_OF_LOOPS = {
     "certificate/kernel_sum_loops.py": {"GROUP"},
     "certificate/precise_kernel_loops.py": {"HALVINGS", "LN_2", "LN_2_REST", "LOG2_E", "LOG2_E_REST", "SMALL", "WIDTH"},
-    "certificate/residual_loops.py": {"UNDERFLOW", "UNIT_ROUNDOFF"},
-    "certificate/shortfall_loops.py": {"ONE", "ZERO"},
+    "certificate/lane_loops.py": {"LANES"},
+    "certificate/margin_loops.py": {"KINDS"},
+    "certificate/residual_loops.py": {"KINDS", "UNDERFLOW", "UNIT_ROUNDOFF"},
+    "certificate/shortfall_loops.py": {"KINDS"},
     "data/row_loops.py": {"LINE", "MOST_LINES", "ONE"},
     "io/svmlight_loops.py": {
         "ALL_ONES",

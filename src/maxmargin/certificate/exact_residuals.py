@@ -7,12 +7,10 @@ A residual of 1e-40 is then known to sixteen digits. What is left of the error o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from maxmargin.certificate import policy
-from maxmargin.certificate.linear_sums import PartSums, RowTotals, _each, _read_only
+from maxmargin.certificate.linear_sums import PartSums, residual_totals
 from maxmargin.certificate.rounding import exact_sums, two_product
 from maxmargin.data.rows import Array
 from maxmargin.problem.linear import LinearProblem
@@ -39,17 +37,9 @@ def exact_residuals(problem: LinearProblem, w: Array) -> Array | None:
 def with_exact_residuals(problem: LinearProblem, w: Array, alpha: Array, sums: PartSums) -> PartSums | None:
     """The sums with gap terms of exact residuals; the rest of them stays. The loop takes a residual as an output whose target
     is zero, so that what it adds up of the dual lacks the targets."""
-    from maxmargin.certificate.residual_loops import ResidualSamples, judge_residuals
-
     residuals = exact_residuals(problem, w)
     if residuals is None:
         return None
-    n = len(residuals)
-    terms, totals = np.zeros((2, 6, n))
-    samples = ResidualSamples(_read_only(alpha), *_each((problem.C, 0.0, 0.0, 0.0), n))
-    pieces: Any = problem.loss.residual_pieces()  # type: ignore[attr-defined]
-    counts = judge_residuals(-residuals, np.zeros(n), samples, pieces, True, terms, totals)
-    loss, conjugate, gap, error, total, excess = np.add.reduce(totals, axis=1).tolist()
-    conjugate += float(np.sum(problem.targets * alpha))
-    rows = RowTotals(loss, conjugate, gap, error, sums.rows.weights_scale, total, excess, *counts)
-    return sums._replace(rows=rows)
+    found = residual_totals(problem, -residuals, np.zeros(len(residuals)), alpha, (problem.C, 0.0, 0.0, 0.0), is_precise=True)
+    conjugate = found.conjugate + float(np.sum(problem.targets * alpha))
+    return sums._replace(rows=found._replace(conjugate=conjugate, weights_scale=sums.rows.weights_scale))

@@ -15,11 +15,12 @@ import numpy as np
 
 from maxmargin.certificate import policy
 from maxmargin.certificate.certificate import Counts
+from maxmargin.certificate.lane_loops import LANES
 from maxmargin.certificate.rounding import SMALLEST, gamma, two_sum, vector
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array, CsrRows, DenseRows
 from maxmargin.data.threads import Crew
-from maxmargin.problem.dual_box import UNIT_ROUNDOFF, ResidualPieces, one_or_all
+from maxmargin.problem.dual_box import UNIT_ROUNDOFF, ResidualPieces
 from maxmargin.problem.linear import LinearProblem
 from maxmargin.problem.losses import Hinge, SquaredHinge
 
@@ -27,12 +28,9 @@ HINGE, SQUARED_HINGE = Hinge().margin_pieces(), SquaredHinge().margin_pieces()
 """The losses that ``margin_loops.py`` knows."""
 SHORTFALL = ResidualPieces(0.0, 1.0, 0.0)
 """The loss that ``shortfall_loops.py`` knows, where all targets are zero."""
-ROWS_A_COLUMN = 16
-"""Terms that are added one after the other before the rest is added in pairs: at most so many roundings besides those of
-``np.sum``, which makes fewer than 32 of up to 2^18 terms. Part of a proof: see ``PAIRWISE_ROUNDINGS``."""
 LONG_ROWS_A_COLUMN = 4
-"""The same for one class where rows are long, because they are read twice in a column: with 16 rows of mnist they leave the
-first-level cache, and a certificate takes 1.15 times as long. Not more than ``ROWS_A_COLUMN``."""
+"""The rows of a column for one class where rows are long, because they are read twice: with 16 rows of mnist they leave the
+first-level cache, and a certificate takes 1.15 times as long. Not more than ``LANES``."""
 
 
 class DualTotals(NamedTuple):
@@ -189,7 +187,7 @@ def has_compiled_sums(problem: LinearProblem) -> bool:
 def rows_together(problem: LinearProblem) -> int:
     """The rows of a column in the pass for one class."""
     is_short = problem.rows.n_stored <= policy.LINEAR.short_row * problem.rows.n_samples
-    return ROWS_A_COLUMN if is_short else LONG_ROWS_A_COLUMN
+    return LANES if is_short else LONG_ROWS_A_COLUMN
 
 
 def has_shortfalls(problem: LinearProblem) -> bool:
@@ -249,15 +247,15 @@ class _BlockPass(NamedTuple):
 
     def _of_shortfalls(self, block: slice, outputs: Array, squares: Array) -> RowTotals:
         """One class, by one compiled pass and five sums, as in ``_of_residuals``."""
-        from maxmargin.certificate.shortfall_loops import ShortfallSamples, judge_shortfalls
+        from maxmargin.certificate.shortfall_loops import KINDS, ShortfallSamples, judge_shortfalls
 
-        problem, output = self.problem, self.output
-        C, prices = one_or_all(problem.C[block]), one_or_all(problem.offset_prices[block])  # type: ignore[index]
-        own = _read_only(output.alpha[block]), _read_only(C), _read_only(prices)
-        together, rows = rows_together(problem), problem.compiled_rows
-        memory = np.empty(together), np.empty(together, np.uint64)
-        samples = ShortfallSamples(*own, outputs, squares, *memory)
-        totals = np.zeros((5, -(-len(outputs) // together)))
+        problem, output, rows = self.problem, self.output, self.problem.compiled_rows
+        prices: Any = problem.offset_prices
+        together = rows_together(problem)
+        C, price = each_or_one(problem.C[block], prices[block])
+        lanes, numbers = np.empty(KINDS * LANES), np.empty(together, np.uint64)
+        samples = ShortfallSamples(_read_only(output.alpha[block]), C, price, outputs, squares, lanes, numbers)
+        totals = np.empty((5, -(-len(outputs) // together)))
         scale, *counts = judge_shortfalls(rows, block.start, block.stop, output.w, samples, output.weights, totals)
         loss, gap, error, total, excess = np.add.reduce(totals, axis=1).tolist()
         return RowTotals(loss, 0.0, gap, error, scale, total, excess, *counts)
@@ -272,44 +270,56 @@ class _BlockPass(NamedTuple):
 
     def _of_many_margins(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
         """Two classes, by one compiled pass over the margins and five sums, as in ``_of_residuals``."""
-        from maxmargin.certificate.margin_loops import MarginSamples, judge_margins
+        from maxmargin.certificate.margin_loops import KINDS, MarginSamples, judge_margins
 
-        problem, alpha, margins = self.problem, self.output.alpha[block], sums.outputs
-        n_columns, signs = -(-len(alpha) // ROWS_A_COLUMN), problem.signs[block]
-        terms, totals = np.zeros((2, 5, n_columns))
-        several = _each((problem.C[block], operations(problem.compiled_rows, block)), n_columns)
+        problem, alpha, margins, signs = self.problem, self.output.alpha[block], sums.outputs, self.problem.signs[block]
         np.multiply(margins, signs, out=margins)
-        samples = MarginSamples(_read_only(alpha), *several)
-        counts = judge_margins(margins, sums.magnitudes, samples, problem.loss.is_smooth, self.is_precise, terms, totals)
-        loss, conjugate, gap, error, total = np.add.reduce(totals, axis=1).tolist()
+        samples = MarginSamples(_read_only(alpha), *each_or_one(problem.C[block], operations(problem.compiled_rows, block)))
+        memory = np.empty(KINDS * LANES), np.empty((5, -(-len(alpha) // LANES)))
+        counts = judge_margins(margins, sums.magnitudes, samples, problem.loss.is_smooth, self.is_precise, *memory)
+        loss, conjugate, gap, error, total = np.add.reduce(memory[1], axis=1).tolist()
         return RowTotals(loss, conjugate, gap, error, scale, total, float(np.sum(alpha * signs)), *counts)
 
     def _of_residuals(self, block: slice, sums: RowSums, scale: float) -> RowTotals:
         """Regression, by one compiled pass over the residuals and six sums. A sum is made of columns of few samples each, so
         that it goes through fewer roundings than ``PAIRWISE_ROUNDINGS``."""
-        from maxmargin.certificate.residual_loops import ResidualSamples, judge_residuals
-
-        problem, rows, alpha = self.problem, self.problem.compiled_rows, self.output.alpha[block]
-        n_columns, prices = -(-len(alpha) // ROWS_A_COLUMN), problem.offset_prices
-        terms, totals = np.empty((6, n_columns)), np.zeros((6, n_columns))
+        problem, rows, prices = self.problem, self.problem.compiled_rows, self.problem.offset_prices
         price = 0.0 if prices is None else prices[block]
         several = problem.C[block], problem.targets[block], price, operations(rows, block)
-        samples = ResidualSamples(_read_only(alpha), *_each(several, n_columns))
-        pieces: Any = problem.loss.residual_pieces()  # type: ignore[attr-defined]
-        counts = judge_residuals(sums.outputs, sums.magnitudes, samples, pieces, self.is_precise, terms, totals)
-        loss, conjugate, gap, error, total, excess = np.add.reduce(totals, axis=1).tolist()
-        return RowTotals(loss, conjugate, gap, error, scale, total, excess, *counts)
+        totals = residual_totals(problem, sums.outputs, sums.magnitudes, self.output.alpha[block], several, self.is_precise)
+        return totals._replace(weights_scale=scale)
 
 
-def _each(several: tuple[Array | float, ...], n_columns: int) -> list[Array]:
-    """Give each array a number for each sample, or one for all samples as often as the loop needs it, in the one type that it
-    is compiled for."""
-    same = np.empty((len(several), n_columns))
-    for row, values in zip(same, several, strict=True):
-        row.fill(values if isinstance(values, float) else values[0])
-    same.flags.writeable = False
-    pairs = zip(same, several, strict=True)
-    return [row if isinstance(values, float) or values.strides == (0,) else _read_only(values) for row, values in pairs]
+def residual_totals(
+    problem: LinearProblem,
+    outputs: Array,
+    magnitudes: Array,
+    alpha: Array,
+    several: tuple[Array | float, ...],
+    is_precise: bool,
+) -> RowTotals:
+    """The sums of a regression over some samples, without the scale of the weights. ``several`` are C, the targets, the prices
+    of the offset and the roundings in an output, each an array or one number for all samples."""
+    from maxmargin.certificate.residual_loops import KINDS, ResidualSamples, judge_residuals
+
+    samples = ResidualSamples(_read_only(alpha), *each_or_one(*several))
+    pieces: Any = problem.loss.residual_pieces()  # type: ignore[attr-defined]
+    memory = np.empty(KINDS * LANES), np.empty((6, -(-len(alpha) // LANES)))
+    counts = judge_residuals(outputs, magnitudes, samples, pieces, is_precise, *memory)
+    loss, conjugate, gap, error, total, excess = np.add.reduce(memory[1], axis=1).tolist()
+    return RowTotals(loss, conjugate, gap, error, 0.0, total, excess, *counts)
+
+
+def each_or_one(*several: Array | float) -> list[Array]:
+    """Arrays of one type, which a loop is compiled for: each with a number for each sample, or with one for all of them, which
+    is repeated ``LANES`` times."""
+    return [_read_only(_repeated(values)) for values in several]
+
+
+def _repeated(values: Array | float) -> Array:
+    if isinstance(values, float):
+        return np.full(LANES, values)
+    return np.full(LANES, values[0]) if values.strides == (0,) else values
 
 
 def _sums_over_margins(

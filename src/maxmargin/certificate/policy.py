@@ -20,7 +20,7 @@ class LinearJudgePolicy:
     """The same in regression, whose pass makes no temporary arrays. A certificate of cal_housing, a9a and covtype takes 0.35,
     0.73 and 11.5 ms with 2^13 rows, 0.31, 0.66 and 10.8 ms with 2^14, 0.28, 0.61 and 10.9 ms with 2^15."""
     short_row: int = 64
-    """Stored elements of a row in the mean, up to which ``ROWS_A_COLUMN`` rows of one class are judged together, and not
+    """Stored elements of a row in the mean, up to which ``LANES`` rows of one class are judged together, and not
     ``LONG_ROWS_A_COLUMN``. Certificates of cal_housing, magic, cpu_act, a9a, ijcnn1 and covtype, with 8 to 21 elements a row,
     take 0.87 to 0.95 of the time, of 50 elements 0.97; of mnist, with 150, they would take 1.15."""
     many_rows: int = 1 << 13

@@ -9,9 +9,10 @@ import pytest
 from scipy import sparse
 
 from maxmargin.certificate.certificate import Counts
+from maxmargin.certificate.lane_loops import LANES
 from maxmargin.certificate.linear import certify
 from maxmargin.certificate.linear_sums import residual_errors
-from maxmargin.certificate.residual_loops import ResidualSamples, judge_residuals
+from maxmargin.certificate.residual_loops import KINDS, ResidualSamples, judge_residuals
 from maxmargin.data.rows import Array
 from maxmargin.problem.dual_box import Loss
 from maxmargin.problem.linear import LinearProblem
@@ -129,8 +130,8 @@ def test_the_compiled_sums_of_a_certificate_are_those_of_the_formulas_for_each_s
     alpha[40:80] = 0.0
     roundings, magnitudes = rng.integers(4, 9, n).astype(float), rng.uniform(0.0, 1e27 if is_precise else 1e12, n)
     error = residual_errors(output, magnitudes, np.abs(target), roundings, is_precise=is_precise)
-    sums, samples = np.zeros((6, n)), ResidualSamples(*map(read_only, (alpha, C, target, prices, roundings)))
-    counts = judge_residuals(output, magnitudes, samples, loss.residual_pieces(), is_precise, np.empty((6, n)), sums)
+    sums, samples = np.empty((6, 25)), ResidualSamples(*map(read_only, (alpha, C, target, prices, roundings)))
+    counts = judge_residuals(output, magnitudes, samples, loss.residual_pieces(), is_precise, np.empty(KINDS * LANES), sums)
     found = sums.sum(axis=1)
     expected = (
         C @ loss.value(output, target),
@@ -151,7 +152,8 @@ def test_an_alpha_outside_its_box_is_counted(loss, wrong):
     C, ones = np.array([1.0, 0.0, 1.0]), np.ones(3)
     alpha = np.array([0.0, 0.0, wrong]) if not loss.is_smooth else np.array([0.0, wrong, 0.0])
     samples = ResidualSamples(*map(read_only, (alpha, C, ones, 0.0 * ones, ones)))
-    counts = judge_residuals(0.0 * ones, ones, samples, loss.residual_pieces(), False, *np.zeros((2, 6, 3)))
+    memory = np.empty(KINDS * LANES), np.empty((6, 1))
+    counts = judge_residuals(0.0 * ones, ones, samples, loss.residual_pieces(), False, *memory)
     assert counts[2] == 1
 
 

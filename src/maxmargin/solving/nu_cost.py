@@ -74,12 +74,12 @@ class CostPolicy:
     factor of two or three: epochs of 100 rows took 0.2 to 0.9 ms with 20 to 165 features."""
     ns_a_row: float = 2.5e3
     """The same for each feature, or sample if these are fewer."""
-    ns_a_flop: float = 0.2
+    ns_a_flop: float = 0.12
     """The same for each sample, feature, and feature or sample again, whichever are fewer. Epochs of 500 rows with 165 features
-    took 3.2 to 4 ms."""
+    took 1.5 to 4 ms."""
     most_ns: float = 3e9
     """Estimated nanoseconds of all machines of a search, after which it ends. On raw tables of 60 to 700 rows fits of two
-    classes that had no answer took at most 2.6 s so, and 7.6 s without a limit."""
+    classes that had no answer took at most 3.8 s so, and 7.6 s without a limit."""
     first_share: float = 0.6
     """Share of this after which the search ends if no answer is better than w = 0 by then. Of 344 searches that found an
     answer all but four had a better one after half of their share."""

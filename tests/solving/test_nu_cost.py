@@ -127,3 +127,42 @@ def test_models_on_raw_columns_are_certified_saved_and_judged_again(scale, form,
     save_model(model, tmp_path / "nu.model")
     again = load_model(tmp_path / "nu.model")
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+def limited(most_ns):
+    """A search with a limit on its work."""
+    X, y = noisy()
+    problem, search = searched(X, y, 0.4, tol=1e-9)
+    return problem, replace(search, policy=replace(search.policy, most_ns=most_ns))
+
+
+def test_a_search_ends_without_a_certificate_when_its_work_is_done():
+    problem, search = limited(0.0)
+    found = solve_by_cost(search, solve_nothing(problem))
+    assert not found.status.is_as_asked
+    assert search.is_over
+    problem, search = limited(1e12)
+    assert solve_by_cost(search, solve_nothing(problem)).status.name == "CERTIFIED"
+    assert not search.is_over
+
+
+def test_the_work_of_a_search_is_that_of_the_epochs_of_its_machines():
+    search = limited(1e12)[1]
+    search.work.ns = 0.6 * 1e12 - 2.5 * search.ns_an_epoch
+    assert search.ns_left == pytest.approx(2.5 * search.ns_an_epoch, rel=1e-6)
+    before = search.work.ns
+    found = search.solved(1.0)
+    assert search.work.ns == before + found.epochs * search.ns_an_epoch
+
+
+def test_a_search_may_take_all_of_its_work_once_an_answer_is_better_than_w_zero():
+    problem, search = limited(1e12)
+    assert search.ns_left == search.policy.first_share * 1e12
+    solve_by_cost(search, solve_nothing(problem))
+    assert search.work.is_promising
+    assert search.ns_left == 1e12 - search.work.ns
+
+
+def test_pairs_of_many_classes_share_the_work_of_a_fit():
+    search = limited(1e12)[1]
+    assert replace(search, share=0.25).ns_left == 0.25 * search.ns_left

@@ -168,8 +168,9 @@ def weights_of(problem_kernel: Kernel, X: Any, signed: Array, solutions: list[So
     return FeatureWeights(found, np.stack(rows))
 
 
-def cost_search(problem: NuProblem, map: FeatureMap, limits: Limits) -> CostSearch:
-    """nu-SVC of two classes as linear problems on the features of the kernel."""
+def cost_search(problem: NuProblem, map: FeatureMap, limits: Limits, share: float = 1.0) -> CostSearch:
+    """nu-SVC of two classes as linear problems on the features of the kernel, with this share of the work that a fit may
+    take."""
     features = FeatureProblems(map, problem.rows.matrix, problem.C, True, Auto())
     rows = Rows.from_matrix(features.matrix, check=False)
 
@@ -182,7 +183,7 @@ def cost_search(problem: NuProblem, map: FeatureMap, limits: Limits) -> CostSear
 
     judge, mend = _judge_of(features, linear(1.0))
     stop = Stop.within(limits.seconds_left)
-    return CostSearch(problem, linear, judge, mend, outputs, rows.column_magnitudes(), limits, stop)
+    return CostSearch(problem, linear, judge, mend, outputs, rows.column_magnitudes(), limits, stop, share=share)
 
 
 def _judge_of(features: FeatureProblems, first: LinearProblem) -> tuple[Any, Any]:
@@ -203,9 +204,9 @@ def _judge_of(features: FeatureProblems, first: LinearProblem) -> tuple[Any, Any
     return judge, mend
 
 
-def solve_by_features(problem: NuProblem, map: FeatureMap, limits: Limits, found: Solution) -> Solution:
+def solve_by_features(problem: NuProblem, map: FeatureMap, limits: Limits, found: Solution, share: float = 1.0) -> Solution:
     """nu-SVC by the features of its kernel, after SMO has found a solution without a certificate, unless monomials are far more
-    than samples."""
+    than samples. ``share`` is that of the work of a fit."""
     most = policy.NU.monomials_a_sample * problem.samples.n_samples
     if map.relative_error > 0.0 and map.n_features > most:
         return found
@@ -213,7 +214,7 @@ def solve_by_features(problem: NuProblem, map: FeatureMap, limits: Limits, found
     if zero is not None:
         return zero
     with suppress(OutOfTimeError):
-        search = cost_search(problem, map, limits)
+        search = cost_search(problem, map, limits, share)
         is_full = any(problem.is_full(g) for g in range(len(problem.totals)))
         return better_of(found, solve_full(search, found) if is_full else solve_by_cost(search, found))
     return found

@@ -166,7 +166,7 @@ class NuSVC(SVC):
         n_threads, n_samples = most_threads(len(pairs)), max(len(pair.samples) for pair in pairs)
         shared = ClassValues.where_it_pays(X, kernel, codes, float(self.cache_size), n_threads)
         solver = nu_fit.nu_solver(self, 1.0 / n_threads)
-        return NuPairs(X, kernel, costs, float(self.nu), solver, shared, n_samples, float(self.cache_size))
+        return NuPairs(X, kernel, costs, float(self.nu), solver, shared, n_samples, float(self.cache_size), len(pairs))
 
     def _keep(self, X: Any, kernel: Kernel, classes: Array, codes: Array, pairs: list[Pair], solutions: list[Solution]) -> None:
         rhos = np.array([rho_of(solution) for solution in solutions])
@@ -214,6 +214,7 @@ class NuPairs:
     shared: ClassValues | None
     n_samples: int  # of the largest pair
     cache_mb: float
+    n_pairs: int
 
     @cached_property
     def map(self) -> FeatureMap | None:
@@ -228,6 +229,11 @@ class NuPairs:
         found = feature_map(self.kernel, self.X.shape[1], True)
         is_rounded = found is not None and found.relative_error > 0.0
         return int(policy.NU.monomials_a_sample * self.n_samples) if is_rounded else self.n_samples
+
+    @property
+    def share(self) -> float:
+        """The share of the work of a fit that a pair may take by its features. Most pairs take little of theirs."""
+        return float(self.n_pairs**policy.NU.share_of_pairs)
 
     def limits(self, limits: Limits) -> Limits:
         return limits
@@ -254,7 +260,7 @@ class NuPairs:
         """The solution of SMO, or where it ends without a certificate, of the problem by its features."""
         if solution.status is not Status.PRECISION_LIMIT or self.map is None:
             return solution
-        return nu_fit.solve_by_features(problem, self.map, limits, solution)
+        return nu_fit.solve_by_features(problem, self.map, limits, solution, self.share)
 
 
 @dataclass(frozen=True, eq=False)

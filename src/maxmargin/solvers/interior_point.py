@@ -31,7 +31,7 @@ from scipy.linalg import cho_factor, cho_solve
 from maxmargin.data.limits import check_point
 from maxmargin.data.rows import Array
 from maxmargin.solvers.interior_program import InteriorPolicy, Program
-from maxmargin.solvers.interior_zero import shortened
+from maxmargin.solvers.interior_zero import is_rounding, shortened
 
 Solve = Callable[["Change"], "Change"]
 """Solves the equations of a step."""
@@ -79,7 +79,11 @@ def solve_inside(program: Program, target: float, policy: InteriorPolicy | None 
             return points, steps
         if least[0] <= target * program.value(best.x):
             return points, steps  # w is not zero, or no smaller gap is asked for
-        return points + [Point(moved, 0.0 * best.w) for x in (best.x, lowest) for moved in shortened(program, x, policy)], steps
+        for x in (best.x, lowest):
+            points += [Point(moved, 0.0 * best.w) for moved in shortened(program, x, policy)]
+            if is_rounding(program, points[-1].x):
+                break
+        return points, steps
 
 
 def zero_points(program: Program, policy: InteriorPolicy | None = None) -> Iterator[Array]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.data.rows import Array
+from maxmargin.problem.losses import UNIT_ROUNDOFF
 from maxmargin.solvers.interior_program import InteriorPolicy, Program
 
 
 def shortened(program: Program, x: Array, policy: InteriorPolicy) -> list[Array]:
     """Points with w zero in those directions in which short steps inside of the box make it so. In the others no x is long, or
-    w = 0 is not optimal: they are left as they are."""
-    found = []
+    w = 0 is not optimal: they are left as they are. A point where every weight is nothing but rounding is the last."""
+    found: list[Array] = []
     for share in policy.least_directions:
         moved, step = x, np.zeros(1)
         for _ in range(policy.short_steps):
@@ -22,7 +23,16 @@ def shortened(program: Program, x: Array, policy: InteriorPolicy) -> list[Array]
             moved = program.with_sums(moved + step * size)
         if moved is not x and np.abs(step).max() < 1.0:
             found.append(moved)
+            if is_rounding(program, moved):
+                break
     return found
+
+
+def is_rounding(program: Program, x: Array) -> bool:
+    """Whether each weight is no longer than the rounding of its own terms, and so is what each sum lacks."""
+    terms = np.concatenate([np.abs(program.w0) + np.abs(program.M).T @ x, program.totals])
+    left = np.concatenate([program.weights(x), program.groups.T @ x - program.totals])
+    return bool(np.all(np.abs(left) <= len(x) * UNIT_ROUNDOFF * terms))
 
 
 def _to_zero(program: Program, x: Array, size: Array, share: float) -> Array:

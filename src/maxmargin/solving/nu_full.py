@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -41,6 +41,7 @@ DEFAULT = FullPolicy()
 
 def solve_full(search: CostSearch, first: Solution) -> Solution:
     """The best answer that is found. ``first`` is what SMO found, whose trace and steps are kept."""
+    search = replace(search, share=math.inf)  # the powers of two are few enough
     is_full = _full_group(search)
     machines = _machines(search, is_full)
     return best_answer(search, (partial(_answer, search, machine, is_full) for machine in machines), first)

@@ -13,7 +13,8 @@ from maxmargin.certificate.nu import certify_nu
 from maxmargin.problem.kernels import RBF, Linear, Polynomial
 from maxmargin.problem.nu import nu_svc, nu_svr, one_class
 from maxmargin.solvers.interior_point import solve_inside
-from maxmargin.solvers.interior_program import Program
+from maxmargin.solvers.interior_program import InteriorPolicy, Program
+from maxmargin.solvers.interior_zero import is_rounding, shortened
 from maxmargin.solvers.kernel.nu_program import Inside, InteriorCosts
 from tests import raw_catalogue
 
@@ -136,3 +137,21 @@ def test_values_far_below_rounding_are_not_called_zero():
         model = NuSVC(nu=0.3, kernel="poly").fit(table.X[chosen], table.y[chosen])
     assert model.status_.name == "PRECISION_LIMIT"
     assert model.certificate_.primal != 0.0
+
+
+def test_a_point_whose_weights_are_all_rounding_is_the_last_of_the_steps_to_zero():
+    """Two samples of each class at mirrored places: the middle of the box has w = 0 at once."""
+    M = np.array([[1.0], [-1.0], [-1.0], [1.0]])
+    groups = np.repeat(np.eye(2), 2, axis=0)
+    program = Program(M, np.zeros(1), np.zeros(4), np.ones(4), groups, np.ones(2))
+    found = shortened(program, np.array([0.4, 0.6, 0.5, 0.5]), InteriorPolicy())
+    assert len(found) == 1
+    assert is_rounding(program, found[0])
+    assert not is_rounding(program, np.array([0.4, 0.6, 0.5, 0.5]))
+
+
+def test_a_weight_is_rounding_only_beside_its_own_terms():
+    """The second column is a billionth of the first, and its weight is not zero."""
+    M = np.array([[1.0, 1e-9], [-1.0, 1e-9]])
+    program = Program(M, np.zeros(2), np.zeros(2), np.ones(2), np.ones((2, 1)), np.ones(1))
+    assert not is_rounding(program, np.array([0.5, 0.5]))

@@ -23,7 +23,7 @@ from maxmargin.problem.feature_maps import feature_map
 from maxmargin.problem.nu import NuProblem
 from maxmargin.solvers.interior_point import solve_inside, zero_points
 from maxmargin.solvers.interior_program import Program
-from maxmargin.solvers.kernel.factored import factor
+from maxmargin.solvers.kernel.factored import factor, factor_of_falls
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,13 @@ def _factor_of(problem: NuProblem, costs: InteriorCosts) -> Array | None:
         features = np.asarray(found.of(matrix.toarray() if sparse.issparse(matrix) else matrix), dtype=np.float64)
         F: Array | None = features if features.size <= costs.most_elements else None
     else:
-        rows = KernelMatrix(problem.kernel, problem.points, np.float64)
         most = min(costs.most_columns, costs.most_elements // samples.n_samples)
-        F = factor(replace(samples, has_offset=is_centred), rows, most)
+        kernel: Any = problem.kernel
+        if is_centred and kernel.is_gaussian:
+            F = factor_of_falls(float(kernel.gamma), problem.points, most)
+        else:
+            rows = KernelMatrix(kernel, problem.points, np.float64)
+            F = factor(replace(samples, has_offset=is_centred), rows, most)
     if F is None or not np.isfinite(F).all():
         return None
     return F - F.mean(axis=0) if is_centred else F

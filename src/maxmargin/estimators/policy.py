@@ -106,8 +106,7 @@ class NuPolicy:
     found nothing in 21 of 21 pairs of a raw table, with 2 it found the machines."""
     share_of_pairs: float = -0.5
     """Each pair of classes may take the number of pairs to this power of the work that a pair alone may take by its
-    features. Of a table of 600 rows in seven classes no pair had an answer: it took 13 s with this power. Two
-    classes take at most 4 s."""
+    features: most pairs take little of theirs."""
     most_exact_numbers: int = 800_000
     """Samples times monomials of a polynomial kernel up to which sums are exact: 0.2 s a sum. Of a raw table with 291,200 the
     rounding of other sums was twice the value, and one with 652,800 takes as long either way."""

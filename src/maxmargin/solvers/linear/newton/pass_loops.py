@@ -160,8 +160,8 @@ def respond(rows, margin, curve, prox, found, start, stop):
     alpha_i^2 / 2, sum of the gap terms, sum of C_i loss_i, samples free). With the slack s = p_i - m_i, C_i loss_i is the
     greatest value of s t - e |t| - D_ii t^2 / 2 in the box, and the gap term is what alpha_i lacks of that value.
 
-    Three loops are faster than one: the first does without branches, and the others without guesses of the processor about
-    which samples moved. On one-hot columns they take 0.35 ms instead of 0.66."""
+    Three loops are faster than one: the first two do without branches, and the last without guesses of the processor about
+    which samples moved. On one-hot columns they take 0.3 ms instead of 0.66."""
     linear, gap, loss, n_free, n_changed, n_moved = 0.0, 0.0, 0.0, 0, start, start
     for i in range(np.uint64(start), np.uint64(stop)):
         target, lower, upper = target_of(curve, i), lower_of(curve, i), curve.U[i]
@@ -188,10 +188,9 @@ def respond(rows, margin, curve, prox, found, start, stop):
         n_free += is_free
         found.moved[n_moved] = i
         n_moved += found.step[i] != 0.0
-        if is_free != found.free[i]:
-            found.free[i] = is_free
-            found.changed[n_changed] = np.int64(i) if is_free else ~np.int64(i)
-            n_changed += 1
+        found.changed[n_changed] = np.int64(i) if is_free else ~np.int64(i)
+        n_changed += is_free != found.free[i]
+        found.free[i] = is_free
     for k in range(start, n_moved):
         i = np.uint64(found.moved[k])
         row_add(rows, i, found.step[i] * found.signs[i], found.w)

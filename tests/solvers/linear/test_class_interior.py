@@ -199,3 +199,38 @@ def test_the_lack_of_weights_is_right_to_its_last_digits():
     mending = ClassMending(frame, W, np.zeros((problem.n_weights, 3)), a, 1e-9, POLICY)
     lack = mending._lack(a)
     assert np.linalg.norm(lack) == pytest.approx(exact_distance(problem, W, coefficients(problem, a)), rel=1e-14)
+
+
+def wide(n: int = 30, d: int = 120, k: int = 4, C: float = 1.0, layout=np.asarray) -> CrammerSingerProblem:
+    """Counts of genes, as they come: fewer rows than columns."""
+    rng = np.random.default_rng(1)
+    return CrammerSingerProblem.build(layout(rng.lognormal(0.0, 3.0, (n, d))), np.arange(n) % k, C, 1.0)
+
+
+@pytest.mark.parametrize("C", [1e-4, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_fewer_rows_than_columns_are_certified(C, layout):
+    solution = solve(wide(C=C, layout=layout), tol=1e-4)
+    assert solution.status is Status.CERTIFIED
+    assert solution.trace[-1].solver == "class-interior-point"
+
+
+def test_standardised_columns_with_fewer_rows_and_a_large_C_are_certified():
+    rng = np.random.default_rng(2)
+    solution = solve(CrammerSingerProblem.build(rng.normal(size=(40, 200)), np.arange(40) % 5, 1e4, 1.0), tol=1e-4)
+    assert solution.status is Status.CERTIFIED
+
+
+def test_the_frame_of_fewer_rows_than_columns_has_a_column_for_each_row_and_its_outputs_are_those_of_the_weights():
+    problem = wide()
+    frame = ClassFrame.of(problem, POLICY)
+    V = np.random.default_rng(3).normal(size=(problem.n_samples, problem.n_classes))
+    assert frame.X.shape == (problem.n_samples, problem.n_samples)
+    assert frame.X @ V == pytest.approx(problem.outputs(frame.weights(V)), rel=1e-6)
+    assert np.sum(frame.ridge[:, None] * np.square(V)) == pytest.approx(np.sum(np.square(frame.weights(V))), rel=1e-10)
+
+
+def test_fewer_rows_than_columns_count_by_their_rows_and_only_as_long_as_x_may_be_dense():
+    assert fits_inside(wide(), replace(POLICY, most_columns=10))
+    assert not fits_inside(wide(), replace(POLICY, most_elements=1000.0))
+    assert not fits_inside(wide(), replace(POLICY, most_weights=80))

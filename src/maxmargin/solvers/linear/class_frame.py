@@ -1,8 +1,11 @@
 r"""The columns in which ``class_interior.py`` works, and the systems of its steps.
 
 All columns of X, the constant one too, are multiplied by an orthonormal Q that makes them orthogonal, and divided by their
-lengths: see ``turned_columns.py``. M takes no notice of a number added to all classes of a sample. So the last class of a step
-is zero until the mean is taken off, and (I - 1/k) stands for I among the others."""
+lengths: see ``turned_columns.py``. Where there are fewer rows than columns, Q consists of the singular vectors of X, because W
+is in the space of the rows.
+
+M takes no notice of a number added to all classes of a sample. So the last class of a step is zero until the mean is taken off,
+and (I - 1/k) stands for I among the others."""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, svd
 from scipy.linalg.blas import dsyrk
 
 from maxmargin.data.limits import check_point
@@ -76,9 +79,12 @@ class ClassFrame:
 
     @classmethod
     def of(cls, problem: CrammerSingerProblem, policy: ClassInteriorPolicy) -> ClassFrame:
-        """Q is made from some of the rows."""
+        """Q is made from some of the rows, and from all of them where they are fewer than the columns."""
         columns = columns_of(problem)
-        basis = orthogonal_basis(columns[:: max(1, len(columns) // policy.rows_to_turn)], False)
+        if is_wide(problem):
+            basis = svd(columns, full_matrices=False)[2].T
+        else:
+            basis = orthogonal_basis(columns[:: max(1, len(columns) // policy.rows_to_turn)], False)
         turned, _ = turned_from(columns, basis, False)
         lengths = np.linalg.norm(turned, axis=0)
         lengths = np.where(lengths > 0.0, lengths, 1.0)
@@ -119,10 +125,18 @@ class ClassFrame:
 
 
 def fits_inside(problem: CrammerSingerProblem, policy: ClassInteriorPolicy) -> bool:
-    """Whether the matrix of a step is small, and all numbers are of moderate size."""
-    n, d, k = problem.n_samples, problem.n_weights, problem.n_classes
-    is_small = d <= policy.most_columns and (k - 1) * d <= policy.most_weights and n * float(d * k) ** 2 <= policy.most_work
+    """Whether X and the matrix of a step are small, and all numbers are of moderate size. W is in the space of the rows."""
+    n, k = problem.n_samples, problem.n_classes
+    d = min(n, problem.n_weights)
+    may_turn = is_wide(problem) or d <= policy.most_columns
+    has_few_weights = (k - 1) * d <= policy.most_weights and n * float(d * k) ** 2 <= policy.most_work
+    is_small = may_turn and has_few_weights and n * float(problem.n_weights) <= policy.most_elements
     return is_small and problem.rows.greatest * float(problem.C.max()) <= policy.greatest
+
+
+def is_wide(problem: CrammerSingerProblem) -> bool:
+    """Whether there are fewer rows than columns."""
+    return problem.n_samples < problem.n_weights
 
 
 def has_uneven_columns(problem: CrammerSingerProblem, policy: ClassInteriorPolicy) -> bool:

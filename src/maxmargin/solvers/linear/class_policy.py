@@ -126,12 +126,16 @@ class ClassInteriorPolicy:
     """It is taken where the root-mean-square of a column is this many times that of another, or a column is far from zero for
     its spread."""
     most_columns: int = 128
-    """Columns up to which it is taken: they are turned by Jacobi's rotations, which take 0.1 s for 33 columns."""
+    """Columns up to which it is taken: they are turned by Jacobi's rotations, which take 0.1 s for 33 columns. Where there are
+    fewer rows, singular vectors take their place, and this is no limit."""
+    most_elements: float = 1e7
+    """Elements of X up to which it is taken: X is dense there."""
     most_weights: int = 1000
-    """Features times classes up to which it is taken: the matrix of a step has as many rows."""
+    """Features, or samples where they are fewer, times classes up to which it is taken: the matrix of a step has as many
+    rows."""
     most_work: float = 2e9
-    """Samples times the square of features times classes up to which it is taken. With 9e8, 5,000 samples of 60 columns and 7
-    classes, a solve took 1.1 to 1.7 s."""
+    """Samples times the square of features, or of samples where they are fewer, times classes up to which it is taken. With
+    9e8, 5,000 samples of 60 columns and 7 classes, a solve took 1.1 to 1.7 s."""
     greatest: float = 1e100
     """The greatest number of X times the greatest C up to which it is taken: squares of more overflow."""
     newton_steps: int = 100

@@ -28,10 +28,11 @@ def warned(model, X, y):
 
 
 def beside_turnovers(n=60):
-    """Labels that a small column tells, beside turnovers, whose cubes decide the kernel values."""
-    normal = np.random.default_rng(0).normal(size=(n, 3))
+    """Labels that a small column tells, now and then wrongly, beside turnovers, whose cubes decide the kernel values."""
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(n, 4))
     X = np.column_stack([np.exp(2.0 * normal[:, 0] + 27.0), 3.0 * normal[:, 1], np.exp(normal[:, 2] + 10.0)])
-    return X, (X[:, 1] > 0.0).astype(int)
+    return X, (normal[:, 1] + 0.3 * rng.normal(size=n) > 0.0).astype(int)
 
 
 def test_a_nu_svc_without_a_margin_is_told_so_and_what_to_do():
